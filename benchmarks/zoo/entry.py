@@ -1,0 +1,126 @@
+"""What a model of the zoo is: how to build it, and what to feed it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+WEIGHT_SEED = 1234
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Arguments of one call of a model."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def double(self) -> Inputs:
+        """The same arguments with floating-point tensors in float64."""
+        return Inputs(
+            tuple(_double(a) for a in self.args), {k: _double(v) for k, v in self.kwargs.items()}
+        )
+
+
+def _double(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.double()
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model of the zoo.
+
+    Attributes:
+        name: the key in the registry.
+        build_raw: ``build_raw(small)`` makes the module with explicit configuration.
+        make_inputs: ``make_inputs(small, batch, generator)`` makes the arguments of a call.
+        batch: the batch used for benchmarks; ``small_batch`` the one used for tests.
+        family: "vision", "text", "recurrent", "tabular" or "micro".
+        dynamo_config: settings of ``torch._dynamo.config`` without which it does not capture.
+    """
+
+    name: str
+    build_raw: Callable[[bool], nn.Module]
+    make_inputs: Callable[[bool, int, torch.Generator], Inputs]
+    family: str
+    batch: int = 1
+    small_batch: int = 2
+    dynamo_config: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, small: bool = False) -> nn.Module:
+        """The model in eval mode, its weights fixed by ``WEIGHT_SEED``."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(WEIGHT_SEED)
+            model = self.build_raw(small).eval()
+            enliven(model)
+            calibrate(model, self.inputs(small, batch=max(4, self.small_batch), seed=99))
+        return model.requires_grad_(False)
+
+    def inputs(self, small: bool = False, batch: int | None = None, seed: int = 0) -> Inputs:
+        """Arguments of one call; ``batch`` defaults to the entry's own."""
+        if batch is None:
+            batch = self.small_batch if small else self.batch
+        return self.make_inputs(small, batch, torch.Generator().manual_seed(seed))
+
+    @contextlib.contextmanager
+    def dynamo(self) -> Iterator[None]:
+        """The Dynamo settings this model needs; hold it around compilation and calls."""
+        with torch._dynamo.config.patch(dict(self.dynamo_config)):
+            yield
+
+
+def enliven(model: nn.Module) -> None:
+    """Move parameters away from values that hide mistakes.
+
+    Fresh biases are 0, fresh norms are 1 and layer scales are about 1e-6: a compiler that drops
+    any of them would still agree with eager.
+    """
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "layer_scale" in name:
+                parameter.uniform_(0.2, 0.6)
+            elif parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.05)
+
+
+def calibrate(model: nn.Module, inputs: Inputs) -> None:
+    """Give batch norms the statistics of one batch, so activations keep a sane scale.
+
+    With random weights and the initial statistics (0 and 1), deep residual networks reach
+    outputs of 1e4 and more, where absolute tolerances mean nothing.
+    """
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.train()
+        norm.momentum = None  # a plain average, which one batch determines
+        norm.reset_running_stats()
+    with torch.no_grad():
+        model(*inputs.args, **inputs.kwargs)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
+        # Few samples reach the deepest layers: a channel that happened to vary little there
+        # would amplify every rounding error of the layers before.
+        norm.running_var.clamp_(min=0.2 * norm.running_var.mean().item())
+
+
+def tensor_outputs(value: Any, path: str = "out") -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors of a nested output with the path to each; ModelOutputs are mappings."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from tensor_outputs(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from tensor_outputs(item, f"{path}[{index}]")
