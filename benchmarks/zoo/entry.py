@@ -60,7 +60,7 @@ class Entry:
             torch.manual_seed(WEIGHT_SEED)
             model = self.build_raw(small).eval()
             enliven(model)
-            calibrate(model, self.inputs(small, batch=max(4, self.small_batch), seed=99))
+            calibrate(model, self.inputs(small, batch=16 if small else 4, seed=99))
         return model.requires_grad_(False)
 
     def inputs(self, small: bool = False, batch: int | None = None, seed: int = 0) -> Inputs:
@@ -93,6 +93,7 @@ def enliven(model: nn.Module) -> None:
 def calibrate(model: nn.Module, inputs: Inputs) -> None:
     """Give batch norms the statistics of one batch, so activations keep a sane scale.
 
+    The batch must be large enough to give the deepest layers a few dozen samples a channel.
     With random weights and the initial statistics (0 and 1), deep residual networks reach
     outputs of 1e4 and more, where absolute tolerances mean nothing.
     """

@@ -41,7 +41,7 @@ def import_torchvision() -> None:
     except RuntimeError as error:
         if "torchvision::" not in str(error):
             raise
-    library = torch.library.Library("torchvision", "DEF")  # noqa: TOR901 (kept alive below)
+    library = torch.library.Library("torchvision", "DEF")
     for schema in _SCHEMAS:
         library.define(schema)
     _libraries.append(library)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +23,7 @@ class UNet(nn.Module):
     def __init__(self, width: int, classes: int = 2) -> None:
         super().__init__()
         widths = [width, width * 2, width * 4, width * 8]
-        pairs = list(zip(widths, widths[1:], strict=False))
+        pairs = list(pairwise(widths))
         self.stem = double_conv(3, width)
         self.down = nn.ModuleList(double_conv(a, b) for a, b in pairs)
         self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in pairs[::-1])
