@@ -1,0 +1,37 @@
+"""ocl_inductor: a ``torch.compile`` backend that emits OpenCL.
+
+Nothing is imported here: ``torch`` loads this package at the end of its own import (see
+``_autoload.py``), so importing it must stay cheap and must not import pyopencl.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Public name -> the module that defines it; loaded at first use.
+_LAZY = {
+    "DeviceInfo": "ocl_inductor.device",
+    "OpenCLInductorError": "ocl_inductor.errors",
+    "Settings": "ocl_inductor.settings",
+    "list_devices": "ocl_inductor.device",
+    "opencl_backend": "ocl_inductor.compile",
+    "select_device": "ocl_inductor.device",
+}
+
+__all__ = ["__version__", *_LAZY]  # noqa: PLE0604  (the names are the table's)
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,156 @@
+"""Every error this package raises on purpose; each says what is wrong and what to do.
+
+All derive from ``OpenCLInductorError``, keep the values of their message in ``.facts``, and pickle
+(so that they can cross from a compile worker).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class OpenCLInductorError(RuntimeError):
+    """Base of all errors of this backend. `facts` are the values that fill the message."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Subclasses take the facts, not the message, so the default would call them wrongly.
+        return _rebuild, (type(self), str(self), self.facts)
+
+
+def _rebuild(cls: type[OpenCLInductorError], message: str, facts: dict[str, Any]) -> Any:
+    error = cls.__new__(cls, message)
+    OpenCLInductorError.__init__(error, message, **facts)
+    return error
+
+
+class NoDeviceError(OpenCLInductorError):
+    """No OpenCL device at all."""
+
+    def __init__(self, detail: str = "") -> None:
+        reason = f" ({detail})" if detail else ""
+        super().__init__(
+            f"No OpenCL device was found{reason}. Install a driver: "
+            '`pip install "ocl-inductor[cpu]"` brings two for the CPU; a GPU needs its '
+            "vendor's. `ocl-inductor devices` lists what is found.",
+            detail=detail,
+        )
+
+
+class DeviceNotFoundError(OpenCLInductorError):
+    """The device the user named is not there. `available` holds one line a device."""
+
+    def __init__(self, spec: str, available: Sequence[str]) -> None:
+        lines = "".join(f"\n  {line}" for line in available)
+        super().__init__(
+            f"No OpenCL device matches {spec!r}. Available:{lines}\n"
+            "Name a part of a platform's or device's name, or a kind (cpu, gpu), with `:N` for "
+            'the N-th match; through options={"device": ...} or OCL_INDUCTOR_DEVICE.',
+            spec=spec,
+            available=tuple(available),
+        )
+
+
+class UnknownOptionError(OpenCLInductorError):
+    """An option, mode or value that does not exist.
+
+    `what` is the kind of thing ("option", "mode", "value of option 'fallback'"), `name` what was
+    given, `valid` the names (or a description) of what is accepted.
+    """
+
+    def __init__(self, what: str, name: object, valid: Iterable[str]) -> None:
+        names = tuple(str(v) for v in valid)
+        close = difflib.get_close_matches(str(name), names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(
+            f"Unknown {what} {name!r} for backend 'opencl'.{hint} Valid: {', '.join(names)}.",
+            what=what,
+            name=name,
+            valid=names,
+        )
+
+
+class UnsupportedOperatorError(OpenCLInductorError):
+    """An operator has no OpenCL lowering and the fallback to ATen is not allowed.
+
+    `dtypes` and `shapes` describe the tensor arguments in order; `source` is the line of the
+    user's model, e.g. ``model.py:12 in forward: return x.foo()``.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        dtypes: Sequence[object] = (),
+        shapes: Sequence[object] = (),
+        source: str = "",
+        reason: str = "no lowering",
+    ) -> None:
+        args = ", ".join(
+            f"{dtype}{list(shape) if isinstance(shape, tuple | list) else shape}"
+            for dtype, shape in zip(dtypes, shapes, strict=False)
+        )
+        where = f"\n  at {source}" if source else ""
+        super().__init__(
+            f"Operator {operator}({args}) cannot be compiled to OpenCL: {reason}.{where}\n"
+            'To run it in ATen on the host instead, set options={"fallback": "warn"} '
+            "or OCL_INDUCTOR_FALLBACK=warn.",
+            operator=operator,
+            dtypes=tuple(dtypes),
+            shapes=tuple(shapes),
+            source=source,
+            reason=reason,
+        )
+
+
+class KernelBuildError(OpenCLInductorError):
+    """The driver refused a kernel.
+
+    `log` is the driver's build log, `source_path` the file that holds the source.
+    """
+
+    def __init__(
+        self, kernel: str, log: str, source_path: object = "", nodes: Sequence[str] = ()
+    ) -> None:
+        path = f"\n  source: {source_path}" if source_path else ""
+        fx = f"\n  FX nodes: {', '.join(nodes)}" if nodes else ""
+        super().__init__(
+            f"The OpenCL driver could not build kernel {kernel!r}.{path}{fx}\n"
+            f"  driver log:\n{log.rstrip()}\n"
+            "This is a bug of the backend or the driver: please report it with the source; "
+            "another driver (OCL_INDUCTOR_DEVICE) may get past it.",
+            kernel=kernel,
+            log=log,
+            source_path=str(source_path),
+            nodes=tuple(nodes),
+        )
+
+
+class DeviceMemoryError(OpenCLInductorError):
+    """A device allocation failed. Sizes in bytes."""
+
+    def __init__(self, requested: int, in_use: int, available: int) -> None:
+        super().__init__(
+            f"Out of device memory: {requested:,} bytes asked, {in_use:,} bytes in use by this "
+            f"backend, {available:,} bytes available on the device. Use a smaller batch, or "
+            "free tensors and call torch.compiler.reset().",
+            requested=requested,
+            in_use=in_use,
+            available=available,
+        )
+
+
+class VerifyError(OpenCLInductorError):
+    """A stage of the compiler produced a value that breaks its rules. `what` names the rule."""
+
+    def __init__(self, stage: str, what: str) -> None:
+        super().__init__(
+            f"The output of stage {stage!r} is not valid: {what}. This is a bug of the backend; "
+            "run with TORCH_COMPILE_DEBUG=1 and report the folder it leaves.",
+            stage=stage,
+            what=what,
+        )

@@ -1,0 +1,211 @@
+"""The settings: one frozen dataclass, one field a setting.
+
+A field's metadata says what it does, which environment variable sets it, how text is parsed, and
+whether it changes the generated code (then it is part of the plan's cache key). To add a setting,
+add one field.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from ocl_inductor.errors import UnknownOptionError
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off", "")
+
+
+def default_cache_dir() -> Path:
+    """The folder for everything this package remembers: OCL_INDUCTOR_CACHE_DIR or the user's."""
+    return Path(
+        os.environ.get("OCL_INDUCTOR_CACHE_DIR")
+        or platformdirs.user_cache_dir("ocl_inductor", appauthor=False)
+    ).expanduser()
+
+
+def _default_debug_dir() -> Path | None:
+    """torch's own debug folder when TORCH_COMPILE_DEBUG=1, else none."""
+    if os.environ.get("TORCH_COMPILE_DEBUG", "0") != "1":
+        return None
+    root = os.environ.get("TORCH_COMPILE_DEBUG_DIR") or "torch_compile_debug"
+    return Path(root).absolute() / "ocl_inductor"
+
+
+def _default_threads() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return min(8, len(os.sched_getaffinity(0)))
+    return min(8, os.cpu_count() or 1)
+
+
+class _BadValue(Exception):
+    """Raised by a parser; its arguments are what would have been valid."""
+
+
+def _parse_bool(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _BadValue("True", "False")
+
+
+def _parse_positive(value: object) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise _BadValue("an integer of at least 1")
+    return number
+
+
+def _parse_path(value: object) -> Path:
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise _BadValue("a path")
+    return Path(value).expanduser()
+
+
+def _parse_name(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _BadValue("a non-empty string")
+    return value.strip()
+
+
+def _choice(*names: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in names:
+            raise _BadValue(*names)
+        return str(value)
+
+    return parse
+
+
+def _optional(parse: Callable[[object], Any]) -> Callable[[object], Any]:
+    return lambda value: None if value is None else parse(value)
+
+
+def _setting(
+    help: str,
+    parse: Callable[[object], Any],
+    *,
+    default: Any = None,
+    default_factory: Callable[[], Any] | None = None,
+    env: str | None = None,
+    affects_code: bool = False,
+) -> Any:
+    metadata = {"help": help, "parse": parse, "env": env, "affects_code": affects_code}
+    if default_factory is not None:
+        return field(default_factory=default_factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one compilation. Make one with ``Settings.resolve``."""
+
+    device: str | None = _setting(
+        "Device to run on: part of a platform or device name, or a kind, with `:N`.",
+        _optional(_parse_name),
+        env="OCL_INDUCTOR_DEVICE",
+    )
+    fallback: str = _setting(
+        "What to do with an operator without a lowering: run it in ATen and warn, or raise.",
+        _choice("warn", "error"),
+        default="warn",
+        env="OCL_INDUCTOR_FALLBACK",
+    )
+    profile: str = _setting(
+        "Shape of the generated code; auto takes the device's.",
+        _choice("auto", "vector", "simt"),
+        default="auto",
+        env="OCL_INDUCTOR_PROFILE",
+        affects_code=True,
+    )
+    memory: str = _setting(
+        "Memory strategy: zero copy over tensors, or explicit transfers; auto asks the device.",
+        _choice("auto", "unified", "discrete"),
+        default="auto",
+        env="OCL_INDUCTOR_MEMORY",
+        affects_code=True,
+    )
+    mode: str = _setting(
+        "Effort: default, reduce-overhead (fewer checks a call), max-autotune (measure kernels).",
+        _choice("default", "reduce-overhead", "max-autotune"),
+        default="default",
+        env="OCL_INDUCTOR_MODE",
+        affects_code=True,
+    )
+    cache: bool = _setting(
+        "Keep plans and kernel binaries on disk.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_CACHE",
+    )
+    cache_dir: Path = _setting(
+        "Folder of the disk cache.",
+        _parse_path,
+        default_factory=default_cache_dir,
+        env="OCL_INDUCTOR_CACHE_DIR",
+    )
+    debug_dir: Path | None = _setting(
+        "Folder that receives each stage's dump; TORCH_COMPILE_DEBUG=1 sets torch's.",
+        _optional(_parse_path),
+        default_factory=_default_debug_dir,
+        env="OCL_INDUCTOR_DEBUG_DIR",
+    )
+    verify: bool = _setting(
+        "Check every stage's output.",
+        _parse_bool,
+        default=False,
+        env="OCL_INDUCTOR_VERIFY",
+    )
+    compile_threads: int = _setting(
+        "Threads that build kernels at the same time.",
+        _parse_positive,
+        default_factory=_default_threads,
+        env="OCL_INDUCTOR_COMPILE_THREADS",
+    )
+
+    @classmethod
+    def resolve(cls, mode: str | None = None, options: Mapping[str, Any] | None = None) -> Settings:
+        """Settings of one ``torch.compile`` call: `options`, then the environment, then defaults.
+
+        `mode` is the keyword of ``torch.compile`` and wins over an option of that name.
+        Raises UnknownOptionError for an unknown option, mode or value.
+        """
+        given = dict(options or {})
+        if mode is not None:
+            given["mode"] = mode
+        known = {f.name: f for f in fields(cls)}
+        for name in given:
+            if name not in known:
+                raise UnknownOptionError("option", name, sorted(known))
+        values: dict[str, Any] = {}
+        for name, spec in known.items():
+            env = spec.metadata["env"]
+            if name in given:
+                value, origin = given[name], "mode" if name == "mode" else f"value of option {name}"
+            elif env is not None and os.environ.get(env):
+                value, origin = os.environ[env], f"value of {env}"
+            else:
+                continue
+            try:
+                values[name] = spec.metadata["parse"](value)
+            except _BadValue as bad:
+                raise UnknownOptionError(origin, value, bad.args) from None
+        return cls(**values)
+
+    def code_key(self) -> tuple[tuple[str, Any], ...]:
+        """The settings that change generated code, as (name, value) pairs for cache keys."""
+        return tuple(
+            (f.name, getattr(self, f.name)) for f in fields(self) if f.metadata["affects_code"]
+        )
