@@ -97,7 +97,7 @@ def check_accuracy(actual: Named, case: Case) -> None:
     assert error <= allowed, f"error {error:.2e} against float64; eager's own is {own:.2e}"
 
 
-@pytest.mark.parametrize(("name", "driver", "profile"), cases())
+@pytest.mark.parametrize(("name", "driver", "profile"), list(cases()))
 def test_model(name: str, driver: str, profile: str) -> None:
     if not is_present(driver):
         pytest.skip(f"no {driver!r} driver on this machine")
