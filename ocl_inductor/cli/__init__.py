@@ -1,0 +1,17 @@
+"""The command ``ocl-inductor``; one file a subcommand."""
+
+from __future__ import annotations
+
+import click
+
+from ocl_inductor import __version__
+from ocl_inductor.cli.devices import devices
+
+
+@click.group()
+@click.version_option(__version__, prog_name="ocl-inductor")
+def main() -> None:
+    """Look at what the OpenCL backend of torch.compile sees and does."""
+
+
+main.add_command(devices)

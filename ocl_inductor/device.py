@@ -1,0 +1,319 @@
+"""Devices: the facts that codegen and runtime ask for, the list of what is there, and the choice.
+
+``DeviceInfo`` is plain data (picklable, no OpenCL handle). ``Device`` holds it together with the
+OpenCL objects, which are made at first use and live as long as the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from ocl_inductor import quirks
+from ocl_inductor.device_probe import zero_copy_works
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError
+from ocl_inductor.log import logger
+from ocl_inductor.settings import Settings
+
+_log = logger(__name__)
+
+# CL_DEVICE_SUB_GROUP_SIZES of cl_intel_required_subgroup_size.
+_SUB_GROUP_SIZES = 0x4108
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """Facts of one device under one driver. Sizes in bytes, widths in float32 lanes."""
+
+    platform_name: str
+    platform_version: str
+    name: str
+    vendor: str
+    driver_version: str
+    device_version: str
+    opencl_c_version: tuple[int, int]
+    kind: str  # cpu, gpu or accelerator
+    profile: str  # vector or simt: the shape of code that suits it
+    unified_memory: bool  # host and device share one memory
+    zero_copy: bool  # USE_HOST_PTR at any 4-byte offset works in place (self-tested)
+    vector_width: int  # float32 lanes of the hardware's vector; 1 for simt
+    compute_units: int
+    max_work_group_size: int
+    local_mem_bytes: int
+    global_mem_bytes: int
+    max_alloc_bytes: int
+    base_address_align_bytes: int  # what an offset of a sub-buffer must be a multiple of
+    max_parameter_bytes: int
+    sub_group_sizes: tuple[int, ...]  # empty: not known, or no sub-groups
+    extensions: frozenset[str]
+    fp16: bool
+    fp64: bool
+    fast_fma: bool  # builtin fma() is one instruction
+    slow_builtins: frozenset[str]  # codegen writes its own for these
+    build_options: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What a kernel binary depends on, for cache keys.
+
+        Device version and width are in because virtual machines report one CPU name for CPUs with
+        different instruction sets.
+        """
+        return "|".join(
+            (
+                self.name,
+                self.driver_version,
+                self.platform_version,
+                self.device_version,
+                f"w{self.vector_width}",
+            )
+        )
+
+    @classmethod
+    def from_pyopencl(cls, device: Any) -> DeviceInfo:
+        """Ask the driver, then apply the quirks. ``zero_copy`` is False until it was tested."""
+        kind = _kind(device)
+        extensions = frozenset(device.extensions.split())
+        native_width = int(_ask(device, "native_vector_width_float", 1))
+        # A CPU driver with a native width of one spreads work-items over lanes, as GPUs do.
+        profile = "vector" if kind == "cpu" and native_width > 1 else "simt"
+        version = _opencl_c_version(device)
+        names = _names(device)
+        info = cls(
+            platform_name=names.platform_name,
+            platform_version=names.platform_version,
+            name=names.name,
+            vendor=names.vendor,
+            driver_version=names.driver_version,
+            device_version=device.version.strip(),
+            opencl_c_version=version,
+            kind=kind,
+            profile=profile,
+            unified_memory=bool(_ask(device, "host_unified_memory", kind == "cpu")),
+            zero_copy=False,
+            vector_width=_vector_width(profile, native_width),
+            compute_units=int(device.max_compute_units),
+            max_work_group_size=int(device.max_work_group_size),
+            local_mem_bytes=int(device.local_mem_size),
+            global_mem_bytes=int(device.global_mem_size),
+            max_alloc_bytes=int(device.max_mem_alloc_size),
+            base_address_align_bytes=int(device.mem_base_addr_align) // 8,  # reported in bits
+            max_parameter_bytes=int(device.max_parameter_size),
+            sub_group_sizes=_sub_group_sizes(device, extensions),
+            extensions=extensions,
+            fp16="cl_khr_fp16" in extensions,
+            fp64="cl_khr_fp64" in extensions or bool(_ask(device, "double_fp_config", 0)),
+            # CPU drivers do not all set the FMA bit although they have it.
+            fast_fma=kind == "cpu" or _reports_fma(device),
+            slow_builtins=frozenset(),
+            build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
+        )
+        return dataclasses.replace(info, **quirks.changes(names))
+
+    def for_settings(self, settings: Settings) -> DeviceInfo:
+        """The facts with a forced profile or memory strategy in place of the device's own."""
+        changed: dict[str, Any] = {}
+        if settings.profile not in ("auto", self.profile):
+            changed["profile"] = settings.profile
+            changed["vector_width"] = _vector_width(settings.profile, self.vector_width)
+        if settings.memory == "discrete":
+            changed.update(unified_memory=False, zero_copy=False)
+        elif settings.memory == "unified":
+            changed["unified_memory"] = True
+        return dataclasses.replace(self, **changed) if changed else self
+
+
+class Device:
+    """One device: its facts, and its OpenCL objects made at first use."""
+
+    def __init__(self, cl_device: Any) -> None:
+        self.cl_device = cl_device
+        self.names = _names(cl_device)
+        self.kind = _kind(cl_device)
+        self.short_name = quirks.short_name(self.names)
+
+    @cached_property
+    def info(self) -> DeviceInfo:
+        """The facts; the first use on a machine runs the zero-copy self-test (a small kernel)."""
+        info = DeviceInfo.from_pyopencl(self.cl_device)
+        if not info.unified_memory:
+            return info
+        works = zero_copy_works(info.key, lambda: (self.context, self.queue))
+        return dataclasses.replace(info, zero_copy=works)
+
+    @cached_property
+    def context(self) -> Any:
+        """The pyopencl Context of this device alone."""
+        return load_pyopencl().Context([self.cl_device])
+
+    @cached_property
+    def queue(self) -> Any:
+        """The in-order pyopencl CommandQueue."""
+        return load_pyopencl().CommandQueue(self.context)
+
+    @property
+    def sort_key(self) -> tuple[bool, int, int]:
+        """Lower is preferred: discrete GPU, integrated GPU, CPU, others; simulators last."""
+        preference = quirks.preference(self.names)
+        if self.kind == "gpu":
+            rank = 1 if _ask(self.cl_device, "host_unified_memory", False) else 0
+        else:
+            rank = 2 if self.kind == "cpu" else 3
+        return preference >= quirks.LAST_RESORT, rank, preference
+
+    def __str__(self) -> str:
+        return (
+            f"{self.short_name} ({self.kind}): {self.names.name} "
+            f"[{self.names.platform_name}, driver {self.names.driver_version}]"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Device {self}>"
+
+
+@cache
+def _devices() -> tuple[Device, ...]:
+    cl = load_pyopencl()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return ()
+    seen: set[tuple[str, ...]] = set()
+    devices: list[Device] = []
+    for platform in platforms:
+        try:
+            here = [Device(d) for d in platform.get_devices()]
+        except cl.Error as error:
+            _log.info("platform %s lists no devices: %s", platform.name, error)
+            continue
+        # One driver can be found over two ways: beside the bundled loader and in a folder.
+        identity = (platform.name, platform.version, *(d.names.name for d in here))
+        if identity not in seen:
+            seen.add(identity)
+            devices += here
+    return tuple(sorted(devices, key=lambda d: d.sort_key))
+
+
+def list_devices() -> list[Device]:
+    """Every device of every driver, the preferred one first; the same objects at every call."""
+    return list(_devices())
+
+
+def select_device(spec: str | None = None) -> Device:
+    """The device `spec` names, or the preferred one for None.
+
+    A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
+    platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
+    (from 0, in order of preference). Raises NoDeviceError where there is no device at all and
+    DeviceNotFoundError where none matches.
+    """
+    devices = list_devices()
+    if not devices:
+        raise NoDeviceError()
+    if spec is None:
+        return devices[0]
+    text, index = _split_spec(spec)
+    matching = _matching(devices, text)
+    if index >= len(matching):
+        raise DeviceNotFoundError(spec, [str(d) for d in devices])
+    return matching[index]
+
+
+def _split_spec(spec: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.*?)(?::(\d+))?", spec.strip(), re.S)
+    assert found is not None  # the pattern matches everything
+    return found.group(1).strip().lower(), int(found.group(2) or 0)
+
+
+def _matching(devices: list[Device], text: str) -> list[Device]:
+    # Platforms before device names: a CPU's name can hold the name of another vendor's platform.
+    ways = (
+        lambda d: d.kind == text,
+        lambda d: text in d.short_name,
+        lambda d: text in f"{d.names.platform_name} {d.names.platform_version}".lower(),
+        lambda d: text in d.names.name.lower(),
+    )
+    for way in ways:
+        found = [d for d in devices if way(d)]
+        if found:
+            return found
+    return []
+
+
+def _names(device: Any) -> quirks.Names:
+    platform = device.platform
+    return quirks.Names(
+        platform_name=platform.name.strip(),
+        platform_version=platform.version.strip(),
+        name=device.name.strip(),
+        vendor=device.vendor.strip(),
+        driver_version=device.driver_version.strip(),
+    )
+
+
+def _kind(device: Any) -> str:
+    types = load_pyopencl().device_type
+    if device.type & types.CPU:
+        return "cpu"
+    return "gpu" if device.type & types.GPU else "accelerator"
+
+
+def _ask(device: Any, attribute: str, default: Any) -> Any:
+    """A device attribute, or `default` where the driver does not know the question."""
+    try:
+        return getattr(device, attribute)
+    except (load_pyopencl().Error, AttributeError):
+        return default
+
+
+def _vector_width(profile: str, native: int) -> int:
+    if profile == "simt":
+        return 1
+    return native if native in (4, 8, 16) else 4
+
+
+def _opencl_c_version(device: Any) -> tuple[int, int]:
+    """The highest OpenCL C version up to 3.0 that the device compiles."""
+    versions = [
+        (int(v.version) >> 22, (int(v.version) >> 12) & 0x3FF)
+        for v in _ask(device, "opencl_c_all_versions", ())
+    ]
+    found = re.search(r"(\d+)\.(\d+)", device.opencl_c_version)
+    if found is not None:
+        versions.append((int(found.group(1)), int(found.group(2))))
+    return max((v for v in versions if v <= (3, 0)), default=(1, 2))
+
+
+def _reports_fma(device: Any) -> bool:
+    return bool(_ask(device, "single_fp_config", 0) & load_pyopencl().device_fp_config.FMA)
+
+
+def _sub_group_sizes(device: Any, extensions: frozenset[str]) -> tuple[int, ...]:
+    if "cl_intel_required_subgroup_size" in extensions:
+        return _required_sub_group_sizes(device)
+    for attribute in ("warp_size_nv", "wavefront_width_amd"):
+        size = int(_ask(device, attribute, 0) or 0)
+        if size:
+            return (size,)
+    return ()
+
+
+def _required_sub_group_sizes(device: Any) -> tuple[int, ...]:
+    # pyopencl refuses questions it has no name for; the loader it links to takes them.
+    from pyopencl import _cl
+
+    ask = ctypes.CDLL(_cl.__file__).clGetDeviceInfo
+    sizes, used = (ctypes.c_size_t * 16)(), ctypes.c_size_t()
+    code = ask(
+        ctypes.c_void_p(device.int_ptr),
+        ctypes.c_uint(_SUB_GROUP_SIZES),
+        ctypes.c_size_t(ctypes.sizeof(sizes)),
+        sizes,
+        ctypes.byref(used),
+    )
+    return tuple(sizes[: used.value // ctypes.sizeof(ctypes.c_size_t)]) if code == 0 else ()

@@ -1,0 +1,85 @@
+"""Self-test: does the driver work in place on host memory that USE_HOST_PTR names?
+
+The standard lets a driver keep a copy and demands map and unmap around host access. Zero copy over
+a tensor's storage needs more: any 4-byte offset, host writes seen by the next kernel, kernel writes
+seen by the host after ``finish``. That is implementation behaviour, hence tested, once a driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.log import logger
+from ocl_inductor.settings import default_cache_dir
+
+_log = logger(__name__)
+_SCHEMA = 1
+_SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
+_COUNT = 1024
+
+
+def zero_copy_works(key: str, handles: Callable[[], tuple[Any, Any]]) -> bool:
+    """The remembered answer for the driver `key`, or that of a test run now.
+
+    `handles` makes the pyopencl context and queue; it is called only when the test runs. Never
+    raises: a driver that fails the test, in whatever way, does not work in place.
+    """
+    path = _answer_path(key)
+    try:
+        answer = json.loads(path.read_text())
+        if answer["key"] == key and isinstance(answer["zero_copy"], bool):
+            return answer["zero_copy"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing or damaged: a miss
+    try:
+        works = _run(*handles())
+    except Exception as error:
+        _log.info("zero-copy self-test failed on %s: %s", key, error)
+        works = False
+    _remember(path, {"key": key, "zero_copy": works})
+    return works
+
+
+def _run(context: Any, queue: Any) -> bool:
+    cl = load_pyopencl()
+    host = np.zeros(_COUNT + 1, np.float32)[1:]  # 4 bytes off the allocation's start
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    buffer = cl.Buffer(context, flags, hostbuf=host)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyopencl repeats any non-empty build log
+        program = cl.Program(context, _SOURCE).build(cache_dir=False)
+    kernel = cl.Kernel(program, "probe")
+    kernel.set_args(buffer)
+    for start in (1.0, 5.0):  # the second round sees a stale copy, if there is one
+        host[:] = start
+        cl.enqueue_nd_range_kernel(queue, kernel, (_COUNT,), None)
+        queue.finish()
+        if not bool((host == start + 1.0).all()):
+            return False
+    return True
+
+
+def _answer_path(key: str) -> Path:
+    digest = hashlib.sha256(f"{_SCHEMA}\n{key}".encode()).hexdigest()[:24]
+    return default_cache_dir() / "probe" / f"{digest}.json"
+
+
+def _remember(path: Path, answer: dict[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w") as out:
+            json.dump(answer, out)
+        os.replace(temporary, path)
+    except OSError as error:
+        _log.info("the self-test's answer was not kept: %s", error)

@@ -1,0 +1,136 @@
+"""Finding OpenCL drivers: what must be in place before the OpenCL loader looks.
+
+pyopencl's wheel bundles a loader that reads the folder ``OCL_ICD_VENDORS`` (by default the
+system's) once, at the first ``clGetPlatformIDs``, and adds the drivers that lie beside itself. A
+driver wheel may come with an ``.icd`` file that names a placeholder path, so that nothing finds it.
+We put ``.icd`` files for every driver, the system's included, into a folder of our own and name
+that folder, only for as long as the loader looks: child processes see the user's environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import site
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from ocl_inductor import quirks
+from ocl_inductor.log import logger
+from ocl_inductor.settings import default_cache_dir
+
+_log = logger(__name__)
+_ENV = "OCL_ICD_VENDORS"
+_SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+
+
+@cache
+def load_pyopencl() -> ModuleType:
+    """Import pyopencl and make its loader look, with every driver visible.
+
+    A user's own OCL_ICD_VENDORS is left alone. Raises ImportError where pyopencl is missing.
+    """
+    if "pyopencl" in sys.modules:
+        _log.info(
+            "pyopencl was imported first: if it has listed platforms already, drivers that come "
+            "with a wheel may be missing; import torch and compile before that to see them"
+        )
+    with _vendors_in_environment():
+        import pyopencl
+
+        try:
+            pyopencl.get_platforms()
+        except pyopencl.Error as error:  # none at all: the caller's listing says so
+            _log.info("no OpenCL platform: %s", error)
+    return pyopencl
+
+
+@contextmanager
+def _vendors_in_environment() -> Iterator[None]:
+    if os.environ.get(_ENV):
+        _log.debug("%s=%s is the user's: left alone", _ENV, os.environ[_ENV])
+        yield
+        return
+    folder = write_vendor_folder(find_drivers())
+    os.environ[_ENV] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[_ENV]
+
+
+def find_drivers() -> list[str]:
+    """Driver libraries, as an ``.icd`` file names them: paths, or names for the system's loader."""
+    found: dict[str, None] = {}
+    for folder in _vendor_folders():
+        for icd in sorted(folder.glob("*.icd")):
+            library = _library_of(icd)
+            if library is not None:
+                found.setdefault(library)
+    return list(found)
+
+
+def _vendor_folders() -> list[Path]:
+    folders = [_SYSTEM_VENDORS]
+    for prefix in (sys.prefix, site.getuserbase()):
+        folders.append(Path(prefix, "etc", "OpenCL", "vendors"))
+    # A wheel installed elsewhere (--target) is found through its metadata.
+    for name in quirks.DRIVER_WHEELS:
+        try:
+            files = importlib.metadata.files(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        folders += [Path(str(f.locate())).resolve().parent for f in files if f.suffix == ".icd"]
+    return [f for f in dict.fromkeys(folders) if f.is_dir()]
+
+
+def _library_of(icd: Path) -> str | None:
+    """The library an ``.icd`` file stands for; None when there is no such file."""
+    try:
+        text = icd.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not text:
+        return None
+    library = Path(text)
+    if not library.is_absolute():
+        return text  # a name the dynamic loader resolves
+    if library.exists():
+        return str(library.resolve())
+    # <prefix>/etc/OpenCL/vendors/x.icd with a placeholder path: the file lies in <prefix>/lib.
+    beside = icd.parents[3] / "lib" / library.name
+    return str(beside.resolve()) if beside.exists() else None
+
+
+def write_vendor_folder(libraries: list[str]) -> Path:
+    """A folder with one ``.icd`` a library, under the cache folder; a temporary one failing that.
+
+    Its name is a hash of its content, so several environments never disturb each other, and a
+    folder that is there already is only checked.
+    """
+    digest = hashlib.sha256("\n".join(libraries).encode()).hexdigest()[:16]
+    try:
+        return _fill(default_cache_dir() / "icd" / digest, libraries)
+    except OSError as error:
+        _log.info("cache folder not usable (%s): using a temporary one", error)
+        return _fill(Path(tempfile.mkdtemp(prefix="ocl_inductor_icd_")), libraries)
+
+
+def _fill(folder: Path, libraries: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, library in enumerate(libraries):
+        path = folder / f"{number:02d}.icd"
+        if path.exists() and path.read_text() == library + "\n":
+            continue
+        # Written beside and renamed, so that a loader in another process never reads half a line.
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        with os.fdopen(handle, "w") as out:
+            out.write(library + "\n")
+        os.replace(temporary, path)
+    return folder
