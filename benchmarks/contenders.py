@@ -1,0 +1,58 @@
+"""The ways of running a model that are compared, each known by a short name.
+
+``eager``, ``inductor``, ``inductor-freezing`` (weights become constants and are packed ahead),
+and ``opencl:<device>`` for each value the backend's device option takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+BASELINES = ("eager", "inductor", "inductor-freezing")
+
+
+def opencl(device: str) -> str:
+    """The contender that runs on this OpenCL device."""
+    return f"opencl:{device}"
+
+
+def is_opencl(contender: str) -> bool:
+    return contender.startswith("opencl:")
+
+
+def prepare(contender: str, model: nn.Module) -> Callable[..., Any]:
+    """The callable to time; nothing is compiled before its first call, see ``compiling``.
+
+    Raises:
+        ValueError: no contender has this name.
+    """
+    if contender == "eager":
+        return model
+    if contender == "inductor":
+        return torch.compile(model)
+    if contender == "inductor-freezing":
+        # As an option too, because Dynamo takes two Inductor compilers for one unless their
+        # options differ, and would hand out the other's code.
+        return torch.compile(model, options={"freezing": True})
+    if is_opencl(contender):
+        device = contender.removeprefix("opencl:")
+        return torch.compile(model, backend="opencl", options={"device": device})
+    raise ValueError(f"unknown contender {contender!r}; there are {BASELINES} and opencl:<device>")
+
+
+@contextlib.contextmanager
+def compiling(contender: str) -> Iterator[None]:
+    """Hold this around the first call."""
+    if contender != "inductor-freezing":
+        yield
+        return
+    import torch._inductor.config
+
+    # Dynamo asks the global setting whether parameters are constants, not the option.
+    with torch._inductor.config.patch(freezing=True):
+        yield

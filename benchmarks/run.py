@@ -1,0 +1,218 @@
+"""Side-by-side benchmark: eager, Inductor, Inductor with freezing, and OpenCL on each driver.
+
+``python -m benchmarks.run [CASE…]``. For each case every contender first runs alone in a fresh
+process with empty caches (seconds to the first result, peak memory), then all of them run in one
+process in turns (times, errors against float64).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import report
+from benchmarks.contenders import BASELINES, opencl
+from benchmarks.drivers import PIP_DRIVERS
+from benchmarks.isolation import Outcome, merge_caches, run_job
+from benchmarks.zoo import ALL, MICRO
+
+SCHEMA = 1
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure, and how long to wait for it."""
+
+    contenders: list[str]
+    repeats: int
+    small: bool
+    batch: int | None
+    threads: int | None
+    timeout_s: float
+
+    def job(self, kind: str, case: str, **more: Any) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "case": case,
+            "small": self.small,
+            "batch": self.batch,
+            "threads": self.threads,
+            **more,
+        }
+
+
+def measure_case(name: str, plan: Plan, say: Say) -> dict[str, Any]:
+    """All contenders on one case; a contender that crashes alone is not timed with the others."""
+    results: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        folders = {c: Path(scratch, f"cold{i}") for i, c in enumerate(plan.contenders)}
+        for contender, folder in folders.items():
+            say(f"{name}: {contender}, cold")
+            job = plan.job("cold", name, contender=contender)
+            outcome = run_job(job, folder, plan.timeout_s)
+            results[contender] = {
+                "status": outcome.status,
+                "message": outcome.message,
+                **(outcome.first("cold") or {}),
+            }
+        healthy = [c for c in plan.contenders if results[c]["status"] == "ok"]
+        shared = Path(scratch, "shared")
+        merge_caches([folders[c] for c in healthy], shared)
+        job = plan.job("timed", name, contenders=healthy, repeats=plan.repeats)
+        timeout = plan.timeout_s * max(1, len(healthy))
+        outcome = run_job(job, shared, timeout, lambda text: say(f"{name}: {text}"))
+    merge_timed(results, healthy, outcome)
+    return {"name": name, "status": outcome.status, "contenders": results}
+
+
+def merge_timed(results: dict[str, dict[str, Any]], healthy: list[str], outcome: Outcome) -> None:
+    """Write what the common process said into each contender's result."""
+    for event in outcome.events:
+        values = {k: v for k, v in event.items() if k not in ("event", "contender")}
+        if event["event"] == "failed":
+            values["status"] = "error"
+        results[event["contender"]].update(values)
+    for contender in healthy:
+        result = results[contender]
+        if result["status"] == "ok" and "median_ms" not in result:
+            # The process all of them share died: whose fault it was is not known.
+            result.update(status=outcome.status, message=outcome.message)
+
+
+def expand(names: tuple[str, ...]) -> list[str]:
+    """Case names from names, families ("vision", "micro" …) and "all", in the zoo's order.
+
+    Raises:
+        click.BadParameter: a name is none of these.
+    """
+    families = {entry.family for entry in ALL.values()}
+    chosen: set[str] = set()
+    for name in names or ("micro",):
+        if name == "all":
+            chosen |= ALL.keys()
+        elif name in families:
+            chosen |= {key for key, entry in ALL.items() if entry.family == name}
+        elif name in ALL:
+            chosen.add(name)
+        else:
+            raise click.BadParameter(
+                f"no case {name!r}; there are all, {', '.join([*sorted(families), *ALL])}"
+            )
+    return [name for name in ALL if name in chosen]
+
+
+def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, Any]]:
+    """Measure every case with a progress display, writing ``path`` after each."""
+    screen = Console(stderr=True)
+    environment = run_job(
+        {"kind": "environment", "threads": plan.threads}, Path(tempfile.gettempdir()), 120
+    )
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "environment": environment.first("environment"),
+        "settings": {"repeats": plan.repeats, "small": plan.small, "batch": plan.batch},
+        "cases": [],
+    }
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("starting", total=len(names))
+
+        def say(text: str) -> None:
+            progress.update(task, description=text)
+
+        for done, name in enumerate(names, start=1):
+            if not screen.is_terminal:
+                screen.print(f"[{done}/{len(names)}] {name}", markup=False, highlight=False)
+            document["cases"].append(measure_case(name, plan, say))
+            progress.update(task, completed=done)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(document, indent=1) + "\n")
+    return document["cases"]
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("cases", nargs=-1)
+@click.option("--list", "listing", is_flag=True, help="List the cases and stop.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    default=PIP_DRIVERS,
+    show_default=True,
+    help="An OpenCL device, as the backend's device option takes it; may be repeated.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    type=click.Choice(BASELINES),
+    default=BASELINES,
+    show_default=True,
+    help="What to compare with; may be repeated.",
+)
+@click.option("--repeats", default=20, show_default=True, type=click.IntRange(1), help="Rounds.")
+@click.option("--small", is_flag=True, help="The small variants that the tests use.")
+@click.option("--batch", type=click.IntRange(1), help="Instead of each case's own batch.")
+@click.option("--threads", type=click.IntRange(1), help="torch threads; default torch's own.")
+@click.option(
+    "--timeout", default=600.0, show_default=True, help="Seconds for one contender's process."
+)
+@click.option("--json", "path", type=click.Path(dir_okay=False, path_type=Path))
+def main(
+    cases: tuple[str, ...],
+    listing: bool,
+    devices: tuple[str, ...],
+    against: tuple[str, ...],
+    repeats: int,
+    small: bool,
+    batch: int | None,
+    threads: int | None,
+    timeout: float,
+    path: Path | None,
+) -> None:
+    """Compare CASES (names, families, or "all"; the micro programs by default).
+
+    The exit status is 1 if any contender failed on any case.
+    """
+    console = Console()
+    if listing:
+        for name, entry in ALL.items():
+            kind = "program" if name in MICRO else "model"
+            console.print(f"{name:16} {entry.family:10} {kind}", highlight=False)
+        return
+    contenders = [*against, *(opencl(device) for device in devices)]
+    plan = Plan(contenders, repeats, small, batch, threads, timeout)
+    results = run_all(expand(cases), plan, path)
+    console.print(report.measurements(results))
+    console.print(
+        "comp s: first result in a fresh process, empty caches; MiB: its peak resident memory;\n"
+        "k/fb: kernels and fallbacks; error: largest distance from float64 over all outputs.\n",
+        highlight=False,
+    )
+    console.print(report.ratios(results, contenders))
+    problems = report.failures(results)
+    for line in problems:
+        console.print(line, style="red", markup=False, highlight=False)
+    if problems:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Timing several callables against each other on a machine that is never quiet."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MIN_SAMPLE_SECONDS = 0.01  # calls are repeated up to this, so the clock's grain does not matter
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds a call.
+
+    Attributes:
+        median_ms, min_ms: over the samples.
+        spread: half the distance of the quartiles, as a share of the median.
+        calls_per_sample: how many calls each sample averages.
+        samples_ms: every sample, in the order of the rounds.
+    """
+
+    median_ms: float
+    min_ms: float
+    spread: float
+    calls_per_sample: int
+    samples_ms: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def summarise(samples_ms: list[float], calls_per_sample: int) -> Timing:
+    """Median, minimum and spread of samples.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    if not samples_ms:
+        raise ValueError("no samples")
+    median = statistics.median(samples_ms)
+    spread = 0.0
+    if len(samples_ms) > 1 and median > 0:
+        low, _, high = statistics.quantiles(samples_ms, n=4, method="inclusive")
+        spread = (high - low) / 2 / median
+    return Timing(median, min(samples_ms), spread, calls_per_sample, tuple(samples_ms))
+
+
+def _sample(call: Callable[[], object], calls: int) -> float:
+    """Seconds a call, averaged over ``calls`` of them."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls
+
+
+def interleave(
+    calls: Mapping[str, Callable[[], object]],
+    rounds: int,
+    on_round: Callable[[int], None] = lambda done: None,
+) -> dict[str, Timing]:
+    """Time callables round-robin, so that a slow minute of the machine hits all alike.
+
+    Each round starts with another callable, so none always runs on the caches its predecessor
+    left behind. The callables must be compiled already; each gets two calls to warm up.
+    """
+    per_sample: dict[str, int] = {}
+    for name, call in calls.items():
+        call()
+        seconds = _sample(call, 1)
+        per_sample[name] = max(1, math.ceil(MIN_SAMPLE_SECONDS / max(seconds, 1e-7)))
+    names = list(calls)
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for index in range(rounds):
+        start = index % len(names) if names else 0
+        for name in names[start:] + names[:start]:
+            samples[name].append(_sample(calls[name], per_sample[name]) * 1e3)
+        on_round(index + 1)
+    return {name: summarise(samples[name], per_sample[name]) for name in names}

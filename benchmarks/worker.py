@@ -1,0 +1,165 @@
+"""The measuring process: ``python -m benchmarks.worker <job as JSON>``, started by ``isolation``.
+
+Jobs answer in lines of JSON on standard output, each as soon as it is known, so that a crash
+loses only what was not measured yet. Whatever libraries print goes to standard error.
+
+    cold         one contender alone: seconds to the first result, peak memory, counters
+    timed        all contenders interleaved: times and errors against float64
+    environment  what the machine and its software are
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+from torch import nn
+
+from benchmarks.contenders import compiling, prepare
+from benchmarks.environment import describe
+from benchmarks.errors import Named, float64_reference, largest_error, named, scale
+from benchmarks.timing import interleave
+from benchmarks.zoo import ALL, Entry, Inputs
+
+Emit = Callable[..., None]
+
+
+def peak_memory_mib() -> float:
+    """The most memory this process ever held resident.
+
+    Not ``ru_maxrss`` where Linux offers better: that one starts at the parent's size.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def opencl_counters() -> dict[str, int]:
+    """The backend's counters that are plain numbers."""
+    from torch._dynamo.utils import counters
+
+    return {k: v for k, v in counters["opencl"].items() if isinstance(v, int)}
+
+
+def first_call(contender: str, function: Callable[..., Any], inputs: Inputs) -> tuple[Any, float]:
+    """The first result and the seconds it took, compilation included."""
+    start = time.perf_counter()
+    with compiling(contender):
+        output = function(*inputs.args, **inputs.kwargs)
+    return output, time.perf_counter() - start
+
+
+def load(job: dict[str, Any]) -> tuple[Entry, nn.Module, Inputs]:
+    entry = ALL[job["case"]]
+    small = job["small"]
+    return entry, entry.build(small), entry.inputs(small, batch=job.get("batch"))
+
+
+def run_cold(job: dict[str, Any], emit: Emit) -> None:
+    """One contender in a process of its own."""
+    entry, model, inputs = load(job)
+    with entry.dynamo():
+        before = peak_memory_mib()
+        function = prepare(job["contender"], model)
+        _, seconds = first_call(job["contender"], function, inputs)
+        for _ in range(2):
+            function(*inputs.args, **inputs.kwargs)
+        emit(
+            "cold",
+            compile_s=seconds,
+            peak_mib=peak_memory_mib(),
+            peak_before_mib=before,
+            counters=opencl_counters(),
+        )
+
+
+def run_timed(job: dict[str, Any], emit: Emit) -> None:
+    """All contenders side by side; one that raises is left out with its message."""
+    entry, model, inputs = load(job)
+    calls: dict[str, Callable[[], object]] = {}
+    outputs: dict[str, Named] = {}
+    with entry.dynamo():
+        for contender in job["contenders"]:
+            emit("progress", text=f"compiling for {contender}")
+            try:
+                function = prepare(contender, model)
+                output, seconds = first_call(contender, function, inputs)
+            except Exception as error:
+                emit("failed", contender=contender, message=short_message(error))
+                continue
+            emit("warm", contender=contender, warm_compile_s=seconds)
+            outputs[contender] = named(output)
+            calls[contender] = partial(function, *inputs.args, **dict(inputs.kwargs))
+        rounds = job["repeats"]
+        timings = interleave(
+            calls, rounds, lambda done: emit("progress", text=f"round {done} of {rounds}")
+        )
+    for contender, timing in timings.items():
+        emit("timing", contender=contender, **timing.as_dict())
+    emit("progress", text="float64 reference")
+    reference = float64_reference(model, inputs)
+    for contender, output in outputs.items():
+        error = largest_error(output, reference)
+        emit(
+            "error",
+            contender=contender,
+            error=error if math.isfinite(error) else None,  # JSON knows no infinity
+            scale=scale(reference),
+        )
+
+
+def short_message(error: BaseException, limit: int = 300) -> str:
+    """Type and first line of an exception's text."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"[:limit]
+
+
+def claim_stdout() -> TextIO:
+    """Standard output for answers alone; prints of anyone else go to standard error."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return answers
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    answers = claim_stdout()
+    job = json.loads(sys.argv[1])
+
+    def emit(event: str, **values: Any) -> None:
+        print(json.dumps({"event": event, **values}), file=answers)
+
+    if job.get("threads"):
+        torch.set_num_threads(job["threads"])
+    with torch.no_grad():
+        match job["kind"]:
+            case "cold":
+                run_cold(job, emit)
+            case "timed":
+                run_timed(job, emit)
+            case "environment":
+                emit("environment", **describe())
+            case kind:
+                raise ValueError(f"unknown kind of job {kind!r}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:
+        print(short_message(error), file=sys.stderr)
+        raise SystemExit(1) from error
