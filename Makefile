@@ -1,0 +1,43 @@
+# `make` prints this list. Everything runs from the virtual environment in .venv, which `make setup`
+# makes and keeps up to date.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.setup-stamp
+# Processes for the tests: a driver spreads one kernel over all cores, so more brings nothing.
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with the package, two OpenCL drivers for the CPU, and the tools
+
+# torchvision's metadata asks for the exact torch that is pinned, so a plain install neither
+# replaces the CPU build nor brings CUDA. setuptools comes first because the editable install
+# builds without isolation: isolated builds would take it unpinned.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --constraint constraints.txt setuptools
+	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		--editable '.[cpu,sweep,dev]'
+	touch $@
+
+demo: setup ## Compile a few models and compare with eager and Inductor
+	$(PY) -m benchmarks.demo
+
+test: setup ## Run the tests on every OpenCL driver there is
+	tools/apt_drivers.sh
+	$(PY) -m pytest tests -n $(JOBS) --dist worksteal
+
+lint: setup ## Check style and types
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+format: setup ## Format the sources
+	$(PY) -m ruff format .
+
+bench: setup ## Run the benchmarks
+	$(PY) -m benchmarks.run

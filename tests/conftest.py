@@ -1,0 +1,84 @@
+"""Fixtures for all tests: a hermetic environment, and each OpenCL driver as a parameter.
+
+A test that asks for ``device_name`` runs once a driver; the name is a spec for
+``options={"device": ...}``. OCL_INDUCTOR_TEST_DEVICES (comma-separated specs) narrows the list.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_CACHE = "OCL_INDUCTOR_CACHE_DIR"
+_KEPT = ("OCL_INDUCTOR_TEST_",)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the environment before any test module, and so anything of ours, is imported."""
+    worker = hasattr(config, "workerinput")
+    if not worker:  # xdist's workers inherit what their parent set
+        for name in list(os.environ):
+            # What a user has set must not steer the tests.
+            if name.startswith("OCL_INDUCTOR_") and not name.startswith(_KEPT):
+                del os.environ[name]
+        folder = os.environ.get("OCL_INDUCTOR_TEST_CACHE_DIR")
+        if folder is None:  # a named one is kept, to run twice against one cache
+            folder = tempfile.mkdtemp(prefix="ocl_inductor_tests_")
+            config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ[_CACHE] = folder
+        os.environ.setdefault("OCL_INDUCTOR_VERIFY", "1")
+    # Mesa's driver shows its software device only when asked to.
+    os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
+
+
+def _device_names() -> list[str]:
+    from ocl_inductor.device import list_devices
+
+    wanted = os.environ.get("OCL_INDUCTOR_TEST_DEVICES")
+    found = list(dict.fromkeys(d.short_name for d in list_devices()))
+    if wanted is None:
+        return found
+    specs = [s.strip() for s in wanted.split(",")]
+    return [name for name in found if any(s in name for s in specs)]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device_name" in metafunc.fixturenames:
+        # Without any driver the test shows up as skipped, for an empty parameter set.
+        metafunc.parametrize("device_name", _device_names(), scope="session")
+
+
+@pytest.fixture
+def device(device_name: str):
+    """The Device of the driver the test runs on."""
+    from ocl_inductor.device import select_device
+
+    return select_device(device_name)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    """No compiled code, and no counter, is left over from another test."""
+    import sys
+
+    yield
+    # Tests without torch should not pay for its import.
+    if "torch._dynamo" in sys.modules:
+        import torch
+
+        torch.compiler.reset()
+        sys.modules["torch._dynamo.utils"].counters.clear()
+
+
+@pytest.fixture
+def clean_env(tmp_path: Path) -> dict[str, str]:
+    """An environment for child processes: nothing of OpenCL's or ours set, a cache of its own."""
+    ours = ("OCL_", "OPENCL_", "PYOPENCL_", "POCL_", "RUSTICL_", "TORCH_LOGS", "TORCH_COMPILE")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    env[_CACHE] = str(tmp_path / "cache")
+    return env

@@ -1,0 +1,181 @@
+"""Finding drivers and choosing devices, in fresh interpreters, and the facts of what is here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ocl_inductor import device_probe, drivers
+from ocl_inductor.device import Device, list_devices, select_device
+from ocl_inductor.errors import DeviceNotFoundError
+from ocl_inductor.settings import Settings
+
+LIST = (
+    "import os\nfrom ocl_inductor.device import list_devices\n"
+    "for d in list_devices(): print(d.short_name)\n"
+    "assert os.environ.get('OCL_ICD_VENDORS') == os.environ.get('WANT'), 'leaked'\n"
+)
+
+
+def _run(code: str, env: dict[str, str], **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**env, **more}, capture_output=True, text=True
+    )
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def test_both_wheels_are_found_with_a_clean_environment(clean_env: dict[str, str]) -> None:
+    done = _run(LIST, clean_env)
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.split()
+    assert len(set(found)) == len(found), f"a driver is there twice: {found}"
+    if _installed("intel-opencl-rt"):
+        assert found[0] == "intel"
+    if _installed("pocl-binary-distribution"):
+        assert "pocl-3.0" in found
+
+
+def test_works_when_pyopencl_came_first(clean_env: dict[str, str]) -> None:
+    assert _run("import pyopencl\n" + LIST, clean_env).stdout == _run(LIST, clean_env).stdout
+
+
+def test_users_vendor_folder_is_left_alone(clean_env: dict[str, str], tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    done = _run(LIST, clean_env, OCL_ICD_VENDORS=folder, WANT=folder)
+    assert done.returncode == 0, done.stderr
+    assert "intel" not in done.stdout.split()
+
+
+def test_unwritable_cache_folder_is_no_obstacle(clean_env: dict[str, str], tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    done = _run(LIST, clean_env, OCL_INDUCTOR_CACHE_DIR=str(blocker / "below"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == _run(LIST, clean_env).stdout
+
+
+def test_no_device_error(clean_env: dict[str, str], tmp_path: Path) -> None:
+    # A library that does not exist: an empty folder would leave what lies beside the loader.
+    code = (
+        "from ocl_inductor.device import select_device\n"
+        "from ocl_inductor.errors import NoDeviceError\n"
+        "try: select_device()\n"
+        "except NoDeviceError as e: print(e)\n"
+    )
+    done = _run(code, clean_env, OCL_ICD_VENDORS=str(tmp_path / "libnothing.so"))
+    assert 'pip install "ocl-inductor[cpu]"' in done.stdout, done.stderr
+
+
+def test_command_lists_devices(clean_env: dict[str, str]) -> None:
+    command = "from ocl_inductor.cli import main; main()"
+    run = [sys.executable, "-c", command, "devices"]
+    done = subprocess.run([*run, "--json"], env=clean_env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [r["chosen"] for r in rows] == [True] + [False] * (len(rows) - 1)
+    table = subprocess.run(run, env=clean_env, capture_output=True, text=True)
+    assert table.returncode == 0 and rows[0]["spec"] in table.stdout
+
+
+def test_placeholder_icd_is_repaired(tmp_path: Path) -> None:
+    vendors = tmp_path / "etc" / "OpenCL" / "vendors"
+    vendors.mkdir(parents=True)
+    (tmp_path / "lib").mkdir()
+    library = tmp_path / "lib" / "libdriver.so"
+    library.write_text("")
+    icd = vendors / "x.icd"
+    icd.write_text("/no/such/prefix/lib/libdriver.so\n")
+    assert drivers._library_of(icd) == str(library)
+    icd.write_text("/no/such/prefix/lib/libother.so\n")
+    assert drivers._library_of(icd) is None
+    icd.write_text("libsystem.so.1")
+    assert drivers._library_of(icd) == "libsystem.so.1"
+
+
+def test_vendor_folder_mends_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    folder = drivers.write_vendor_folder(["a.so", "b.so"])
+    (folder / "00.icd").write_text("damaged")
+    assert drivers.write_vendor_folder(["a.so", "b.so"]) == folder
+    assert [p.read_text() for p in sorted(folder.iterdir())] == ["a.so\n", "b.so\n"]
+
+
+def test_unknown_device_lists_what_is_there() -> None:
+    with pytest.raises(DeviceNotFoundError) as caught:
+        select_device("no-such-device")
+    for device in list_devices():
+        assert str(device) in str(caught.value)
+    with pytest.raises(DeviceNotFoundError):
+        select_device("cpu:99")
+
+
+def test_selection() -> None:
+    devices = list_devices()
+    assert select_device() is devices[0] is list_devices()[0]
+    cpus = [d for d in devices if d.kind == "cpu"]
+    for number, device in enumerate(cpus):
+        assert select_device(f"CPU:{number}") is device
+
+
+def test_facts(device: Device, device_name: str) -> None:
+    info = device.info
+    assert select_device(device_name.upper()) is device
+    assert pickle.loads(pickle.dumps(info)) == info
+    hash(info)
+    assert info.profile == ("vector" if info.kind == "cpu" and info.vector_width > 1 else "simt")
+    assert info.vector_width in (1, 4, 8, 16)
+    assert info.base_address_align_bytes > 0
+    assert (1, 0) <= info.opencl_c_version <= (3, 0)
+    assert info.compute_units > 0 and info.max_work_group_size > 0
+    assert info.driver_version in info.key and info.name in info.key
+
+
+def test_forced_profile_and_memory(device: Device) -> None:
+    info = device.info
+    simt = info.for_settings(Settings(profile="simt", memory="discrete"))
+    assert (simt.profile, simt.vector_width) == ("simt", 1)
+    assert not simt.unified_memory and not simt.zero_copy
+    vector = info.for_settings(Settings(profile="vector"))
+    assert vector.profile == "vector" and vector.vector_width >= 4
+    assert info.for_settings(Settings()) == info
+
+
+def test_zero_copy_answer_is_remembered(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    runs = []
+
+    def handles() -> tuple[object, object]:
+        runs.append(1)
+        return device.context, device.queue
+
+    first = device_probe.zero_copy_works("key", handles)
+    assert device_probe.zero_copy_works("key", handles) is first and len(runs) == 1
+    (answer,) = (tmp_path / "probe").iterdir()
+    answer.write_text("{dama")
+    assert device_probe.zero_copy_works("key", handles) is first and len(runs) == 2
+
+
+def test_failing_self_test_means_no_zero_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+
+    def handles() -> tuple[object, object]:
+        raise RuntimeError("driver is broken")
+
+    assert device_probe.zero_copy_works("broken", handles) is False

@@ -1,0 +1,49 @@
+"""Errors: what the messages say, and that they pickle."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ocl_inductor import errors
+
+CASES = [
+    (errors.NoDeviceError(), ['pip install "ocl-inductor[cpu]"']),
+    (
+        errors.DeviceNotFoundError("gpu:3", ["a (cpu)", "b (cpu)"]),
+        ["'gpu:3'", "a (cpu)", "b (cpu)"],
+    ),
+    (errors.UnknownOptionError("option", "fallbak", ["device", "fallback"]), ["Did you mean"]),
+    (
+        errors.UnsupportedOperatorError(
+            "aten.foo.default", ["float32"], [(2, 3)], "model.py:12 in forward", "no lowering"
+        ),
+        ["aten.foo.default(float32[2, 3])", "model.py:12", "OCL_INDUCTOR_FALLBACK=warn"],
+    ),
+    (
+        errors.KernelBuildError("k0", "error: expected ';'", "/tmp/k0.cl", ["add", "mul"]),
+        ["'k0'", "expected ';'", "/tmp/k0.cl", "add, mul"],
+    ),
+    (errors.DeviceMemoryError(4096, 1 << 20, 100), ["4,096 bytes", "1,048,576", "100 bytes"]),
+    (errors.VerifyError("schedule", "node 3 before its input"), ["'schedule'", "node 3"]),
+]
+
+
+@pytest.mark.parametrize(("error", "parts"), CASES, ids=lambda v: type(v).__name__)
+def test_message_and_pickle(error: errors.OpenCLInductorError, parts: list[str]) -> None:
+    for part in parts:
+        assert part in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), again.facts) == (str(error), error.facts)
+    assert isinstance(error, RuntimeError)
+
+
+def test_all_errors_are_covered() -> None:
+    defined = {
+        c
+        for c in vars(errors).values()
+        if isinstance(c, type) and issubclass(c, errors.OpenCLInductorError)
+    }
+    assert defined - {type(e) for e, _ in CASES} == {errors.OpenCLInductorError}
