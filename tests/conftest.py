@@ -10,9 +10,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+# The models' tests are there before the compiler is; they start by themselves with it.
+if find_spec("ocl_inductor.compile") is None:
+    collect_ignore = ["models"]
 
 _CACHE = "OCL_INDUCTOR_CACHE_DIR"
 _KEPT = ("OCL_INDUCTOR_TEST_",)
@@ -82,3 +87,21 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     env[_CACHE] = str(tmp_path / "cache")
     return env
+
+
+@pytest.fixture
+def oclgrind_env(clean_env: dict[str, str]) -> dict[str, str]:
+    """An environment in which a child process sees one device: the simulator that checks accesses.
+
+    It writes "Invalid read/write" and "data race" to the child's standard error. It is kept out of
+    the other tests' process because it interprets kernels.
+    """
+    command = shutil.which("oclgrind")
+    library = Path(command or "/bin/x").parents[1] / "lib/oclgrind/liboclgrind-rt-icd.so"
+    if command is None or not library.exists():
+        pytest.skip("oclgrind is not installed (see tools/apt_drivers.sh)")
+    return {
+        **clean_env,
+        "OCL_ICD_VENDORS": str(library),
+        "OCLGRIND_DATA_RACES": "1",
+    }

@@ -179,3 +179,21 @@ def test_failing_self_test_means_no_zero_copy(
         raise RuntimeError("driver is broken")
 
     assert device_probe.zero_copy_works("broken", handles) is False
+
+
+def test_simulator_reports_invalid_writes(oclgrind_env: dict[str, str]) -> None:
+    code = (
+        "import numpy as np\n"
+        "from ocl_inductor.device import select_device\n"
+        "from ocl_inductor.drivers import load_pyopencl\n"
+        "cl, device = load_pyopencl(), select_device('oclgrind')\n"
+        "assert device.info.profile == 'simt' and not device.info.unified_memory\n"
+        "buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 16)\n"
+        "source = '__kernel void k(__global float *a) { a[get_global_id(0)] = 1; }'\n"
+        "kernel = cl.Program(device.context, source).build(cache_dir=False).k\n"
+        "kernel(device.queue, (5,), None, buffer)\n"
+        "device.queue.finish()\n"
+    )
+    done = _run(code, oclgrind_env)
+    assert done.returncode == 0, done.stderr
+    assert "Invalid write of size 4" in done.stderr
