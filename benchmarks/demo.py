@@ -35,16 +35,17 @@ SHOWN = 8  # digits drawn, in rows of four
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model of the second part, as the table calls it."""
+    """A model of the second part: its name in the table and what it is fed."""
 
     title: str
+    size: str
     case: str
     batch: int
 
 
 SUBJECTS = (
-    Subject("ResNet-18 4×3×224×224", "resnet18", 4),
-    Subject("BERT 4 layers, 4×128 tokens", "bert_4layer", 4),
+    Subject("ResNet-18", "batch 4, 224×224", "resnet18", 4),
+    Subject("BERT", "base dimensions, 4 layers, 4×128 tokens", "bert_4layer", 4),
 )
 
 
@@ -136,11 +137,11 @@ def bind(function: Callable[..., Any], inputs: Inputs) -> Callable[[], object]:
 
 def table_of(contests: dict[str, Contest], drivers: list[str]) -> Table:
     """One row for each model and device."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("model")
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("model", no_wrap=True)
     table.add_column("device", no_wrap=True)
     headings = (
-        "eager\nms", "Induc-\ntor ms", "OpenCL\nms", "to\neager", "to In-\nductor",
+        "eager\nms", "Induc-\ntor ms", "OpenCL\nms", "to\neager", "to In-\nduct.",
         "largest\nerror", "ker-\nnels", "fall-\nbacks", "com-\npile s",
     )  # fmt: skip
     for heading in headings:
@@ -185,6 +186,7 @@ def main() -> int:
         contests = {s.title: compete(console, s, drivers) for s in SUBJECTS}
     console.print(table_of(contests, drivers))
     console.print(
+        f"{'; '.join(f'{s.title}: {s.size}' for s in SUBJECTS)}. "
         f"Medians of {ROUNDS} interleaved rounds, float32, {torch.get_num_threads()} threads. "
         "“to …”: how many times faster OpenCL is. Largest error: against float64, over all "
         "outputs; eager's own is "
