@@ -1,0 +1,111 @@
+"""Dimensions, bounds and small values that the structural lowerings share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import sympy
+import torch
+
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and
+from ocl_inductor.ir.index import Ranges, Size, as_size, interval, is_static, nonnegative_below
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.registry import CannotLower
+from ocl_inductor.lowering.values import Value
+
+HALF_TYPES = (torch.float16, torch.bfloat16)
+
+
+def normalize_dim(dim: int, ndim: int) -> int:
+    """A dimension counted from the front; 0-d tensors accept 0 and -1."""
+    bound = max(ndim, 1)
+    if not -bound <= dim < bound:
+        raise IndexError(f"dimension {dim} is out of range for {ndim} dimensions")
+    return dim % bound
+
+
+def normalize_dims(dims: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """Sorted dimensions; None and an empty list mean all of them. 0-d tensors give []."""
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return list(range(ndim))
+    given = [dims] if isinstance(dims, int) else list(dims)
+    return sorted({normalize_dim(d, ndim) for d in given}) if ndim else []
+
+
+def full(size: Sequence[Size], number: float | int | bool, dtype: torch.dtype) -> Value:
+    """Every element ``number``."""
+    return Value(tuple(size), dtype, const(number, dtype))
+
+
+def cast_value(value: Value, dtype: torch.dtype) -> Value:
+    if value.dtype == dtype:
+        return value
+    return Value(value.size, dtype, cast(value.body, dtype))
+
+
+def size_expr(size: Size, dtype: torch.dtype = torch.int64) -> Expr:
+    """A size (or any index expression) as data."""
+    size = as_size(size)
+    if is_static(size):
+        return const(int(size), dtype)
+    return cast(index_value(size), dtype)
+
+
+def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
+    """Conjunction; None stands for a condition that always holds."""
+    result: Expr | None = None
+    for c in conditions:
+        if c is not None:
+            result = c if result is None else logical_and(result, c)
+    return result
+
+
+def in_bounds(e: sympy.Expr, low: Size, high: Size, ranges: Ranges) -> Expr | None:
+    """The condition ``low <= e < high``, or None when the loop extents already grant it."""
+    e = sympy.sympify(e)
+    bounds = interval(e, ranges)
+    conditions = []
+    above = bounds is not None and is_static(low) and bounds[0] >= int(low)
+    below = bounds is not None and is_static(high) and bounds[1] < int(high)
+    if not (above and below) and low == 0 and nonnegative_below(e, high, ranges):
+        return None
+    if not above:
+        conditions.append(compare("ge", index_value(e), size_expr(low)))
+    if not below:
+        conditions.append(compare("lt", index_value(e), size_expr(high)))
+    return all_of(conditions)
+
+
+def decide(ctx: LoweringContext, relation: sympy.Basic | bool) -> bool:
+    """Truth of a relation between sizes; a symbolic one becomes a guard of the graph."""
+    if relation in (True, False, sympy.true, sympy.false):
+        return bool(relation)
+    if ctx.shape_env is None:
+        raise CannotLower(f"cannot decide {relation} between symbolic sizes")
+    return bool(ctx.shape_env.evaluate_expr(relation))
+
+
+def static_sizes(sizes: Sequence[Size], what: str) -> list[int]:
+    """The sizes as Python integers, or CannotLower where one of them is symbolic."""
+    if not all(map(is_static, sizes)):
+        raise CannotLower(f"{what} needs static sizes, got {tuple(sizes)}")
+    return [int(s) for s in sizes]
+
+
+def reused(ctx: LoweringContext, value: Value) -> Value:
+    """``value`` in a form that may be read several times: in memory unless it costs little."""
+    return ctx.finish_value(value, uses=2)
+
+
+def lowest(dtype: torch.dtype) -> float | int | bool:
+    """Identity of a maximum."""
+    if dtype is torch.bool:
+        return False
+    return -float("inf") if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def highest(dtype: torch.dtype) -> float | int | bool:
+    """Identity of a minimum."""
+    if dtype is torch.bool:
+        return True
+    return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
