@@ -1,0 +1,392 @@
+"""Matrix products: which kernel computes them and how the operands come to lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from ocl_inductor.ir.expr import cast, compare, const, index_value, indices, masked, op
+from ocl_inductor.ir.index import (
+    Size,
+    contiguous_strides,
+    is_static,
+    linear,
+    loop_vars,
+    prod,
+    same,
+    simplify,
+)
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.values import (
+    ZERO,
+    StridedView,
+    Value,
+    expand,
+    permute,
+    reindex,
+    reshape,
+    strided_view,
+)
+from ocl_inductor.templates.blocking import choose_blocking, size_ceil_div
+
+aten = torch.ops.aten
+
+_FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+#: Below this many multiplications a generic reduction beats a template with a packed operand.
+_TINY_PRODUCT = 2048
+#: B is read where it lies when it has unit stride along the columns and at most this many rows:
+#: longer columns make each row of a tile touch another page.
+_MAX_UNPACKED_ROWS = 512
+
+
+def compute_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The type products of ``dtype`` accumulate in: half types compute in float32."""
+    if dtype in (torch.float16, torch.bfloat16):
+        return torch.float32
+    return dtype
+
+
+def accumulator(dtype: torch.dtype) -> str:
+    return "double" if dtype is torch.float64 else "float"
+
+
+def as_dtype(value: Value, dtype: torch.dtype) -> Value:
+    """Convert every element (C semantics)."""
+    if value.dtype == dtype:
+        return value
+    return Value(value.size, dtype, cast(value.body, dtype))
+
+
+def zeros(size: Sequence[Size], dtype: torch.dtype) -> Value:
+    return Value(tuple(size), dtype, const(0, dtype))
+
+
+def binary(name: str, a: Value, b: Value) -> Value:
+    """Elementwise ``name`` of two values of one dtype, broadcast against each other."""
+    ndim = max(a.ndim, b.ndim)
+    sizes_a = (1,) * (ndim - a.ndim) + a.size
+    sizes_b = (1,) * (ndim - b.ndim) + b.size
+    size = tuple(y if same(x, 1) else x for x, y in zip(sizes_a, sizes_b, strict=True))
+    return Value(size, a.dtype, op(name, expand(a, size).body, expand(b, size).body))
+
+
+def scale(value: Value, factor: Any) -> Value:
+    """``value * factor`` for a Python number; exact for 1."""
+    if factor == 1:
+        return value
+    return Value(value.size, value.dtype, op("mul", value.body, const(factor, value.dtype)))
+
+
+def _check_dtypes(*values: Value) -> torch.dtype:
+    dtype = values[0].dtype
+    if any(not isinstance(v, Value) for v in values):
+        raise CannotLower("an operand lives on the host")
+    if any(v.dtype != dtype for v in values):
+        raise CannotLower(f"operands of different dtypes: {[str(v.dtype) for v in values]}")
+    if dtype not in _FLOATING and dtype not in _INTEGERS:
+        raise CannotLower(f"matrix product of {dtype}")
+    return dtype
+
+
+# -- operands in memory -------------------------------------------------------------------
+
+
+def depends_on(value: Value, dims: Sequence[int]) -> bool:
+    """Whether an element depends on the coordinates ``dims`` (broadcast ones do not count)."""
+    variables = {loop_vars(value.ndim)[d] for d in dims if not same(value.size[d], 1)}
+    return any(variables & index.free_symbols for index in indices(value.body))
+
+
+def _split_leading(value: Value) -> Value:
+    """``value`` with dimension 0 split in two where that makes it a strided view.
+
+    (batch*heads, s, d) made from a permuted (batch, s, heads, d) is such a value: no copy needed.
+    Returns ``value`` itself where no split helps.
+    """
+    from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+    if value.body.op != "load" or value.body.args or not is_static(value.size[0]):
+        return value
+    v0 = loop_vars(1)[0]
+    total = int(value.size[0])
+    found: set[int] = set()
+    for atom in value.body.payload.index.atoms(FloorDiv, ModularIndexing):
+        if atom.args[0] == v0 and isinstance(atom.args[1], sympy.Integer):
+            divisor = atom.args[1] if isinstance(atom, FloorDiv) else atom.args[1] * atom.args[2]
+            found |= {int(divisor), int(atom.args[1])}
+    for inner in sorted(found):
+        if inner <= 1 or inner >= total or total % inner:
+            continue
+        rest = loop_vars(value.ndim + 1)
+        index = [rest[0] * inner + rest[1], *rest[2:]]
+        split = reindex(value, (total // inner, inner, *value.size[1:]), index)
+        if strided_view(split) is not None:
+            return split
+    return value
+
+
+def realize_operand(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> StridedView:
+    """``value`` in memory as ``dtype``, through strides where it already is."""
+    value = ctx.realize(as_dtype(value, dtype))
+    view = strided_view(value)
+    assert view is not None
+    return view
+
+
+def view_value(ctx: LoweringContext, view: StridedView) -> Value:
+    from ocl_inductor.ir.expr import load
+
+    index = linear(loop_vars(len(view.size)), view.stride, view.offset)
+    return Value(view.size, ctx.buffers[view.buffer].dtype, load(view.buffer, index,
+                 ctx.buffers[view.buffer].dtype))
+
+
+def pack_panels(ctx: LoweringContext, b: Value, nr: int) -> Value:
+    """(.., k, n) to memory as [..][panel][k][nr], columns past n zero."""
+    *lead, k, n = b.size
+    size = (*lead, size_ceil_div(n, nr), k, nr)
+    variables = loop_vars(len(size))
+    panel, row, lane = variables[-3:]
+    column = panel * nr + lane
+    packed = reindex(b, size, [*variables[:-3], row, column])
+    if not (is_static(n) and int(n) % nr == 0):
+        inside = compare("lt", index_value(column), index_value(sympy.sympify(n)))
+        packed = Value(
+            packed.size, packed.dtype, masked(inside, packed.body, const(0, packed.dtype))
+        )
+    return ctx.pointwise(packed, tuple(range(len(size))))
+
+
+# -- the product --------------------------------------------------------------------------
+
+
+def matmul(ctx: LoweringContext, a: Value, b: Value) -> Value:
+    """(\\*batch, m, k) x (\\*batch, k, n) to (\\*batch, m, n), batch dimensions equal (or 1).
+
+    Floating operands give their compute dtype (float32 for half types: the caller converts after
+    its epilogue); integers their own dtype, wrapping.
+    """
+    dtype = _check_dtypes(a, b)
+    batch = tuple(
+        y if same(x, 1) else x for x, y in zip(a.size[:-2], b.size[:-2], strict=True)
+    )
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    out = compute_dtype(dtype)
+    if any(same(s, 0) for s in (*batch, m, n, k)):
+        return zeros((*batch, m, n), out)
+    a, b = expand(a, (*batch, m, k)), expand(b, (*batch, k, n))
+    work = ctx.hint(prod((*batch, m, n, k)))
+    narrow = same(n, 1) or same(m, 1)
+    if dtype in _INTEGERS or narrow or work <= _TINY_PRODUCT:
+        return _product_by_reduction(ctx, a, b, out)
+    if batch and not depends_on(b, range(len(batch))):
+        flat = _flatten_rows(ctx, a, out)
+        if flat is not None:
+            rows = prod((*batch, m))
+            one = reindex(b, (k, n), [ZERO] * len(batch) + list(loop_vars(2)))
+            return reshape(matmul(ctx, flat, one), (*batch, m, n)) if rows else flat
+    return _product_by_template(ctx, a, b, out)
+
+
+def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value | None:
+    """(\\*batch, m, k) as (batch*m, k) when that costs no copy beyond the one that it needs."""
+    flat = reshape(a, (prod(a.size[:-1]), a.size[-1]))
+    if strided_view(a) is not None and a.dtype == dtype and strided_view(flat) is None:
+        return None
+    return flat
+
+
+def _product_by_reduction(
+    ctx: LoweringContext, a: Value, b: Value, out: torch.dtype
+) -> Value:
+    """Sum of a broadcast product; K is the innermost dimension."""
+    a, b = as_dtype(a, out), as_dtype(b, out)
+    nb = a.ndim - 2
+    size = (*a.size[:-1], b.size[-1], a.size[-1])
+    variables = loop_vars(nb + 3)
+    lead, (i, j, k) = list(variables[:nb]), variables[nb:]
+    left = reindex(a, size, [*lead, i, k])
+    right = reindex(b, size, [*lead, k, j])
+    return ctx.reduce(Value(size, out, op("mul", left.body, right.body)), [nb + 2], "sum")
+
+
+def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value:
+    out_batch = a.size[:-2]
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    if len(out_batch) == 1:
+        split_a, split_b = _split_leading(a), _split_leading(b)
+        if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
+            a, b = _same_split(a, b, split_a, split_b)
+    a_view = realize_operand(ctx, a, out)
+    batch = a.size[:-2]
+    nb = len(batch)
+    params: dict[str, Any] = {
+        "m": m, "n": n, "k": k,
+        "batch": batch,
+        "out_batch": out_batch,
+        "a_offset": a_view.offset,
+        "a_strides": a_view.stride,
+        "acc": accumulator(out),
+        "m_hint": ctx.hint(m),
+        "n_hint": ctx.hint(n),
+    }  # fmt: skip
+    size, order = (*out_batch, m, n), tuple(range(len(out_batch) + 2))
+    if ctx.device.profile == "simt":
+        b_view = realize_operand(ctx, b, out)
+        params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
+        operands = [view_value(ctx, a_view), view_value(ctx, b_view)]
+        return ctx.template("gemm", out, size, order, operands, **params)
+    batches = ctx.hint(prod(batch)) if batch else 1
+    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
+    blocking = choose_blocking(
+        ctx.device, params["acc"], ctx.hint(m), ctx.hint(n), batches, b_bytes
+    )
+    params |= {
+        "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
+    }  # fmt: skip
+    b_view = _rows_in_place(ctx, as_dtype(b, out), blocking.nr)
+    if b_view is not None:
+        params |= {"b_layout": "rows", "b_strides": b_view.stride[:-1], "b_offset": b_view.offset}
+        operands = [view_value(ctx, a_view), view_value(ctx, b_view)]
+        return ctx.template("gemm", out, size, order, operands, **params)
+    # Batch dimensions that share B are packed once.
+    shared = [same(s, 1) or not depends_on(b, [d]) for d, s in enumerate(batch)]
+    variables = loop_vars(b.ndim)
+    once = reindex(
+        b,
+        [1 if d < nb and shared[d] else s for d, s in enumerate(b.size)],
+        [ZERO if d < nb and shared[d] else v for d, v in enumerate(variables)],
+    )
+    packed = pack_panels(ctx, as_dtype(once, out), blocking.nr)
+    strides = contiguous_strides(packed.size)
+    params |= {
+        "b_layout": "panels",
+        "b_offset": 0,
+        "b_strides": tuple(0 if shared[d] else strides[d] for d in range(nb)),
+    }
+    operands = [view_value(ctx, a_view), packed]
+    return ctx.template("gemm", out, size, order, operands, **params)
+
+
+def _same_split(a: Value, b: Value, split_a: Value, split_b: Value) -> tuple[Value, Value]:
+    """Both operands with the batch dimension split alike, if they agree or one is easy."""
+    leader = split_a if split_a.ndim > a.ndim else split_b
+    outer, inner = leader.size[:2]
+    result = []
+    for whole, split in ((a, split_a), (b, split_b)):
+        if split.ndim > whole.ndim and split.size[1] == inner:
+            result.append(split)
+            continue
+        variables = loop_vars(whole.ndim + 1)
+        index = [variables[0] * inner + variables[1], *variables[2:]]
+        result.append(reindex(whole, (outer, inner, *whole.size[1:]), index))
+    return result[0], result[1]
+
+
+def _rows_in_place(ctx: LoweringContext, b: Value, nr: int) -> StridedView | None:
+    """B read where it lies: unit stride along whole panels of columns and few rows."""
+    view = strided_view(b)
+    if view is None or not same(view.stride[-1], 1) or ctx.hint(b.size[-2]) > _MAX_UNPACKED_ROWS:
+        return None
+    if not is_static(b.size[-1]) or int(b.size[-1]) % nr:
+        return None
+    return view
+
+
+# -- operators ----------------------------------------------------------------------------
+
+
+def _number(x: Any) -> bool:
+    return isinstance(x, (int, float))
+
+
+def _with_addend(product: Value, addend: Value, beta: Any, alpha: Any, dtype: torch.dtype) -> Value:
+    """``beta * addend + alpha * product`` in the compute dtype, then in ``dtype``.
+
+    By PyTorch's rule nothing of ``addend``, not even NaN, gets through where beta is 0.
+    """
+    if not _number(beta) or not _number(alpha):
+        raise CannotLower("beta or alpha is not a number")
+    result = scale(product, alpha)
+    if beta != 0:
+        result = binary("add", result, scale(as_dtype(addend, product.dtype), beta))
+    return as_dtype(result, dtype)
+
+
+@register(aten.mm.default, aten.bmm.default)
+def lower_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
+    return as_dtype(matmul(ctx, a, b), a.dtype)
+
+
+@register(aten.addmm.default, aten.baddbmm.default)
+def lower_addmm(
+    ctx: LoweringContext, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    _check_dtypes(a, b, bias)
+    product = matmul(ctx, a, b)
+    return _with_addend(product, expand(bias, product.size), beta, alpha, a.dtype)
+
+
+@register(aten.addbmm.default)
+def lower_addbmm(
+    ctx: LoweringContext, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    """The sum over the batch is one product with batch and k merged."""
+    _check_dtypes(a, b, bias)
+    batch, m, k = a.size
+    left = reshape(permute(a, (1, 0, 2)), (m, prod((batch, k))))
+    product = matmul(ctx, left, reshape(b, (prod((batch, k)), b.size[2])))
+    return _with_addend(product, expand(bias, product.size), beta, alpha, a.dtype)
+
+
+def matvec(ctx: LoweringContext, a: Value, x: Value) -> Value:
+    column = reshape(x, (x.size[0], 1))
+    return reshape(matmul(ctx, a, column), (a.size[0],))
+
+
+@register(aten.mv.default)
+def lower_mv(ctx: LoweringContext, a: Value, x: Value) -> Value:
+    _check_dtypes(a, x)
+    return as_dtype(matvec(ctx, a, x), a.dtype)
+
+
+@register(aten.addmv.default)
+def lower_addmv(
+    ctx: LoweringContext, bias: Value, a: Value, x: Value, *, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    _check_dtypes(a, x, bias)
+    product = matvec(ctx, a, x)
+    return _with_addend(product, expand(bias, product.size), beta, alpha, a.dtype)
+
+
+@register(aten.dot.default, aten.vdot.default)
+def lower_dot(ctx: LoweringContext, a: Value, b: Value) -> Value:
+    dtype = _check_dtypes(a, b)
+    product = matmul(ctx, reshape(a, (1, a.size[0])), reshape(b, (b.size[0], 1)))
+    return as_dtype(reshape(product, ()), dtype)
+
+
+@register(aten.linear.default)
+def lower_linear(
+    ctx: LoweringContext, x: Value, weight: Value, bias: Value | None = None
+) -> Value:
+    """``x (.., k)`` times ``weight (n, k)`` transposed; weight may be a vector (k)."""
+    dtype = _check_dtypes(x, weight) if bias is None else _check_dtypes(x, weight, bias)
+    vector = weight.ndim == 1
+    if vector:
+        weight = reshape(weight, (1, weight.size[0]))
+    lead = x.size[:-1]
+    rows = reshape(x, (prod(lead), x.size[-1]))
+    product = matmul(ctx, rows, permute(weight, (1, 0)))
+    product = reshape(product, lead if vector else (*lead, weight.size[0]))
+    if bias is not None:
+        product = binary("add", product, as_dtype(bias, product.dtype))
+    return as_dtype(product, dtype)
+
+
+__all__ = ["matmul", "simplify"]

@@ -1,0 +1,113 @@
+"""Batched matrix product C[b, m, n] = sum over k of A[b, m, k] B[b, k, n].
+
+Parameters (sizes and strides in elements, static or symbolic):
+
+* ``m n k``, and ``batch``: the sizes over which ``a_strides``/``b_strides`` give batch strides;
+  ``out_batch``: the same number of products as the result's own dimensions;
+* ``a_offset``, ``a_strides``: (\\*batch, row, k);
+* ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
+  ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
+  and n divisible by ``nr``; ``"strided"`` (simt only): any strides (\\*batch, k, n);
+* ``mr nv lanes mb``: the blocking (vector profile; see blocking.py);
+* ``acc``: ``"float"`` or ``"double"``, the type of both operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.templates.blocking import size_ceil_div
+from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+
+
+def _out_space(p: Params) -> tuple[Size, ...]:
+    return (*p["out_batch"], p["m"], p["n"])
+
+
+def store_edges(columns: Size, lanes: int) -> tuple[bool, bool]:
+    """Whether whole vectors and whether single columns are to be stored."""
+    if not is_static(columns):
+        return True, lanes > 1
+    return int(columns) >= lanes, int(columns) % lanes != 0
+
+
+def simt_tile(device: DeviceInfo, acc: str, rows: int, columns: int) -> dict[str, int]:
+    """Work-group and slab sizes for local-memory tiles of ``rows`` x ``columns`` or fewer."""
+    item = 8 if acc == "double" else 4
+    side = 16 if device.max_work_group_size >= 256 else 8
+    if device.max_work_group_size < 64:
+        side = 4 if device.max_work_group_size >= 16 else 1
+    r_rows = 4 if rows > 2 * side else (2 if rows > side else 1)
+    r_columns = 4 if columns > 2 * side else (2 if columns > side else 1)
+    slab = 16
+    while slab > 1 and slab * side * (r_rows + r_columns + 2) * item > device.local_mem_bytes:
+        slab //= 2
+    tile = {"LX": side, "LY": side, "RM": r_rows, "RN": r_columns, "TK": slab}
+    return tile | {"TM": side * r_rows, "TN": side * r_columns}
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    prefix = [f"bo{d}" for d in range(len(p["out_batch"]))] if p["batch"] else []
+    if profile == "simt":
+        nb = len(p["batch"])
+        return {
+            "profile": profile,
+            "out_coordinates": [*prefix, "m", "n"],
+            "a_rows_dense": p["a_strides"][nb] == 1,
+            "b_rows_dense": p["b_strides"][nb + 1] == 1,
+            **simt_tile(device, p["acc"], p["m_hint"], p["n_hint"]),
+        }
+    vector_store, scalar_store = store_edges(p["n"], p["lanes"])
+    return {
+        "profile": profile,
+        "out_prefix": prefix,
+        "W": p["lanes"],
+        "NV": p["nv"],
+        "NR": p["nv"] * p["lanes"],
+        "MR": p["mr"],
+        "MB": p["mb"],
+        "whole_rows": is_static(p["m"]) and int(p["m"]) >= p["mr"],
+        "vector_store": vector_store,
+        "scalar_store": scalar_store,
+    }
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    batch = prod(p["batch"])
+    if tile["profile"] == "simt":
+        columns = size_ceil_div(p["n"], tile["TN"]) * tile["LX"]
+        rows = size_ceil_div(p["m"], tile["TM"]) * tile["LY"]
+        return Launch((columns, rows, batch), (tile["LX"], tile["LY"], 1))
+    chunks = size_ceil_div(p["m"], tile["MR"] * tile["MB"])
+    return Launch((size_ceil_div(p["n"], tile["NR"]), chunks, batch), (1, 1, 1))
+
+
+def _flops(p: Params) -> Size:
+    return prod((2, *p["batch"], p["m"], p["n"], p["k"]))
+
+
+def _bytes(p: Params) -> Size:
+    item = 8 if p["acc"] == "double" else 4
+    each = prod((p["m"], p["k"])) + prod((p["k"], p["n"])) + prod((p["m"], p["n"]))
+    return prod((*p["batch"], item)) * each
+
+
+def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.matmul(a.astype(np.float64), b.astype(np.float64))
+
+
+GEMM = TemplateSpec(
+    name="gemm",
+    file="gemm.cl.jinja",
+    out_space=_out_space,
+    tile=_tile,
+    launch=_launch,
+    flops=_flops,
+    bytes=_bytes,
+    reference=_reference,
+)

@@ -1,0 +1,47 @@
+"""Turning a template file into OpenCL C: Jinja with the holes as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ocl_inductor.ir.index import is_static
+from ocl_inductor.templates.spec import Params, TemplateSpec
+
+Hole = Callable[..., str]
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.tests["static"] = is_static
+    return environment
+
+
+def render(
+    spec: TemplateSpec,
+    kernel_name: str,
+    arguments_text: str,
+    params: Params,
+    tile: Mapping[str, Any],
+    holes: Mapping[str, Hole],
+) -> str:
+    """The source of one kernel.
+
+    ``holes`` gives ``size``, ``load``, ``pointer`` and ``store`` (see :class:`TemplateSpec`).
+    A name that the template uses and nobody supplies raises ``jinja2.UndefinedError``.
+    """
+    names = {"p": dict(params), "acc": params["acc"], **tile, **holes}
+    template = _environment().get_template(spec.file)
+    return template.render(kernel=kernel_name, arguments=arguments_text, **names)

@@ -1,0 +1,127 @@
+"""Runs one template by itself: the holes for plain buffers, with and without an epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+
+from ocl_inductor.device import Device
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.templates.render import render
+from ocl_inductor.templates.spec import TemplateSpec
+
+Epilogue = Callable[[str, Sequence[str], int], str]
+
+
+def _size(x: Any) -> str:
+    return f"(long)({sympy.sympify(x)})" if not isinstance(x, int) else f"{x}L"
+
+
+def row_major(coordinates: Sequence[str], sizes: Sequence[Any]) -> str:
+    text = "0"
+    for c, s in zip(coordinates, sizes, strict=True):
+        text = f"(({text}) * {_size(s)} + {c})"
+    return text
+
+
+class Kernel:
+    """A rendered and built template; call it with numpy operands, get the result.
+
+    ``symbols`` gives values to the size symbols in ``params``. ``epilogue(value, coordinates,
+    width)`` returns the C expression to be stored; ``extras`` are float buffers it may read.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        profile: str,
+        spec: TemplateSpec,
+        params: Mapping[str, Any],
+        operands: int = 2,
+        epilogue: Epilogue | None = None,
+        extras: Sequence[np.ndarray] = (),
+        symbols: Mapping[str, int] | None = None,
+    ) -> None:
+        cl = load_pyopencl()
+        self.cl, self.device = cl, device
+        self.acc = params["acc"]
+        self.dtype = np.float64 if self.acc == "double" else np.float32
+        self.symbols = dict(symbols or {})
+        tile = spec.tile(device.info, profile, params)  # type: ignore[arg-type]
+        self.tile = tile
+        space = spec.out_space(params)
+        arguments = [f"__global const {self.acc} *in{i}" for i in range(operands)]
+        arguments += [f"__global const {self.acc} *extra{i}" for i in range(len(extras))]
+        arguments += [f"__global {self.acc} *result"] + [f"long {s}" for s in self.symbols]
+
+        def store(coordinates: Sequence[str], value: str, width: int = 1) -> str:
+            if epilogue is not None:
+                value = epilogue(value, coordinates, width)
+            index = row_major(coordinates, space)
+            if width == 1:
+                return f"result[{index}] = {value};"
+            return f"*(__global vec_u *)(result + {index}) = {value};"
+
+        self.source = render(
+            spec,
+            "kernel_under_test",
+            ", ".join(arguments),
+            params,
+            tile,
+            {
+                "size": _size,
+                "load": lambda i, index, width=1: f"in{i}[{index}]",
+                "pointer": lambda i: f"in{i}",
+                "store": store,
+            },
+        )
+        options = list(device.info.build_options)
+        self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)
+        self.kernel = cl.Kernel(self.program, "kernel_under_test")
+        self.shape = tuple(self._value(s) for s in space)
+        launch = spec.launch(params, tile)
+        self.grid = tuple(self._value(s) for s in launch.global_size)
+        self.local = launch.local_size
+        self.extras = [self.buffer(e.astype(self.dtype)) for e in extras]
+
+    def _value(self, size: Any) -> int:
+        return int(sympy.sympify(size).subs(self.symbols))
+
+    def buffer(self, array: np.ndarray) -> Any:
+        flags = self.cl.mem_flags
+        array = np.ascontiguousarray(array)
+        return self.cl.Buffer(
+            self.device.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=array
+        )
+
+    def bind(self, *arrays: np.ndarray) -> None:
+        """Upload the operands and a result full of NaN."""
+        self.inputs = [self.buffer(a.astype(self.dtype)) for a in arrays]
+        self.result = self.buffer(np.full(self.shape, np.nan, self.dtype))
+        sizes = [np.int64(v) for v in self.symbols.values()]
+        self.kernel.set_args(*self.inputs, *self.extras, self.result, *sizes)
+
+    def launch(self) -> None:
+        self.cl.enqueue_nd_range_kernel(self.device.queue, self.kernel, self.grid, self.local)
+        self.device.queue.finish()
+
+    def __call__(self, *arrays: np.ndarray) -> np.ndarray:
+        self.bind(*arrays)
+        self.launch()
+        out = np.empty(self.shape, self.dtype)
+        self.cl.enqueue_copy(self.device.queue, out, self.result)
+        return out
+
+
+def packed(b: np.ndarray, nr: int) -> np.ndarray:
+    """[.., k, n] to [.., panel, k, nr] with zero columns."""
+    k, n = b.shape[-2:]
+    panels = -(-n // nr)
+    wide = np.zeros((*b.shape[:-1], panels * nr), b.dtype)
+    wide[..., :n] = b
+    lead = tuple(range(b.ndim - 2))
+    axes = (*lead, b.ndim - 1, b.ndim - 2, b.ndim)
+    return wide.reshape(*b.shape[:-2], k, panels, nr).transpose(axes)
