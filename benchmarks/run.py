@@ -115,9 +115,9 @@ def expand(names: tuple[str, ...]) -> list[str]:
 def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, Any]]:
     """Measure every case with a progress display, writing ``path`` after each."""
     screen = Console(stderr=True)
-    environment = run_job(
-        {"kind": "environment", "threads": plan.threads}, Path(tempfile.gettempdir()), 120
-    )
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        job = {"kind": "environment", "threads": plan.threads}
+        environment = run_job(job, Path(scratch), 120)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

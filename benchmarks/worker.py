@@ -113,11 +113,11 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
     emit("progress", text="float64 reference")
     reference = float64_reference(model, inputs)
     for contender, output in outputs.items():
-        error = largest_error(output, reference)
+        distance = largest_error(output, reference)
         emit(
             "error",
             contender=contender,
-            error=error if math.isfinite(error) else None,  # JSON knows no infinity
+            error=distance if math.isfinite(distance) else None,  # JSON knows no infinity
             scale=scale(reference),
         )
 
