@@ -27,6 +27,9 @@ class Dlrm(nn.Module):
         super().__init__()
         self.bottom = _mlp(13, 64, width)
         self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(tables))
+        for table in self.tables:
+            # Unit variance would drive the sigmoid into saturation, where errors vanish.
+            nn.init.normal_(table.weight, std=width**-0.5)
         pairs = tables * (tables + 1) // 2
         self.top = _mlp(width + pairs, 64, 1)
         self.register_buffer("pairs", torch.tril_indices(tables + 1, tables + 1, offset=-1))
