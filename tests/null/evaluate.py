@@ -25,16 +25,9 @@ from ocl_inductor.settings import Settings
 
 #: Primitives whose torch function has another name or another convention.
 SPECIAL: dict[str, Callable[..., torch.Tensor]] = {
-    "sub": torch.sub,
-    "lt": torch.lt,
-    "logical_and": torch.logical_and,
-    "logical_or": torch.logical_or,
-    "logical_not": torch.logical_not,
-    "where": lambda c, a, b: torch.where(c, a, b),
-    "isnan": lambda a: a != a,
-    "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-    "floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor"),
-    "idiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "trunc_div": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "fma": lambda a, b, c: a * b + c,
 }
 
 
@@ -86,7 +79,7 @@ class Evaluator:
             value = self(e.args[1], len(self.masks) - 1)
             return torch.where(condition, value, self(e.args[2], mask))
         args = [self(a, mask) for a in e.args]
-        if e.op == "cast":
+        if e.op in ("cast", "as"):
             return args[0].to(e.dtype)
         fn = SPECIAL.get(e.op) or getattr(torch, e.op)
         result = fn(*args)
