@@ -1,0 +1,143 @@
+"""The library functions ``ocl_<name>_<type>`` of ``templates/math.cl.jinja``, on demand.
+
+Each macro of the template writes one function for one register type. The kernel's text says which
+are needed, and the text of those which others they need.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+
+from ocl_inductor.codegen.chebyshev import I0E_A, I0E_B, I1E_A, I1E_B
+
+_CALL = re.compile(
+    r"\bocl_([a-z0-9_]+)_((?:float|double|char|uchar|short|int|long)(?:2|3|4|8|16)?)\b"
+)
+_TYPE = re.compile(r"([a-z]+)(\d*)")
+#: Types for which :func:`library_source` writes everything when no kernel text is given.
+_FLOATS, _INTEGERS = ("float", "double"), ("char", "uchar", "short", "int", "long")
+_OF_INTEGERS = frozenset(
+    "trunc_div floor_div remainder fmod gcd left_shift right_shift pow_int".split()
+)
+_OF_BOTH = frozenset("trunc_div floor_div remainder".split())
+_OF_DOUBLES = _OF_BOTH | frozenset("to_int to_long erfinv digamma i0 i0e i1 i1e".split())
+_SIZE = {"char": 8, "uchar": 8, "short": 16, "int": 32, "long": 64, "float": 32, "double": 64}
+_SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterType:
+    """What the macros ask about a type: ``float8`` has base ``float`` and mask type ``int8``."""
+
+    name: str
+    base: str
+    width: int
+
+    @classmethod
+    def parse(cls, name: str) -> RegisterType:
+        found = _TYPE.fullmatch(name)
+        assert found is not None
+        return cls(name, found.group(1), int(found.group(2) or 1))
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def lanes(self) -> str:
+        """The suffix of vector types: empty for scalars."""
+        return "" if self.width == 1 else str(self.width)
+
+    @property
+    def bits(self) -> int:
+        return _SIZE[self.base]
+
+    @property
+    def mask(self) -> str:
+        """The signed integer type of the same size: what comparisons of vectors give."""
+        return _SIGNED[self.bits] + self.lanes
+
+    @property
+    def floating(self) -> bool:
+        return self.base in _FLOATS
+
+    @property
+    def unsigned(self) -> bool:
+        return self.base == "uchar"
+
+    def convert(self, text: str, base: str) -> str:
+        """``text`` as lanes of ``base``."""
+        return f"({base})({text})" if self.width == 1 else f"convert_{base}{self.lanes}({text})"
+
+    def any(self, mask: str) -> str:
+        """Whether a comparison holds in any lane: a scalar one gives 1, whose top bit is clear."""
+        return f"({mask})" if self.width == 1 else f"any({mask})"
+
+
+@functools.cache
+def _module() -> Any:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ocl_inductor", "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    tables = {"I0E_A": I0E_A, "I0E_B": I0E_B, "I1E_A": I1E_A, "I1E_B": I1E_B}
+    return environment.get_template("math.cl.jinja", globals=tables).module
+
+
+@functools.cache
+def function_names() -> tuple[str, ...]:
+    """Names of all functions of the library, without prefix and type."""
+    return tuple(n[4:] for n in dir(_module()) if n.startswith("ocl_"))
+
+
+def has_function(name: str) -> bool:
+    """Whether the library has its own version of the builtin ``name`` for single precision."""
+    return name in function_names() and (name in _OF_BOTH or name not in _OF_INTEGERS)
+
+
+@functools.cache
+def _function(name: str, type_name: str) -> str:
+    """The text of one function; raises KeyError for a name the library does not have."""
+    macro = getattr(_module(), f"ocl_{name}", None)
+    if macro is None:
+        raise KeyError(f"ocl_{name}_{type_name} is not in math.cl.jinja")
+    text = str(macro(RegisterType.parse(type_name))).strip()
+    return re.sub(r"\n{2,}", "\n", text) + "\n"
+
+
+@functools.lru_cache(maxsize=1024)
+def _closure(text: str) -> str:
+    order: dict[str, str] = {}
+
+    def visit(source: str, inside: str) -> None:
+        for name, type_name in _CALL.findall(source):
+            key = f"{name}_{type_name}"
+            if key != inside and key not in order:
+                function = _function(name, type_name)
+                visit(function, key)
+                order[key] = function
+
+    visit(text, "")
+    return "".join(order.values())
+
+
+def library_source(device: Any, width: int, source: str | None = None) -> str:
+    """The functions ``source`` calls and those they call, or all of them at one ``width``."""
+    if source is None:
+        suffix = "" if width == 1 else str(width)
+        calls = []
+        for name in function_names():
+            bases: tuple[str, ...] = _INTEGERS if name in _OF_INTEGERS else ()
+            if name not in _OF_INTEGERS or name in _OF_BOTH:
+                bases += ("float",)
+            if device.fp64 and name in _OF_DOUBLES:
+                bases += ("double",)
+            calls += [f"ocl_{name}_{base}{suffix}" for base in bases]
+        source = " ".join(calls)
+    return _closure(source)

@@ -1,0 +1,372 @@
+"""From primitive name to OpenCL text, for scalar and vector registers.
+
+``PRIMITIVES[node.op].emit(target, node, args)`` gives a C expression of the node's register type.
+``args`` are C expressions of the operands' register types at the same width; their text may be
+repeated, so they should be names or literals. Functions named ``ocl_*`` come from the library:
+put :func:`prelude` of the finished kernel text in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ocl_inductor.codegen import conversions
+from ocl_inductor.codegen.conversions import (
+    convert,
+    is_float,
+    literal,
+    mask_as,
+    mask_from,
+    wrap,
+)
+from ocl_inductor.codegen.math_library import has_function, library_source
+from ocl_inductor.codegen.types import REGISTER_TYPE, mask_type, register_type
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What code is emitted for: lanes in a register, and the device's facts."""
+
+    width: int
+    device: DeviceInfo
+
+
+Emit = Callable[[Target, Expr, Sequence[str]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One operation on registers."""
+
+    name: str
+    emit: Emit
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def _define(names: str, emit: Emit) -> None:
+    for name in names.split():
+        if name in PRIMITIVES:
+            raise ValueError(f"primitive {name} is defined twice")
+        PRIMITIVES[name] = Primitive(name, emit)
+
+
+# -- shapes of text ------------------------------------------------------------------------
+
+
+def _infix(operator: str) -> Emit:
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
+
+    return emit
+
+
+def _boolean(operator: str) -> Emit:
+    """Bitwise on masks is logical, for 0/1 and for 0/-1 alike."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        return f"({args[0]} {operator} {args[1]})"
+
+    return emit
+
+
+def _compare(operator: str) -> Emit:
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        dtype = node.args[0].dtype
+        a, b = args
+        if dtype is torch.bool and target.width > 1:
+            a, b = b, a  # true is -1 in a lane, so the order is the other way round
+        return mask_from(f"{a} {operator} {b}", dtype, target.width)
+
+    return emit
+
+
+def _library(name: str) -> Emit:
+    """A function of the library, by the register type of the first operand."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        kind = register_type(node.args[0].dtype, target.width)
+        return f"ocl_{name}_{kind}({', '.join(args)})"
+
+    return emit
+
+
+def _builtin(name: str) -> Emit:
+    """An OpenCL builtin on floats, or our own function where the device's is slow."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        dtype = node.args[0].dtype
+        single = REGISTER_TYPE[dtype] == "float"
+        if single and name in target.device.slow_builtins and has_function(name):
+            return f"ocl_{name}_{register_type(dtype, target.width)}({', '.join(args)})"
+        return f"{name}({', '.join(args)})"
+
+    return emit
+
+
+def _predicate(name: str, of_integers: int) -> Emit:
+    """isnan and the like: int for float operands, long lanes for double ones."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        dtype = node.args[0].dtype
+        if not is_float(dtype):
+            return literal(bool(of_integers), torch.bool, target.width)
+        return mask_from(f"{name}({args[0]})", dtype, target.width)
+
+    return emit
+
+
+def _by_kind(of_float: Emit, of_int: Emit, of_bool: Emit | None = None) -> Emit:
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        dtype = node.args[0].dtype
+        if dtype is torch.bool and of_bool is not None:
+            return of_bool(target, node, args)
+        return (of_float if is_float(dtype) else of_int)(target, node, args)
+
+    return emit
+
+
+def _identity(target: Target, node: Expr, args: Sequence[str]) -> str:
+    return args[0]
+
+
+def _one(target: Target, node: Expr, dtype: torch.dtype | None = None) -> str:
+    return literal(1, dtype or node.args[0].dtype, target.width)
+
+
+# -- arithmetic ----------------------------------------------------------------------------
+
+
+def _neg(target: Target, node: Expr, args: Sequence[str]) -> str:
+    return wrap(f"-{args[0]}", node.dtype, target.width)
+
+
+def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
+    if node.dtype is torch.uint8:
+        return args[0]
+    zero = literal(0, node.dtype, target.width)
+    return wrap(f"{args[0]} < {zero} ? -{args[0]} : {args[0]}", node.dtype, target.width)
+
+
+def _divide(name: str, operator: str | None) -> Emit:
+    """Integer division; a divisor that is a harmless constant needs no guard against traps."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        divisor = node.args[1]
+        unsigned = node.dtype is torch.uint8
+        if divisor.op == "const" and divisor.payload not in (0, -1):
+            if operator is not None:
+                return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
+            if unsigned:
+                sign = {"floor_div": "/", "remainder": "%"}[name]
+                return wrap(f"{args[0]} {sign} {args[1]}", node.dtype, target.width)
+        return _library(name)(target, node, args)
+
+    return emit
+
+
+def _min_max(operator: str) -> Emit:
+    """NaN in either operand gives NaN: the unordered comparison keeps a NaN on the left."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        a, b = args
+        if not is_float(node.dtype):
+            return wrap(f"{a} {operator} {b} ? {a} : {b}", node.dtype, target.width)
+        return f"((({a} {operator} {b}) | ({a} != {a})) ? {a} : {b})"
+
+    return emit
+
+
+_define("add", _infix("+"))
+_define("sub", _infix("-"))
+_define("mul", _infix("*"))
+_define("div", _infix("/"))
+_define("neg", _neg)
+_define("abs", _by_kind(_builtin("fabs"), _abs_int, _identity))
+_define("trunc_div", _by_kind(_library("trunc_div"), _divide("trunc_div", "/")))
+_define("floor_div", _by_kind(_library("floor_div"), _divide("floor_div", None)))
+_define("remainder", _by_kind(_library("remainder"), _divide("remainder", None)))
+_define("fmod", _by_kind(_builtin("fmod"), _divide("fmod", "%")))
+_define("minimum", _by_kind(_min_max("<"), _min_max("<"), _boolean("&")))
+_define("maximum", _by_kind(_min_max(">"), _min_max(">"), _boolean("|")))
+_define("fmin", _by_kind(_builtin("fmin"), _min_max("<"), _boolean("&")))
+_define("fmax", _by_kind(_builtin("fmax"), _min_max(">"), _boolean("|")))
+_define("gcd", _library("gcd"))
+
+
+def _fma(target: Target, node: Expr, args: Sequence[str]) -> str:
+    # Written out: FP_CONTRACT fuses it, where fma() would be a function call on some drivers.
+    return wrap(f"{args[0]} * {args[1]} + {args[2]}", node.dtype, target.width)
+
+
+_define("fma", _fma)
+
+# -- comparison, logic, bits ---------------------------------------------------------------
+
+for _name, _sign in (
+    ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="),
+):  # fmt: skip
+    _define(_name, _compare(_sign))
+
+
+def _logical_not(target: Target, node: Expr, args: Sequence[str]) -> str:
+    return f"(!{args[0]})" if target.width == 1 else f"(~{args[0]})"
+
+
+def _bitwise_not(target: Target, node: Expr, args: Sequence[str]) -> str:
+    if node.dtype is torch.bool:
+        return _logical_not(target, node, args)
+    return wrap(f"~{args[0]}", node.dtype, target.width)
+
+
+def _where(target: Target, node: Expr, args: Sequence[str]) -> str:
+    condition = mask_as(args[0], node.dtype, target.width)
+    return f"({condition} ? {args[1]} : {args[2]})"
+
+
+_define("logical_and", _boolean("&"))
+_define("logical_or", _boolean("|"))
+_define("logical_xor", _boolean("^"))
+_define("logical_not", _logical_not)
+_define("bitwise_and", _infix("&"))
+_define("bitwise_or", _infix("|"))
+_define("bitwise_xor", _infix("^"))
+_define("bitwise_not", _bitwise_not)
+_define("left_shift", _library("left_shift"))
+_define("right_shift", _library("right_shift"))
+_define("where", _where)
+
+# -- functions of floats -------------------------------------------------------------------
+
+for _name in (
+    "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh "
+    "acosh atanh erf erfc lgamma atan2 copysign nextafter hypot rsqrt"
+).split():
+    _define(_name, _builtin(_name))
+
+
+def _reciprocal(target: Target, node: Expr, args: Sequence[str]) -> str:
+    return f"({_one(target, node)} / {args[0]})"
+
+
+def _sigmoid(target: Target, node: Expr, args: Sequence[str]) -> str:
+    one = _one(target, node)
+    return f"({one} / ({one} + exp(-{args[0]})))"
+
+
+_define("reciprocal", _reciprocal)
+_define("sigmoid", _sigmoid)
+for _name in "erfinv digamma i0 i0e i1 i1e".split():
+    _define(_name, _library(_name))
+_define("floor", _by_kind(_builtin("floor"), _identity))
+_define("ceil", _by_kind(_builtin("ceil"), _identity))
+_define("round", _by_kind(_builtin("rint"), _identity))  # half to even
+_define("trunc", _by_kind(_builtin("trunc"), _identity))
+
+
+def _frac(target: Target, node: Expr, args: Sequence[str]) -> str:
+    return f"({args[0]} - trunc({args[0]}))"
+
+
+def _sign(target: Target, node: Expr, args: Sequence[str]) -> str:
+    dtype, width = node.dtype, target.width
+    zero, one = literal(0, dtype, width), literal(1, dtype, width)
+    if dtype is torch.uint8:
+        return wrap(f"{args[0]} != {zero} ? {one} : {zero}", dtype, width)
+    minus = literal(-1, dtype, width)
+    x = args[0]
+    # The inner choice is written out because scalar and vector code nest ?: alike.
+    return wrap(f"{x} > {zero} ? {one} : ({x} < {zero} ? {minus} : {zero})", dtype, width)
+
+
+def _signbit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    dtype, width = node.args[0].dtype, target.width
+    if is_float(dtype):
+        # The bits themselves: signbit() of a vector of doubles gives lanes of another width.
+        bits = mask_type(dtype, width)
+        return mask_from(f"as_{bits}({args[0]}) < ({bits})(0)", dtype, width)
+    zero = literal(0, dtype, width)
+    return mask_from(f"{args[0]} < {zero}", dtype, width)
+
+
+_define("frac", _frac)
+_define("sign sgn", _by_kind(_sign, _sign, _identity))
+_define("signbit", _signbit)
+_define("isnan", _predicate("isnan", 0))
+_define("isinf", _predicate("isinf", 0))
+_define("isfinite", _predicate("isfinite", 1))
+
+
+def _ldexp(target: Target, node: Expr, args: Sequence[str]) -> str:
+    exponent = convert(args[1], "int", target.width)
+    return f"ldexp({args[0]}, {exponent})"
+
+
+_define("ldexp", _ldexp)
+_define("pow", _by_kind(_builtin("pow"), _library("pow_int")))
+
+# -- conversions ---------------------------------------------------------------------------
+
+
+def _cast(target: Target, node: Expr, args: Sequence[str]) -> str:
+    return conversions.cast(args[0], node.args[0].dtype, node.dtype, target.width)
+
+
+_define("cast", _cast)
+# A float32 register that is called float16, bfloat16 or float32 from here on: no code.
+_define("as", _identity)
+
+
+def emit_load(
+    target: Target, dtype: torch.dtype, pointer: str, index: str, space: str = "__global"
+) -> str:
+    """``target.width`` consecutive elements of ``dtype``, at any element's address."""
+    return conversions.emit_load(target.width, dtype, pointer, index, space)
+
+
+def emit_store(
+    target: Target,
+    dtype: torch.dtype,
+    pointer: str,
+    index: str,
+    value: str,
+    space: str = "__global",
+) -> str:
+    """The statement (with its semicolon) that stores ``target.width`` consecutive elements."""
+    return conversions.emit_store(target.width, dtype, pointer, index, value, space)
+
+
+def emit_gather_lanes(
+    target: Target, dtype: torch.dtype, pointer: str, indices: Sequence[str]
+) -> str:
+    """A register built from one scalar read a lane."""
+    return conversions.emit_gather_lanes(target.width, dtype, pointer, list(indices))
+
+
+def prelude(target: Target, source: str | None = None) -> str:
+    """What must stand before a kernel: pragmas, unaligned vector types, and library functions.
+
+    With ``source`` (the kernels' text) only the functions it calls come in, at every width that
+    appears in it; without, the whole library at ``target.width``.
+    """
+    fp64 = target.device.fp64
+    lines = ["#pragma OPENCL FP_CONTRACT ON\n"]
+    if fp64 and target.device.opencl_c_version < (1, 2):
+        lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
+    widths = (2, 3, 4, 8, 16) if source is not None else (target.width,)
+    for width in widths:
+        typedefs = conversions.unaligned_typedefs(width, fp64)
+        if source is None:
+            lines.append(typedefs)
+            continue
+        for line in typedefs.splitlines(keepends=True):
+            if line.split()[2] + "*" in source:
+                lines.append(line)
+    lines.append(library_source(target.device, target.width, source))
+    return "".join(lines)
