@@ -8,19 +8,17 @@ from typing import Any
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import cast, compare, const, index_value, indices, masked, op
+from ocl_inductor.ir.expr import const, indices, masked, op
 from ocl_inductor.ir.index import (
-    Size,
     contiguous_strides,
     is_static,
-    linear,
     loop_vars,
     prod,
     same,
-    simplify,
 )
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import cast_value, full, in_bounds
 from ocl_inductor.lowering.values import (
     ZERO,
     StridedView,
@@ -53,17 +51,6 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def accumulator(dtype: torch.dtype) -> str:
     return "double" if dtype is torch.float64 else "float"
-
-
-def as_dtype(value: Value, dtype: torch.dtype) -> Value:
-    """Convert every element (C semantics)."""
-    if value.dtype == dtype:
-        return value
-    return Value(value.size, dtype, cast(value.body, dtype))
-
-
-def zeros(size: Sequence[Size], dtype: torch.dtype) -> Value:
-    return Value(tuple(size), dtype, const(0, dtype))
 
 
 def binary(name: str, a: Value, b: Value) -> Value:
@@ -130,20 +117,14 @@ def _split_leading(value: Value) -> Value:
     return value
 
 
-def realize_operand(ctx: LoweringContext, value: Value, dtype: torch.dtype) -> StridedView:
+def realize_operand(
+    ctx: LoweringContext, value: Value, dtype: torch.dtype
+) -> tuple[Value, StridedView]:
     """``value`` in memory as ``dtype``, through strides where it already is."""
-    value = ctx.realize(as_dtype(value, dtype))
+    value = ctx.realize(cast_value(value, dtype))
     view = strided_view(value)
     assert view is not None
-    return view
-
-
-def view_value(ctx: LoweringContext, view: StridedView) -> Value:
-    from ocl_inductor.ir.expr import load
-
-    index = linear(loop_vars(len(view.size)), view.stride, view.offset)
-    return Value(view.size, ctx.buffers[view.buffer].dtype, load(view.buffer, index,
-                 ctx.buffers[view.buffer].dtype))
+    return value, view
 
 
 def pack_panels(ctx: LoweringContext, b: Value, nr: int) -> Value:
@@ -154,8 +135,8 @@ def pack_panels(ctx: LoweringContext, b: Value, nr: int) -> Value:
     panel, row, lane = variables[-3:]
     column = panel * nr + lane
     packed = reindex(b, size, [*variables[:-3], row, column])
-    if not (is_static(n) and int(n) % nr == 0):
-        inside = compare("lt", index_value(column), index_value(sympy.sympify(n)))
+    inside = in_bounds(column, 0, n, dict(zip(variables, size, strict=True)))
+    if inside is not None and not (is_static(n) and int(n) % nr == 0):
         packed = Value(
             packed.size, packed.dtype, masked(inside, packed.body, const(0, packed.dtype))
         )
@@ -172,13 +153,11 @@ def matmul(ctx: LoweringContext, a: Value, b: Value) -> Value:
     its epilogue); integers their own dtype, wrapping.
     """
     dtype = _check_dtypes(a, b)
-    batch = tuple(
-        y if same(x, 1) else x for x, y in zip(a.size[:-2], b.size[:-2], strict=True)
-    )
+    batch = tuple(y if same(x, 1) else x for x, y in zip(a.size[:-2], b.size[:-2], strict=True))
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
     out = compute_dtype(dtype)
     if any(same(s, 0) for s in (*batch, m, n, k)):
-        return zeros((*batch, m, n), out)
+        return full((*batch, m, n), 0, out)
     a, b = expand(a, (*batch, m, k)), expand(b, (*batch, k, n))
     work = ctx.hint(prod((*batch, m, n, k)))
     narrow = same(n, 1) or same(m, 1)
@@ -201,11 +180,9 @@ def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value |
     return flat
 
 
-def _product_by_reduction(
-    ctx: LoweringContext, a: Value, b: Value, out: torch.dtype
-) -> Value:
+def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value:
     """Sum of a broadcast product; K is the innermost dimension."""
-    a, b = as_dtype(a, out), as_dtype(b, out)
+    a, b = cast_value(a, out), cast_value(b, out)
     nb = a.ndim - 2
     size = (*a.size[:-1], b.size[-1], a.size[-1])
     variables = loop_vars(nb + 3)
@@ -222,7 +199,7 @@ def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dt
         split_a, split_b = _split_leading(a), _split_leading(b)
         if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
             a, b = _same_split(a, b, split_a, split_b)
-    a_view = realize_operand(ctx, a, out)
+    a, a_view = realize_operand(ctx, a, out)
     batch = a.size[:-2]
     nb = len(batch)
     params: dict[str, Any] = {
@@ -237,10 +214,9 @@ def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dt
     }  # fmt: skip
     size, order = (*out_batch, m, n), tuple(range(len(out_batch) + 2))
     if ctx.device.profile == "simt":
-        b_view = realize_operand(ctx, b, out)
+        b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
-        operands = [view_value(ctx, a_view), view_value(ctx, b_view)]
-        return ctx.template("gemm", out, size, order, operands, **params)
+        return ctx.template("gemm", out, size, order, [a, b], **params)
     batches = ctx.hint(prod(batch)) if batch else 1
     b_bytes = ctx.hint(prod((k, n))) * out.itemsize
     blocking = choose_blocking(
@@ -249,11 +225,10 @@ def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dt
     params |= {
         "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
     }  # fmt: skip
-    b_view = _rows_in_place(ctx, as_dtype(b, out), blocking.nr)
+    b_view = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
     if b_view is not None:
         params |= {"b_layout": "rows", "b_strides": b_view.stride[:-1], "b_offset": b_view.offset}
-        operands = [view_value(ctx, a_view), view_value(ctx, b_view)]
-        return ctx.template("gemm", out, size, order, operands, **params)
+        return ctx.template("gemm", out, size, order, [a, b], **params)
     # Batch dimensions that share B are packed once.
     shared = [same(s, 1) or not depends_on(b, [d]) for d, s in enumerate(batch)]
     variables = loop_vars(b.ndim)
@@ -262,15 +237,14 @@ def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dt
         [1 if d < nb and shared[d] else s for d, s in enumerate(b.size)],
         [ZERO if d < nb and shared[d] else v for d, v in enumerate(variables)],
     )
-    packed = pack_panels(ctx, as_dtype(once, out), blocking.nr)
+    packed = pack_panels(ctx, cast_value(once, out), blocking.nr)
     strides = contiguous_strides(packed.size)
     params |= {
         "b_layout": "panels",
         "b_offset": 0,
         "b_strides": tuple(0 if shared[d] else strides[d] for d in range(nb)),
     }
-    operands = [view_value(ctx, a_view), packed]
-    return ctx.template("gemm", out, size, order, operands, **params)
+    return ctx.template("gemm", out, size, order, [a, packed], **params)
 
 
 def _same_split(a: Value, b: Value, split_a: Value, split_b: Value) -> tuple[Value, Value]:
@@ -314,13 +288,13 @@ def _with_addend(product: Value, addend: Value, beta: Any, alpha: Any, dtype: to
         raise CannotLower("beta or alpha is not a number")
     result = scale(product, alpha)
     if beta != 0:
-        result = binary("add", result, scale(as_dtype(addend, product.dtype), beta))
-    return as_dtype(result, dtype)
+        result = binary("add", result, scale(cast_value(addend, product.dtype), beta))
+    return cast_value(result, dtype)
 
 
 @register(aten.mm.default, aten.bmm.default)
 def lower_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
-    return as_dtype(matmul(ctx, a, b), a.dtype)
+    return cast_value(matmul(ctx, a, b), a.dtype)
 
 
 @register(aten.addmm.default, aten.baddbmm.default)
@@ -352,7 +326,7 @@ def matvec(ctx: LoweringContext, a: Value, x: Value) -> Value:
 @register(aten.mv.default)
 def lower_mv(ctx: LoweringContext, a: Value, x: Value) -> Value:
     _check_dtypes(a, x)
-    return as_dtype(matvec(ctx, a, x), a.dtype)
+    return cast_value(matvec(ctx, a, x), a.dtype)
 
 
 @register(aten.addmv.default)
@@ -368,13 +342,11 @@ def lower_addmv(
 def lower_dot(ctx: LoweringContext, a: Value, b: Value) -> Value:
     dtype = _check_dtypes(a, b)
     product = matmul(ctx, reshape(a, (1, a.size[0])), reshape(b, (b.size[0], 1)))
-    return as_dtype(reshape(product, ()), dtype)
+    return cast_value(reshape(product, ()), dtype)
 
 
 @register(aten.linear.default)
-def lower_linear(
-    ctx: LoweringContext, x: Value, weight: Value, bias: Value | None = None
-) -> Value:
+def lower_linear(ctx: LoweringContext, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """``x (.., k)`` times ``weight (n, k)`` transposed; weight may be a vector (k)."""
     dtype = _check_dtypes(x, weight) if bias is None else _check_dtypes(x, weight, bias)
     vector = weight.ndim == 1
@@ -385,8 +357,5 @@ def lower_linear(
     product = matmul(ctx, rows, permute(weight, (1, 0)))
     product = reshape(product, lead if vector else (*lead, weight.size[0]))
     if bias is not None:
-        product = binary("add", product, as_dtype(bias, product.dtype))
-    return as_dtype(product, dtype)
-
-
-__all__ = ["matmul", "simplify"]
+        product = binary("add", product, cast_value(bias, product.dtype))
+    return cast_value(product, dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from ocl_inductor.device import Device
+from ocl_inductor.device import Device, DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import TemplateSpec
@@ -44,13 +44,14 @@ class Kernel:
         epilogue: Epilogue | None = None,
         extras: Sequence[np.ndarray] = (),
         symbols: Mapping[str, int] | None = None,
+        facts: DeviceInfo | None = None,
     ) -> None:
         cl = load_pyopencl()
         self.cl, self.device = cl, device
         self.acc = params["acc"]
         self.dtype = np.float64 if self.acc == "double" else np.float32
         self.symbols = dict(symbols or {})
-        tile = spec.tile(device.info, profile, params)  # type: ignore[arg-type]
+        tile = spec.tile(facts or device.info, profile, params)  # type: ignore[arg-type]
         self.tile = tile
         space = spec.out_space(params)
         arguments = [f"__global const {self.acc} *in{i}" for i in range(operands)]

@@ -1,0 +1,129 @@
+"""Convolution in one to three dimensions, plain or transposed, as an implicit matrix product.
+
+Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbolic):
+
+* ``n``, ``in_sizes``, ``out_sizes``; ``groups``; ``icg``, ``ocg``: channels of one group (static);
+* ``kernel stride padding dilation``: one static entry for each spatial dimension; ``transposed``;
+* ``x_offset``, ``x_strides``: (n, \\*spatial, channel); the channel's is 1 in the vector profile;
+* weight, vector profile: [group][panel][\\*kernel][icg][nr] in panels of ``nv * lanes`` output
+  channels with zeros at the end; simt: [group][\\*kernel][icg][ocg];
+* ``mr nv lanes mb``: the blocking (see blocking.py); ``acc``: ``"float"`` or ``"double"``.
+
+A run of ``kernel[-1] * icg`` contiguous input elements may be passed as ``icg`` with
+``kernel[-1] == 1``: the lowering does so where nothing is padded along the last dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
+from ocl_inductor.templates.gemm import simt_tile, store_edges
+from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+
+
+def _out_space(p: Params) -> tuple[Size, ...]:
+    return (p["n"], *p["out_sizes"], p["groups"] * p["ocg"])
+
+
+def needs_zero_row(p: Params) -> bool:
+    """Whether some tap of some pixel lies outside the input (vector profile: third operand)."""
+    return bool(p["transposed"]) or any(x != 0 for x in p["padding"])
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    shared = {
+        "profile": profile,
+        "taps": math.prod(p["kernel"]),
+        "checked": needs_zero_row(p),
+        "out_prefix": ["pn", *(f"p{d}" for d in range(len(p["kernel"])))],
+    }
+    if profile == "simt":
+        dense = p["x_strides"][-1] == 1 and p["icg"] >= 8
+        tile = simt_tile(device, p["acc"], p["pixels_hint"], p["ocg"])
+        return shared | tile | {"channels_dense": dense}
+    vector_store, scalar_store = store_edges(p["ocg"], p["lanes"])
+    nr = p["nv"] * p["lanes"]
+    return shared | {
+        "W": p["lanes"],
+        "NV": p["nv"],
+        "NR": nr,
+        "MR": p["mr"],
+        "MB": p["mb"],
+        "panels": ceil_div(p["ocg"], nr),
+        "vector_store": vector_store,
+        "scalar_store": scalar_store,
+    }
+
+
+def _pixels(p: Params) -> Size:
+    return prod((p["n"], *p["out_sizes"]))
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    if tile["profile"] == "simt":
+        columns = ceil_div(p["ocg"], tile["TN"]) * tile["LX"]
+        rows = size_ceil_div(_pixels(p), tile["TM"]) * tile["LY"]
+        return Launch((columns, rows, p["groups"]), (tile["LX"], tile["LY"], 1))
+    chunks = size_ceil_div(_pixels(p), tile["MR"] * tile["MB"])
+    return Launch((tile["panels"], chunks, p["groups"]), (1, 1, 1))
+
+
+def _flops(p: Params) -> Size:
+    return prod((2, _pixels(p), p["groups"], p["ocg"], p["icg"], *p["kernel"]))
+
+
+def _bytes(p: Params) -> Size:
+    item = 8 if p["acc"] == "double" else 4
+    inputs = prod((p["n"], *p["in_sizes"], p["groups"], p["icg"]))
+    outputs = prod((_pixels(p), p["groups"], p["ocg"]))
+    weights = prod((p["groups"], p["ocg"], p["icg"], *p["kernel"]))
+    return item * (inputs + outputs + weights)
+
+
+def _reference(
+    x: np.ndarray,
+    weight: np.ndarray,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> np.ndarray:
+    """Plain convolution of (n, c, \\*spatial) in float64, tap by tap."""
+    x, weight = x.astype(np.float64), weight.astype(np.float64)
+    spatial, kernel = x.shape[2:], weight.shape[2:]
+    x = np.pad(x, [(0, 0), (0, 0), *((q, q) for q in padding)])
+    out = [
+        (i + 2 * q - d * (k - 1) - 1) // s + 1
+        for i, k, s, q, d in zip(spatial, kernel, stride, padding, dilation, strict=True)
+    ]
+    ocg, icg = weight.shape[0] // groups, weight.shape[1]
+    result = np.zeros((x.shape[0], weight.shape[0], *out))
+    for tap in np.ndindex(*kernel):
+        window = tuple(
+            slice(t * d, t * d + (o - 1) * s + 1, s)
+            for t, d, o, s in zip(tap, dilation, out, stride, strict=True)
+        )
+        for g in range(groups):
+            source = x[(slice(None), slice(g * icg, (g + 1) * icg), *window)]
+            taps = weight[(slice(g * ocg, (g + 1) * ocg), slice(None), *tap)]
+            result[:, g * ocg : (g + 1) * ocg] += np.einsum("nc...,oc->no...", source, taps)
+    return result
+
+
+CONV = TemplateSpec(
+    name="conv",
+    file="conv.cl.jinja",
+    out_space=_out_space,
+    tile=_tile,
+    launch=_launch,
+    flops=_flops,
+    bytes=_bytes,
+    reference=_reference,
+)

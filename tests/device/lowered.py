@@ -1,0 +1,81 @@
+"""Computes lowered graphs: loops in the interpreter of the null tests, templates on a device."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "null")]
+
+from evaluate import Harness, compare, run_loop
+from template_harness import Kernel
+
+from ocl_inductor.device import Device
+from ocl_inductor.ir.nodes import Loop, Template
+from ocl_inductor.lowering import conv, matmul  # noqa: F401  (registers)
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.settings import Settings
+from ocl_inductor.templates.registry import SPECS
+
+
+class DeviceHarness(Harness):
+    """As Harness, for one device and profile; ``vector_width`` may pretend another machine."""
+
+    def __init__(self, device: Device, profile: str, vector_width: int | None = None) -> None:
+        super().__init__()
+        self.device, self.profile = device, profile
+        facts = dataclasses.replace(
+            device.info,
+            profile=profile,
+            vector_width=vector_width or (16 if profile == "vector" else 1),
+        )
+        self.ctx = LoweringContext(facts, Settings())
+
+    def compute(self, value: Any) -> Any:
+        for node in self.ctx.nodes:
+            if node.writes()[0].name in self.memory:
+                continue
+            if isinstance(node, Loop):
+                run_loop(node, self.memory)
+            elif isinstance(node, Template):
+                self.run_template(node)
+        return super().compute(value)
+
+    def run_template(self, node: Template) -> None:
+        spec = SPECS[node.spec]
+        kernel = Kernel(
+            self.device,
+            self.profile,
+            spec,
+            dict(node.params),
+            len(node.operands),
+            facts=self.ctx.device,
+        )
+        result = kernel(*[self.memory[o].numpy() for o in node.operands])
+        assert result.size == int(np.prod([int(s) for s in node.buffer.size]))
+        self.memory[node.buffer.name] = torch.from_numpy(result.reshape(-1))
+
+    def templates(self) -> list[str]:
+        return [n.spec for n in self.ctx.nodes if isinstance(n, Template)]
+
+
+def check_on(
+    device: Device,
+    profile: str,
+    target: Any,
+    *args: Any,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    vector_width: int | None = None,
+    **kwargs: Any,
+) -> DeviceHarness:
+    """Lower, compute and compare dtype, size and numbers with eager."""
+    harness = DeviceHarness(device, profile, vector_width)
+    computed = harness.compute(harness.lower(target, *args, **kwargs))
+    compare(computed, target(*args, **kwargs), rtol, atol)
+    return harness
