@@ -52,8 +52,8 @@ def test_group_norm(shape: tuple[int, ...], groups: int) -> None:
     w, b = torch.randn(6), torch.randn(6)
     for x in images(*shape):
         args = (shape[0], 6, spatial, groups, 1e-5)
-        check(aten.native_group_norm.default, x, w, b, *args, rtol=1e-4, atol=1e-4)
-        check(aten.native_group_norm.default, x, None, None, *args, rtol=1e-4, atol=1e-4)
+        check(aten.native_group_norm.default, x, w, b, *args, rtol=1e-4, atol=2e-3)
+        check(aten.native_group_norm.default, x, None, None, *args, rtol=1e-4, atol=2e-3)
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 4, 5), (3, 6), (0, 6, 2, 2)])

@@ -1,0 +1,169 @@
+"""Reads at computed positions: embedding, gather, advanced indexing, take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ocl_inductor.ir.expr import Expr, compare, const, index_value, where
+from ocl_inductor.ir.index import Size, delinearize, loop_vars, prod, same
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.gathering import (
+    Coordinate,
+    as_coordinate,
+    element,
+    in_memory,
+    require_index,
+)
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import cast_value, normalize_dim
+from ocl_inductor.lowering.values import ZERO, Value, reindex, reshape, strided_view
+
+aten = torch.ops.aten
+
+
+def broadcast_sizes(sizes: Sequence[Sequence[Size]]) -> tuple[Size, ...]:
+    """The common size of tensors that broadcast against each other."""
+    ndim = max((len(s) for s in sizes), default=0)
+    result: list[Size] = [1] * ndim
+    for s in sizes:
+        for d, n in enumerate(s, ndim - len(s)):
+            if not same(n, 1):
+                result[d] = n
+    return tuple(result)
+
+
+@register(aten.embedding.default)
+def lower_embedding(
+    ctx: LoweringContext,
+    weight: Value,
+    indices: Value,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Value:
+    """Rows of ``weight``; the other arguments only concern the gradient."""
+    size = (*indices.size, *weight.size[1:])
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    row = as_coordinate(
+        require_index(indices).at(variables[: indices.ndim]), weight.size[0], ranges, wrap=False
+    )
+    table = in_memory(ctx, weight)
+    return Value(size, weight.dtype, element(table, [row, *variables[indices.ndim :]]))
+
+
+@register(aten.index_select.default)
+def lower_index_select(ctx: LoweringContext, x: Value, dim: int, index: Value) -> Value:
+    if index.ndim == 0:
+        index = reshape(index, (1,))
+    if x.ndim == 0:
+        return x
+    dim = normalize_dim(dim, x.ndim)
+    size = (*x.size[:dim], index.size[0], *x.size[dim + 1 :])
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    position = as_coordinate(
+        require_index(index).at([variables[dim]]), x.size[dim], ranges, wrap=False
+    )
+    coordinates: list[Coordinate] = list(variables)
+    coordinates[dim] = position
+    if isinstance(position, Expr):
+        x = in_memory(ctx, x)
+    return Value(size, x.dtype, element(x, coordinates))
+
+
+@register(aten.gather.default)
+def lower_gather(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, *, sparse_grad: bool = False
+) -> Value:
+    if x.ndim == 0:
+        x = reshape(x, (1,))
+    if index.ndim == 0:
+        return reshape(lower_index_select(ctx, x, 0, index), ())
+    dim = normalize_dim(dim, x.ndim)
+    variables = loop_vars(index.ndim)
+    position = as_coordinate(require_index(index).body, x.size[dim], index.ranges, wrap=False)
+    coordinates: list[Coordinate] = list(variables)
+    coordinates[dim] = position
+    return Value(index.size, x.dtype, element(in_memory(ctx, x), coordinates))
+
+
+@dataclass(frozen=True, slots=True)
+class AdvancedIndex:
+    """Where each element of ``x[indices]`` comes from.
+
+    ``size``: of the result. ``coordinates``: one for each dimension of ``x``, over the result's
+    variables. ``lead``: where in the result the broadcast index dimensions stand, and
+    ``index_ndim`` how many they are.
+    """
+
+    size: tuple[Size, ...]
+    coordinates: list[Coordinate]
+    lead: int
+    index_ndim: int
+
+
+def advanced_index(x: Value, indices: Sequence[Value | None]) -> AdvancedIndex:
+    """NumPy's rule: index dimensions replace adjacent indexed ones in place, and come first
+    where the indexed dimensions are not adjacent.
+    """
+    given = [d for d, i in enumerate(indices) if i is not None]
+    tensors = [require_index(i) for i in indices if i is not None]
+    shape = broadcast_sizes([i.size for i in tensors])
+    adjacent = given == list(range(given[0], given[0] + len(given)))
+    rest = [d for d in range(x.ndim) if d not in given]
+    before = [d for d in rest if d < given[0]] if adjacent else []
+    after = [d for d in rest if d not in before]
+    size = (*(x.size[d] for d in before), *shape, *(x.size[d] for d in after))
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    lead = len(before)
+    coordinates: list[Coordinate] = [ZERO] * x.ndim
+    for v, d in zip(variables[:lead], before, strict=True):
+        coordinates[d] = v
+    for v, d in zip(variables[lead + len(shape) :], after, strict=True):
+        coordinates[d] = v
+    own = variables[lead : lead + len(shape)]
+    for d, index in zip(given, tensors, strict=True):
+        at = own[len(shape) - index.ndim :]
+        at = [ZERO if same(n, 1) else v for v, n in zip(at, index.size, strict=True)]
+        coordinates[d] = as_coordinate(index.at(at), x.size[d], ranges)
+    return AdvancedIndex(size, coordinates, lead, len(shape))
+
+
+@register(aten.index.Tensor, aten._unsafe_index.Tensor)
+def lower_index(ctx: LoweringContext, x: Value, indices: Sequence[Value | None]) -> Value:
+    if all(i is None for i in indices):
+        return x
+    where_from = advanced_index(x, indices)
+    if any(isinstance(c, Expr) for c in where_from.coordinates):
+        x = in_memory(ctx, x)
+    result = Value(where_from.size, x.dtype, element(x, where_from.coordinates))
+    return reindex(result, result.size, loop_vars(result.ndim))
+
+
+@register(aten.take.default)
+def lower_take(ctx: LoweringContext, x: Value, index: Value) -> Value:
+    """Elements of the flattened tensor; negative positions count from the end."""
+    position = as_coordinate(require_index(index).body, prod(x.size), index.ranges)
+    source = in_memory(ctx, x)
+    if not isinstance(position, Expr):
+        return Value(index.size, x.dtype, source.at(delinearize(position, x.size)))
+    flat = reshape(source, (prod(x.size),))
+    if strided_view(flat) is None:  # not contiguous: make it so
+        flat = reshape(ctx.realize(x, tuple(range(x.ndim))), (prod(x.size),))
+    return Value(index.size, x.dtype, element(flat, [position]))
+
+
+@register(aten.one_hot.default)
+def lower_one_hot(ctx: LoweringContext, x: Value, num_classes: int = -1) -> Value:
+    if num_classes < 0:
+        raise CannotLower("one_hot without num_classes: the size depends on data")
+    size = (*x.size, num_classes)
+    variables = loop_vars(len(size))
+    wide = cast_value(x, torch.int64)
+    hit = compare("eq", wide.at(variables[:-1]), index_value(variables[-1]))
+    return Value(size, torch.int64, where(hit, const(1, torch.int64), const(0, torch.int64)))
