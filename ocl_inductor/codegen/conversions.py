@@ -1,6 +1,6 @@
 """Literals, casts between dtypes, and reads and writes of contiguous elements, as OpenCL text.
 
-Everything here works on register values (see :mod:`ocl_inductor.codegen.types`) of ``width`` lanes.
+Everything here works on register values (see :mod:`ocl_inductor.dtypes`) of ``width`` lanes.
 An operand's text may appear more than once in the result, so operands should be names or literals.
 """
 
@@ -11,7 +11,7 @@ import math
 import numpy as np
 import torch
 
-from ocl_inductor.codegen.types import (
+from ocl_inductor.dtypes import (
     MEMORY_TYPE,
     REGISTER_TYPE,
     mask_type,

@@ -20,7 +20,7 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ocl_inductor.codegen.types import SUPPORTED_DTYPES
+from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.ir.expr import Expr, const, index_value
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.ir.index import Size, as_size, is_static, same

@@ -1,0 +1,1 @@
+"""From Dynamo's graph to functional graphs of aten operators."""

@@ -1,0 +1,1 @@
+"""Scheduled IR to OpenCL source, in two profiles."""

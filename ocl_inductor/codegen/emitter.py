@@ -1,0 +1,371 @@
+"""Expression DAGs as OpenCL statements, each computed once, as far out as its operands allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.conversions import literal
+from ocl_inductor.codegen.indexing import index_text, lane_stride
+from ocl_inductor.codegen.primitives import (
+    PRIMITIVES,
+    Target,
+    emit_gather_lanes,
+    emit_load,
+    emit_store,
+)
+from ocl_inductor.dtypes import register_type, vector
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.expr import Expr, indirect_symbol, walk
+from ocl_inductor.schedule.groups import Member
+
+LANES = "0123456789abcdef"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """C text of a value: a register of the emitter's width, or one scalar for all lanes."""
+
+    text: str
+    lanes: bool
+
+
+@dataclass(slots=True)
+class Scope:
+    """A C block that is being written: the loop variables it defines and what it has computed."""
+
+    variables: frozenset[sympy.Symbol]
+    lines: list[str] = field(default_factory=list)
+    known: dict[Expr, Text] = field(default_factory=dict)
+    guarded: bool = False
+
+
+class Emitter:
+    """Writes statements into a stack of scopes.
+
+    ``width`` lanes run along ``vector_var`` (None: scalar code). ``members`` are the loops whose
+    results live in this kernel; a load from one of them becomes its expression, or the variable
+    that ``results`` gives it, or a load from memory when it is in ``in_memory``.
+    """
+
+    def __init__(
+        self,
+        device: DeviceInfo,
+        members: Mapping[str, Member],
+        *,
+        width: int = 1,
+        vector_var: sympy.Symbol | None = None,
+        index_type: str = "int",
+        names: Mapping[sympy.Symbol, str] | None = None,
+        temporaries: Iterator[int] | None = None,
+    ) -> None:
+        self.device = device
+        self.members = members
+        self.width = width
+        self.vector_var = vector_var if width > 1 else None
+        self.index_type = index_type
+        self.names: dict[sympy.Symbol, str] = dict(names or {})
+        self.target = Target(width, device)
+        self.scalar = Target(1, device)
+        self.scopes: list[Scope] = []
+        self.results: dict[str, Text] = {}
+        self.in_memory: set[str] = set()
+        self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
+        self._numbers = temporaries if temporaries is not None else iter(range(1 << 30))
+
+    # -- scopes ----------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.scopes[-1].lines.append(text)
+
+    def fresh(self, prefix: str = "t") -> str:
+        return f"{prefix}{next(self._numbers)}"
+
+    @contextmanager
+    def block(
+        self, head: str, variables: frozenset[sympy.Symbol] = frozenset(), guarded: bool = False
+    ) -> Iterator[None]:
+        """``head { ... }``; the block's lines follow what it hoisted into the outer scopes."""
+        inner_guard = guarded or (bool(self.scopes) and self.scopes[-1].guarded)
+        self.scopes.append(Scope(variables, guarded=inner_guard))
+        try:
+            yield
+        finally:
+            scope = self.scopes.pop()
+            self.line(f"{head} {{" if head else "{")
+            self.scopes[-1].lines += [f"    {x}" for x in scope.lines]
+            self.line("}")
+
+    def free(self, e: Expr) -> frozenset[sympy.Symbol]:
+        """Loop variables the value depends on, through members computed in this kernel too."""
+        found = self._free.get(e)
+        if found is not None:
+            return found
+        for node in walk(e):
+            if node in self._free:
+                continue
+            symbols: set[sympy.Symbol] = set()
+            for a in node.args:
+                symbols |= self._free[a]
+            if node.op == "load":
+                member = self.members.get(node.payload.buffer)
+                if member is not None and member.kind == "pointwise" and not member.row:
+                    symbols |= self.free(member.body)
+                symbols |= node.payload.index.free_symbols
+            elif node.op == "index":
+                symbols |= node.payload.free_symbols
+            self._free[node] = frozenset(symbols)
+        return self._free[e]
+
+    def home(self, e: Expr) -> Scope:
+        """The outermost scope that defines every variable ``e`` depends on."""
+        if self.scopes[-1].guarded:
+            return self.scopes[-1]
+        needed = self.free(e)
+        for scope in reversed(self.scopes):
+            if scope.variables & needed:
+                return scope
+        # What depends on no variable may still depend on a result of this tile.
+        return self.scopes[min(1, len(self.scopes) - 1)]
+
+    # -- values ----------------------------------------------------------------------------
+
+    def emit(self, e: Expr) -> Text:
+        """Text of ``e``, computed at most once in each scope it is visible from."""
+        for scope in reversed(self.scopes):
+            if e in scope.known:
+                return scope.known[e]
+        result = self._emit(e)
+        if not (e.op == "const" or result.text.isidentifier()):
+            scope = self.home(e)
+            name = self.fresh()
+            kind = register_type(e.dtype, self.width if result.lanes else 1)
+            scope.lines.append(f"const {kind} {name} = {result.text};")
+            result = Text(name, result.lanes)
+            scope.known[e] = result
+        else:
+            self.scopes[-1].known[e] = result
+        return result
+
+    def vectorised(self, e: Expr) -> str:
+        """Text of ``e`` as a full register."""
+        return self.broadcast(self.emit(e), e.dtype)
+
+    def broadcast(self, t: Text, dtype: torch.dtype) -> str:
+        if t.lanes or self.width == 1:
+            return t.text
+        kind = register_type(dtype, self.width)
+        # Scalar truth is 1, a lane's truth is -1.
+        return f"({kind})(-({t.text}))" if dtype is torch.bool else f"({kind})({t.text})"
+
+    def _emit(self, e: Expr) -> Text:
+        if e.op == "const":
+            return Text(literal(e.payload, e.dtype), False)
+        if e.op == "index":
+            return self._emit_index(e)
+        if e.op == "load":
+            return self._emit_load(e)
+        if e.op == "masked":
+            return self._emit_masked(e)
+        args = [self.emit(a) for a in e.args]
+        lanes = any(a.lanes for a in args)
+        primitive = PRIMITIVES[e.op]
+        if not lanes:
+            return Text(primitive.emit(self.scalar, e, [a.text for a in args]), False)
+        texts = [self.broadcast(a, x.dtype) for a, x in zip(args, e.args, strict=True)]
+        return Text(primitive.emit(self.target, e, texts), True)
+
+    def _emit_index(self, e: Expr) -> Text:
+        kind = register_type(e.dtype, 1)
+        split = self._lanes_of(e.payload)
+        if split is None:
+            wide = vector(kind, self.width)
+            return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
+        base, stride = split
+        text = f"({kind})({index_text(base, self.names)})"
+        if stride == 0:
+            return Text(text, False)
+        wide = vector(kind, self.width)
+        return Text(f"({wide})({text}) + {self._ramp(kind, stride)}", True)
+
+    def _lanes_of(self, index: sympy.Expr) -> tuple[sympy.Expr, int] | None:
+        if self.vector_var is None:
+            return index, 0
+        return lane_stride(index, self.vector_var, self.width)
+
+    def _ramp(self, kind: str, stride: int) -> str:
+        steps = ", ".join(str(i * stride) for i in range(self.width))
+        return f"({vector(kind, self.width)})({steps})"
+
+    def index_vector(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
+        """The index of each lane, as an integer vector."""
+        kind = vector(self.index_type, self.width)
+        all_names = {**self.names, **names}
+        if self.vector_var is not None and self.vector_var in index.free_symbols:
+            base = self.names.get(self.vector_var, self.vector_var.name)
+            all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"
+        return index_text(index, all_names)
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def _emit_load(self, e: Expr) -> Text:
+        buffer, index = e.payload.buffer, e.payload.index
+        if buffer in self.results:
+            return self.results[buffer]
+        member = self.members.get(buffer)
+        if member is not None and buffer not in self.in_memory:
+            return self.emit(member.body)
+        names, lanes = self.indirect(e)
+        if not lanes:
+            split = self._lanes_of(index)
+            if split is not None and split[1] in (0, 1):
+                base = index_text(split[0], {**self.names, **names})
+                target = self.target if split[1] == 1 else self.scalar
+                return Text(emit_load(target, e.dtype, buffer, base), split[1] == 1)
+        position = self.fresh("i")
+        kind = vector(self.index_type, self.width)
+        text = self.index_vector(index, names)
+        self.scopes[-1].lines.append(f"const {kind} {position} = {text};")
+        indices = [f"{position}.s{LANES[i]}" for i in range(self.width)]
+        return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def indirect(self, e: Expr) -> tuple[dict[sympy.Symbol, str], bool]:
+        """Names for ``ind*`` and whether any of them differs between lanes."""
+        texts = [self.emit(a) for a in e.args]
+        lanes = any(t.lanes for t in texts)
+        names: dict[sympy.Symbol, str] = {}
+        for i, t in enumerate(texts):
+            if t.lanes:
+                kind = vector(self.index_type, self.width)
+                names[indirect_symbol(i)] = f"convert_{kind}({t.text})"
+            else:
+                names[indirect_symbol(i)] = f"({self.index_type})({t.text})"
+        return names, lanes
+
+    def store(self, buffer: str, dtype: torch.dtype, index: sympy.Expr, value: Text) -> None:
+        """Store a value at an affine or computed index (no indirection)."""
+        self.store_at(buffer, dtype, index, {}, False, value)
+
+    def store_at(
+        self,
+        buffer: str,
+        dtype: torch.dtype,
+        index: sympy.Expr,
+        names: Mapping[sympy.Symbol, str],
+        lanes: bool,
+        value: Text,
+    ) -> None:
+        if self.width == 1:
+            text = index_text(index, {**self.names, **names})
+            self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
+            return
+        split = None if lanes else self._lanes_of(index)
+        if split is not None and split[1] in (0, 1):
+            text = index_text(split[0], {**self.names, **names})
+            if split[1] == 0:
+                self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
+            else:
+                full = self.broadcast(value, dtype)
+                self.line(emit_store(self.target, dtype, buffer, text, full))
+            return
+        position, full = self.fresh("i"), self.fresh("x")
+        kind = vector(self.index_type, self.width)
+        self.line(f"const {kind} {position} = {self.index_vector(index, names)};")
+        register = register_type(dtype, self.width)
+        self.line(f"const {register} {full} = {self.broadcast(value, dtype)};")
+        for lane in LANES[: self.width]:
+            text = f"{full}.s{lane}"
+            if dtype is torch.bool:
+                text = f"({text} != 0)"
+            self.line(emit_store(self.scalar, dtype, buffer, f"{position}.s{lane}", text))
+
+    # -- guarded evaluation ----------------------------------------------------------------
+
+    def _emit_masked(self, e: Expr) -> Text:
+        condition, value, other = e.args
+        if condition.op == "const":
+            return self.emit(value if condition.payload else other)
+        test = self.emit(condition)
+        reads = any(n.op == "load" for n in walk(value))
+        if not reads:
+            return self.emit(Expr("where", (condition, value, other), e.dtype))
+        if not test.lanes:
+            return self._emit_branch(e, test.text)
+        return self._emit_lanewise(e, test.text)
+
+    def _emit_branch(self, e: Expr, test: str) -> Text:
+        """All lanes agree: a plain branch around the reads."""
+        _, value, other = e.args
+        lanes = self.vector_var is not None and (
+            self.vector_var in self.free(value) or self.vector_var in self.free(other)
+        )
+        kind = register_type(e.dtype, self.width if lanes else 1)
+        name = self.fresh("m")
+        start = self.emit(other)
+        start_text = self.broadcast(start, other.dtype) if lanes else start.text
+        self.line(f"{kind} {name} = {start_text};")
+        with self.block(f"if ({test})", guarded=True):
+            inside = self.emit(value)
+            text = self.broadcast(inside, value.dtype) if lanes else inside.text
+            self.line(f"{name} = {text};")
+        result = Text(name, lanes)
+        self.scopes[-1].known[e] = result
+        return result
+
+    def _emit_lanewise(self, e: Expr, test: str) -> Text:
+        """Lanes differ: whole vectors where all lanes hold, else one lane after the other."""
+        _, value, other = e.args
+        name, array = self.fresh("m"), self.fresh("lane")
+        kind = register_type(e.dtype, self.width)
+        self.line(f"{kind} {name} = {self.vectorised(other)};")
+        with self.block(f"if (all({test}))", guarded=True):
+            self.line(f"{name} = {self.vectorised(value)};")
+        with self.block(f"else if (any({test}))", guarded=True):
+            scalar_kind = register_type(e.dtype, 1)
+            self.line(f"{scalar_kind} {array}[{self.width}];")
+            self.line(f"vstore{self.width}({name}, 0, {array});")
+            counter = self.fresh("l")
+            with self.block(
+                f"for (int {counter} = 0; {counter} < {self.width}; ++{counter})", guarded=True
+            ):
+                lane = self._lane_emitter(counter)
+                lane_test = lane.emit(e.args[0]).text
+                with lane.block(f"if ({lane_test})", guarded=True):
+                    text = lane.emit(value).text
+                    if e.dtype is torch.bool:
+                        text = f"-({text})"  # back to a lane's truth
+                    lane.line(f"{array}[{counter}] = {text};")
+                self.scopes[-1].lines += lane.scopes[-1].lines
+            self.line(f"{name} = vload{self.width}(0, {array});")
+        result = Text(name, True)
+        self.scopes[-1].known[e] = result
+        return result
+
+    def _lane_emitter(self, counter: str) -> Emitter:
+        """A scalar emitter for lane ``counter`` of this one's vector."""
+        assert self.vector_var is not None
+        base = self.names.get(self.vector_var, self.vector_var.name)
+        lane = Emitter(
+            self.device,
+            self.members,
+            index_type=self.index_type,
+            names={**self.names, self.vector_var: f"({base} + {counter})"},
+            temporaries=self._numbers,
+        )
+        for name, t in self.results.items():
+            member = self.members[name]
+            kind = register_type(member.buffer.dtype, 1)
+            text = f"((__private {kind} *)&{t.text})[{counter}]" if t.lanes else t.text
+            if t.lanes and member.buffer.dtype is torch.bool:
+                text = f"({text} != 0)"
+            lane.results[name] = Text(text, False)
+        lane.in_memory = self.in_memory
+        uniform: dict[Expr, Text] = {}
+        for scope in self.scopes:
+            uniform |= {k: t for k, t in scope.known.items() if not t.lanes}
+        lane.scopes.append(Scope(frozenset(), known=uniform, guarded=True))
+        return lane

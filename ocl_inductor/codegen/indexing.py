@@ -1,0 +1,152 @@
+"""Index expressions as OpenCL C, for one lane or for a vector of lanes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import sympy
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    CleanDiv,
+    FloorDiv,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    ModularIndexing,
+    PythonMod,
+)
+
+from ocl_inductor.ir.index import coefficients
+
+Names = Mapping[sympy.Symbol, str]
+
+
+def index_text(e: sympy.Expr, names: Names) -> str:
+    """C text of ``e``; every free symbol must be in ``names`` or names itself in C.
+
+    Division truncates in C, which equals flooring because all divided expressions are
+    non-negative by construction.
+    """
+    e = sympy.sympify(e)
+    if isinstance(e, sympy.Integer):
+        return str(int(e)) if -(2**31) < int(e) < 2**31 else f"{int(e)}L"
+    if isinstance(e, sympy.Symbol):
+        return names.get(e, e.name)
+    if isinstance(e, sympy.Add):
+        # Sympy's own order of terms depends on names; sort so that sources are reproducible.
+        terms = sorted(e.args, key=sympy.default_sort_key)
+        positive = [t for t in terms if not t.could_extract_minus_sign()]
+        negative = [-t for t in terms if t.could_extract_minus_sign()]
+        text = " + ".join(_factor(t, names) for t in positive) or "0"
+        return text + "".join(f" - {_factor(t, names)}" for t in negative)
+    if isinstance(e, sympy.Mul):
+        constant, rest = e.as_coeff_Mul()
+        if constant.is_Rational and not constant.is_Integer:
+            return f"({index_text(rest * constant.p, names)}) / {constant.q}"
+        numerator, denominator = e.as_numer_denom()
+        if denominator != 1:
+            return f"({index_text(numerator, names)}) / ({index_text(denominator, names)})"
+        return "*".join(_factor(f, names) for f in e.args)
+    if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and int(e.exp) > 0:
+        return "*".join([_factor(e.base, names)] * int(e.exp))
+    if isinstance(e, (FloorDiv, CleanDiv)):
+        return f"{_factor(e.args[0], names)} / {_factor(e.args[1], names)}"
+    if isinstance(e, ModularIndexing):
+        base, div, mod = e.args
+        text = _factor(base, names)
+        if div != 1:
+            text = f"({text} / {_factor(div, names)})"
+        return f"{text} % {_factor(mod, names)}"
+    if isinstance(e, (Mod, PythonMod)):
+        return f"{_factor(e.args[0], names)} % {_factor(e.args[1], names)}"
+    if isinstance(e, (Max, sympy.Max, Min, sympy.Min)):
+        how = "max" if isinstance(e, (Max, sympy.Max)) else "min"
+        text = index_text(e.args[0], names)
+        for other in e.args[1:]:
+            text = f"{how}((long)({text}), (long)({index_text(other, names)}))"
+        return text
+    if isinstance(e, CeilToInt) and isinstance(e.args[0], IntTrueDiv):
+        a, b = (f"({index_text(x, names)})" for x in e.args[0].args)
+        return f"({a} + {b} - 1) / {b}"
+    raise NotImplementedError(f"index expression {type(e).__name__}: {e}")
+
+
+def _factor(e: sympy.Expr, names: Names) -> str:
+    text = index_text(e, names)
+    atomic = isinstance(e, (sympy.Symbol, sympy.Integer)) and not text.startswith("-")
+    return text if atomic and " " not in text else f"({text})"
+
+
+def lane_stride(
+    e: sympy.Expr, vector_var: sympy.Symbol, width: int
+) -> tuple[sympy.Expr, int] | None:
+    """``(base, s)`` such that lane ``l`` reads ``base + s*l``, for ``l`` in ``[0, width)``.
+
+    ``vector_var`` stands for lane 0 and is a multiple of ``width``. Divisions and remainders by
+    multiples of the width are constant, or advance with the lane, within one vector. None when
+    lanes are not equidistant with a static stride.
+    """
+    if vector_var not in e.free_symbols:
+        return e, 0
+    if e == vector_var:
+        return e, 1
+    if isinstance(e, sympy.Add):
+        parts = [lane_stride(a, vector_var, width) for a in e.args]
+        if any(p is None for p in parts):
+            return None
+        known = [p for p in parts if p is not None]
+        return sympy.Add(*[b for b, _ in known]), sum(s for _, s in known)
+    if isinstance(e, sympy.Mul):
+        c, rest = e.as_coeff_Mul()
+        inner = lane_stride(rest, vector_var, width) if c != 1 else None
+        if inner is None or not c.is_Integer:
+            affine = coefficients(e, [vector_var])
+            if affine is None or not affine[0].get(vector_var, sympy.Integer(0)).is_Integer:
+                return None
+            return e, int(affine[0][vector_var])
+        return c * inner[0], int(c) * inner[1]
+    if isinstance(e, FloorDiv):
+        inner = lane_stride(e.args[0], vector_var, width)
+        if inner is None or not _stays_in_block(inner, e.args[1], vector_var, width):
+            return None
+        return FloorDiv(inner[0], e.args[1]), 0
+    if isinstance(e, ModularIndexing):
+        base, div, mod = e.args
+        inner = lane_stride(base, vector_var, width)
+        if inner is None:
+            return None
+        if div == 1:
+            if not _stays_in_block(inner, mod, vector_var, width):
+                return None
+            return ModularIndexing(inner[0], div, mod), inner[1]
+        if not _stays_in_block(inner, div, vector_var, width):
+            return None
+        return ModularIndexing(inner[0], div, mod), 0
+    return None
+
+
+def _stays_in_block(
+    lane: tuple[sympy.Expr, int], divisor: sympy.Expr, vector_var: sympy.Symbol, width: int
+) -> bool:
+    """Whether ``base + s*l`` lies in one block of ``divisor`` for every lane."""
+    base, stride = lane
+    if stride == 0:
+        return True
+    if stride < 0 or not isinstance(divisor, sympy.Integer):
+        return False
+    multiple = math.gcd(_known_multiple(base, vector_var, width), int(divisor))
+    return multiple > stride * (width - 1)
+
+
+def _known_multiple(e: sympy.Expr, vector_var: sympy.Symbol, width: int) -> int:
+    """A number that certainly divides ``e``."""
+    result = 0
+    for term in sympy.Add.make_args(e):
+        c, rest = term.as_coeff_Mul()
+        if not c.is_Integer:
+            return 1
+        factor = width if vector_var in sympy.Mul.make_args(rest) else 1
+        result = math.gcd(result, abs(int(c)) * factor)
+    return result

@@ -1,0 +1,29 @@
+"""The text of one kernel and what it must be called with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from ocl_inductor.ir.index import Size
+from ocl_inductor.ir.nodes import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """A kernel in source form.
+
+    Arguments in order: one pointer for each of ``buffers``, then one ``long`` for each of
+    ``scalars`` (expressions over size symbols). ``global_size`` in work-items.
+    """
+
+    name: str
+    text: str
+    buffers: tuple[str, ...]
+    scalars: tuple[sympy.Expr, ...]
+    global_size: tuple[Size, ...]
+    local_size: tuple[int, ...] | None
+    origin: Origin
+    dtypes: tuple[torch.dtype, ...] = ()

@@ -1,0 +1,270 @@
+"""Schedule and memory plan to a :class:`~ocl_inductor.plan.Plan`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+from torch.utils._sympy.printers import PythonPrinter
+
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.loops import emit_loop_group
+from ocl_inductor.codegen.template_kernel import emit_template_group
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
+from ocl_inductor.log import artifact
+from ocl_inductor.memory.liveness import MemoryPlan
+from ocl_inductor.plan import (
+    BufferSpec,
+    HostCall,
+    InputSpec,
+    Kernel,
+    Launch,
+    OutputSpec,
+    Plan,
+    SizeRef,
+    SizeText,
+    Step,
+    TensorRef,
+)
+from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
+
+_code_log = artifact(__name__, "code")
+_BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
+
+
+def build_plan(
+    graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo
+) -> Plan:
+    """Emit every kernel and describe every buffer, launch and result."""
+    return _PlanBuilder(graph, schedule, memory, device).build()
+
+
+def size_text(x: Size) -> SizeText:
+    """A Python int, or Python source over size symbols."""
+    if is_static(x):
+        return int(x)
+    return PythonPrinter().doprint(sympy.sympify(x))
+
+
+class _PlanBuilder:
+    def __init__(
+        self, graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo
+    ) -> None:
+        self.graph = graph
+        self.schedule = schedule
+        self.memory = memory
+        self.device = device
+        self.buffers: dict[str, Buffer] = {
+            b.name: b for b in graph.inputs if isinstance(b, Buffer)
+        }
+        for name, tensor in graph.constants:
+            self.buffers[name] = Buffer(
+                name, tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), _extent(tensor)
+            )
+        for node in graph.nodes:
+            for b in node.writes():
+                self.buffers[b.name] = b
+        self.kernels: dict[tuple[str, str], int] = {}
+        self.kernel_list: list[Kernel] = []
+
+    def build(self) -> Plan:
+        prologue: list[Step] = []
+        steps: list[Step] = []
+        for n, group in enumerate(self.schedule.groups):
+            step = self.step(group)
+            (prologue if n in self.memory.hoisted else steps).append(step)
+        watched = self.watched(prologue)
+        fallbacks = sum(isinstance(s, HostCall) for s in steps)
+        return Plan(
+            symbols=tuple(
+                str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)
+            ),
+            inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
+            constants=self.graph.constants,
+            buffers=tuple(self.buffer_specs()),
+            slots=tuple(size_text(s) for s in self.memory.slots),
+            kernels=tuple(self.kernel_list),
+            prologue=tuple(prologue),
+            steps=tuple(steps),
+            outputs=tuple(map(self.output_spec, self.graph.outputs)),
+            watched=watched,
+            aliases=tuple(self.memory.aliases.items()),
+            statistics={
+                "kernels": sum(isinstance(s, Launch) for s in steps),
+                "prologue_kernels": len(prologue),
+                "fallbacks": fallbacks,
+                "peak_bytes": self.memory.peak_bytes,
+                "lower_bound_bytes": self.memory.lower_bound_bytes,
+            },
+        )
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def step(self, group: Group) -> Step:
+        if isinstance(group, ExternGroup):
+            return self.host_call(group.node)
+        name = kernel_name(group)
+        if isinstance(group, LoopGroup):
+            source = emit_loop_group(group, self.buffers, self.device, name)
+        else:
+            source = emit_template_group(group, self.buffers, self.device, name)
+        return Launch(
+            self.kernel(source),
+            source.buffers,
+            tuple(size_text(s) for s in source.scalars),
+            tuple(size_text(s) for s in source.global_size),
+            source.local_size,
+        )
+
+    def kernel(self, source: KernelSource) -> int:
+        """Number of the program; equal kernels of different layers share one."""
+        text = canonical_names(source.text)
+        key = (source.name, text)
+        if key not in self.kernels:
+            _code_log.debug(
+                "// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text
+            )
+            self.kernels[key] = len(self.kernel_list)
+            self.kernel_list.append(
+                Kernel(source.name, text, self.device.build_options, source.origin.fx_nodes)
+            )
+        return self.kernels[key]
+
+    def host_call(self, node: Extern) -> HostCall:
+        return HostCall(
+            node.operator,
+            tuple(_host_argument(a) for a in node.args),
+            tuple((k, _host_argument(v)) for k, v in node.kwargs),
+            node.results,
+            str(node.operator),
+        )
+
+    def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:
+        names: dict[str, None] = {}
+        for step in prologue:
+            if isinstance(step, Launch):
+                names |= dict.fromkeys(b for b in step.buffers if b in self.graph.static_inputs)
+        return tuple(names)
+
+    # -- descriptions ----------------------------------------------------------------------
+
+    def input_spec(self, position: int) -> InputSpec:
+        x = self.graph.inputs[position]
+        if isinstance(x, str):
+            return InputSpec("host", x)
+        if isinstance(x, Buffer):
+            return InputSpec(
+                "tensor",
+                x.name,
+                x.dtype,
+                _texts(x.size),
+                _texts(x.stride),
+                size_text(x.storage),
+                x.name in self.graph.static_inputs,
+            )
+        return InputSpec("size", str(x))
+
+    def buffer_specs(self) -> list[BufferSpec]:
+        outputs = {o.name for o in self.graph.outputs if o.kind == "buffer"}
+        aliases = self.memory.aliases
+        rooted: dict[str, str] = {}
+        for name in aliases:
+            root = name
+            while root in aliases:
+                root = aliases[root]
+            rooted[name] = root
+        output_roots = {rooted.get(o, o) for o in outputs}
+        specs: list[BufferSpec] = []
+        for group in self.schedule.groups:
+            for b in group.writes():
+                if b.name in aliases:
+                    continue
+                if b.name in output_roots:
+                    where, slot = "output", -1
+                elif b.name in self.memory.kept:
+                    where, slot = "kept", -1
+                else:
+                    where, slot = "slot", self.memory.slot_of[b.name]
+                specs.append(
+                    BufferSpec(
+                        b.name,
+                        b.dtype,
+                        size_text(b.storage),
+                        _texts(b.size),
+                        _texts(b.stride),
+                        where,  # type: ignore[arg-type]
+                        slot,
+                    )
+                )
+        return specs
+
+    def output_spec(self, o: GraphOutput) -> OutputSpec:
+        if o.kind == "buffer":
+            return OutputSpec(
+                "tensor", o.name, _texts(o.size), _texts(o.stride), size_text(o.offset)
+            )
+        if o.kind == "host":
+            return OutputSpec("host", o.name)
+        if isinstance(o.value, sympy.Basic):
+            return OutputSpec("size", value=size_text(o.value))
+        return OutputSpec("constant", value=o.value)
+
+
+def kernel_name(group: LoopGroup | Any) -> str:
+    """A readable name: the template or shape of loop, and the operators inside."""
+    operators = []
+    for text in group.origin.operators:
+        parts = text.split(".")
+        operators.append(parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[0])
+    words = [re.sub(r"\W", "", w).strip("_") for w in dict.fromkeys(operators)]
+    if isinstance(group, LoopGroup):
+        kinds = {m.kind for m in group.members} - {"pointwise"}
+        head = "_".join(sorted(kinds)) or "pointwise"
+    else:
+        head = group.template.spec
+    shown = words if len(words) <= 5 else [*words[:4], "etc"]
+    return "_".join([head, *shown])[:96]
+
+
+def canonical_names(text: str) -> str:
+    """Number buffers by first appearance, so that equal kernels have equal text."""
+    names: dict[str, str] = {}
+
+    def rename(match: re.Match[str]) -> str:
+        return names.setdefault(match.group(0), f"b{len(names)}")
+
+    return _BUFFER_NAME.sub(rename, text)
+
+
+def _texts(sizes: Sequence[Size]) -> tuple[SizeText, ...]:
+    return tuple(size_text(s) for s in sizes)
+
+
+def _host_argument(x: Any) -> Any:
+    if isinstance(x, BufferRef):
+        if x.size is None:
+            return TensorRef(x.name)
+        assert x.stride is not None
+        return TensorRef(x.name, _texts(x.size), _texts(x.stride), size_text(x.offset))
+    if isinstance(x, sympy.Basic):
+        return SizeRef(size_text(x))
+    return map_tree(x, _host_argument)
+
+
+def map_tree(x: Any, fn: Callable[[Any], Any]) -> Any:
+    """Apply ``fn`` to the items of a tuple, list or dict; other values stay as they are."""
+    if isinstance(x, (tuple, list)):
+        return type(x)([fn(y) for y in x])
+    if isinstance(x, Mapping):
+        return {k: fn(v) for k, v in x.items()}
+    return x
+
+
+def _extent(tensor: Any) -> int:
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))

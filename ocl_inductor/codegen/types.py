@@ -1,0 +1,2 @@
+"""Moved to ocl_inductor.dtypes."""
+from ocl_inductor.dtypes import *  # noqa: F403

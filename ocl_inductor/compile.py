@@ -1,0 +1,110 @@
+"""The backend's whole pipeline, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from ocl_inductor.capture.autograd import capture
+from ocl_inductor.codegen.plan_builder import build_plan
+from ocl_inductor.debug import DebugFolder
+from ocl_inductor.device import Device, select_device
+from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.memory.liveness import plan_memory
+from ocl_inductor.passes import run_passes
+from ocl_inductor.plan import Plan
+from ocl_inductor.runtime.counters import count_plan
+from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.schedule.fuse import schedule_graph
+from ocl_inductor.settings import Settings
+
+
+def opencl_backend(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """``torch.compile(model, backend="opencl")``: Dynamo calls this with each captured graph.
+
+    Raises:
+        UnknownOptionError: an option, mode or value that does not exist.
+        NoDeviceError, DeviceNotFoundError: no OpenCL device, or not the one asked for.
+    """
+    settings = Settings.resolve(mode, options)
+    device = select_device(settings.device)
+    return capture(gm, example_inputs, partial(compile_graph, device=device, settings=settings))
+
+
+def compile_graph(
+    gm: GraphModule,
+    *,
+    static_inputs: frozenset[int],
+    shape_env: Any,
+    device: Device,
+    settings: Settings,
+) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """One functional graph of aten operators to a function that takes its inputs as a list."""
+    plan = make_plan(
+        gm, static_inputs=static_inputs, shape_env=shape_env, device=device, settings=settings
+    )
+    count_plan(plan)
+    return Executor(plan, device, settings)
+
+
+def make_plan(
+    gm: GraphModule,
+    *,
+    static_inputs: frozenset[int],
+    shape_env: Any,
+    device: Device,
+    settings: Settings,
+) -> Plan:
+    """The compiler proper: FX graph in, plan out."""
+    info = device.info.for_settings(settings)
+    debug = DebugFolder.for_settings(settings)
+    debug.dump("captured", lambda: gm.print_readable(print_output=False))
+    gm = run_passes(gm)
+    debug.dump("passes", lambda: gm.print_readable(print_output=False))
+    graph = lower_graph(gm, info, settings, static_inputs=static_inputs, shape_env=shape_env)
+    debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
+    schedule = schedule_graph(graph, info, _size_hint(shape_env))
+    debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
+    memory = plan_memory(graph, schedule.groups, dynamic=_is_dynamic(graph.inputs))
+    debug.dump("memory", lambda: str(memory))
+    plan = build_plan(graph, schedule, memory, info)
+    debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
+    return plan
+
+
+def _is_dynamic(inputs: Sequence[Any]) -> bool:
+    from ocl_inductor.ir.nodes import Buffer
+
+    return any(not isinstance(x, (Buffer, str)) for x in inputs)
+
+
+def _size_hint(shape_env: Any) -> Callable[[Any], int]:
+    """A typical value of a size: exact for static ones, the traced example's otherwise."""
+
+    def hint(size: Any) -> int:
+        if isinstance(size, int) or size.is_Integer:
+            return int(size)
+        try:
+            return int(shape_env.size_hint(size))
+        except Exception:  # no hint for sizes that depend on data
+            return 8192
+
+    return hint
+
+
+def reset() -> None:
+    """``torch.compiler.reset()``: nothing outlives the compiled functions themselves."""
+    torch._dynamo.utils.counters["opencl"].clear()
+
+
+opencl_backend.reset = reset  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""FX nodes to IR: one row or one function for each operator."""

@@ -1,0 +1,322 @@
+"""The state of one graph being lowered, and the operations every lowering builds from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.expr import Expr, index_value, load, map_indices, walk
+from ocl_inductor.ir.index import (
+    Size,
+    coefficients,
+    contiguous_strides,
+    is_static,
+    linear,
+    loop_vars,
+    prod,
+    same,
+    simplify,
+)
+from ocl_inductor.ir.nodes import (
+    Buffer,
+    Extern,
+    Loop,
+    LoopKind,
+    Node,
+    Origin,
+    Template,
+    dense_buffer,
+)
+from ocl_inductor.lowering.values import (
+    ZERO,
+    Value,
+    buffer_value,
+    operation_count,
+    strided_view,
+)
+from ocl_inductor.settings import Settings
+
+#: A value read more than once is written to memory when it costs more than this many operations;
+#: below that, computing it again is cheaper than a round trip through memory.
+MAX_RECOMPUTED_OPERATIONS = 4
+#: A single kernel body stops growing here: compile time is superlinear in the body's size.
+MAX_INLINED_OPERATIONS = 96
+MAX_INLINED_READS = 16
+
+
+@dataclass(slots=True)
+class LoweringContext:
+    """Collects nodes. ``device`` and ``settings`` are facts; nothing here is global."""
+
+    device: DeviceInfo
+    settings: Settings
+    shape_env: Any = None
+    nodes: list[Node] = field(default_factory=list)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
+
+    # -- names and sizes -------------------------------------------------------------------
+
+    def new_name(self) -> str:
+        return f"buf{len(self.buffers)}"
+
+    def hint(self, size: Size) -> int:
+        """A typical value of ``size``, for choices that affect speed but not results."""
+        if is_static(size):
+            return int(size)
+        if self.shape_env is not None:
+            try:
+                return int(self.shape_env.size_hint(sympy.sympify(size)))
+            except Exception:  # unbacked symbols have no hint
+                pass
+        return 8192
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def add(self, node: Node) -> None:
+        self.nodes.append(node)
+        for buffer in node.writes():
+            self.buffers[buffer.name] = buffer
+
+    def preferred_order(self, value: Value) -> tuple[int, ...]:
+        """Dimension order (outermost first) that follows the largest tensor ``value`` reads.
+
+        Channels-last tensors therefore stay channels-last through pointwise chains.
+        """
+        variables = loop_vars(value.ndim)
+        best: tuple[int, list[int]] | None = None
+        for node in walk(value.body):
+            if node.op != "load":
+                continue
+            affine = coefficients(node.payload.index, variables)
+            if affine is None:
+                continue
+            strides = [self.hint(affine[0].get(v, ZERO)) for v in variables]
+            weight = sum(
+                1 for s, n in zip(strides, value.size, strict=True) if s != 0 and not same(n, 1)
+            )
+            if weight and (best is None or weight > best[0]):
+                best = (weight, strides)
+        if best is None:
+            return tuple(range(value.ndim))
+        strides = best[1]
+
+        def key(d: int) -> tuple[int, int]:
+            # Broadcast and extent-1 dimensions carry no order; they take that of their left
+            # neighbour, so that they do not tear a contiguous run apart.
+            probe = d
+            while probe > 0 and (strides[probe] == 0 or same(value.size[probe], 1)):
+                probe -= 1
+            stride = strides[probe]
+            return (-stride if stride else -(1 << 60), d)
+
+        return tuple(sorted(range(value.ndim), key=key))
+
+    def realize(self, value: Value, order: Sequence[int] | None = None) -> Value:
+        """Write ``value`` to memory and return it as a plain load.
+
+        ``order`` forces the memory order of dimensions (outermost first). A value that already
+        is a buffer of any order is returned as it is when no order is asked for.
+        """
+        view = strided_view(value)
+        if view is not None:
+            if order is None:
+                return value
+            if self.has_order(value, order):
+                return value
+        if order is None:
+            order = self.preferred_order(value)
+        return self.pointwise(value, tuple(order))
+
+    def has_order(self, value: Value, order: Sequence[int]) -> bool:
+        """Whether ``value`` is a gap-free buffer view with its dimensions in ``order``."""
+        view = strided_view(value)
+        if view is None or not same(view.offset, 0):
+            return False
+        acc: Size = 1
+        for d in reversed(order):
+            if same(view.size[d], 1):
+                continue
+            if not same(view.stride[d], acc):
+                return False
+            acc = prod((acc, view.size[d]))
+        return True
+
+    def pointwise(self, value: Value, order: tuple[int, ...]) -> Value:
+        """Unconditionally emit a pointwise loop that stores ``value`` in a new dense buffer."""
+        buffer = dense_buffer(self.new_name(), value.dtype, value.size, order)
+        self._emit_loop(value, buffer, "pointwise", list(order), [], "")
+        return buffer_value(buffer)
+
+    def reduce(
+        self, value: Value, dims: Sequence[int], how: str, dtype: torch.dtype | None = None
+    ) -> Value:
+        """Reduce over ``dims`` (removed from the result).
+
+        ``how`` is sum, prod, max, min (NaN propagates), argmax, argmin (int64 position in the
+        row-major flattening of ``dims``, first occurrence, NaN wins), any or all (bool).
+        """
+        dims = sorted(dims)
+        kept = [d for d in range(value.ndim) if d not in dims]
+        dtype = value.dtype if dtype is None else dtype
+        order = self.preferred_order(value)
+        outer = [d for d in order if d in kept]
+        # argmax needs positions in row-major order; other reductions follow memory.
+        inner = dims if how.startswith("arg") else [d for d in order if d in dims]
+        size = tuple(value.size[d] for d in kept)
+        memory = tuple(kept.index(d) for d in outer)
+        buffer = dense_buffer(self.new_name(), dtype, size, memory)
+        self._emit_loop(value, buffer, "reduction", outer, inner, how)
+        return buffer_value(buffer)
+
+    def scan(self, value: Value, dim: int, how: str, dtype: torch.dtype | None = None) -> Value:
+        """Inclusive running ``how`` (sum, prod, max, min) along ``dim``."""
+        order = [d for d in self.preferred_order(value) if d != dim]
+        buffer = dense_buffer(
+            self.new_name(), dtype or value.dtype, value.size, tuple(self.preferred_order(value))
+        )
+        self._emit_loop(value, buffer, "scan", order, [dim], how)
+        return buffer_value(buffer)
+
+    def _emit_loop(
+        self,
+        value: Value,
+        buffer: Buffer,
+        kind: LoopKind,
+        outer: list[int],
+        inner: list[int],
+        how: str,
+    ) -> None:
+        """Rename the value's coordinates to loop variables in the chosen nesting order."""
+        nest = outer + inner
+        variables = loop_vars(len(nest))
+        index: list[sympy.Expr] = [ZERO] * value.ndim
+        for v, d in zip(variables, nest, strict=True):
+            index[d] = ZERO if same(value.size[d], 1) else v
+        ranges = tuple(value.size[d] for d in outer)
+        reduction_ranges = tuple(value.size[d] for d in inner)
+        var_ranges = dict(zip(variables, ranges + reduction_ranges, strict=True))
+        body = map_indices(value.at(index), lambda e: simplify(e, var_ranges))
+        if kind == "reduction":
+            kept = [d for d in range(value.ndim) if d not in inner]
+            store = linear([index[d] for d in kept], buffer.stride)
+        else:
+            store = linear(index, buffer.stride)
+        position: tuple[Expr, ...] = ()
+        if how.startswith("arg"):
+            # The answer of argmax is a position, so it travels with the value.
+            strides = contiguous_strides(reduction_ranges)
+            position = (index_value(linear([index[d] for d in inner], strides)),)
+        self.add(
+            Loop(
+                buffer,
+                kind,
+                ranges,
+                reduction_ranges,
+                body,
+                store,
+                how,
+                position,
+                origin=self.origin,
+            )
+        )
+
+    def scatter(
+        self,
+        base: Value,
+        index: Sequence[sympy.Expr],
+        indirect: tuple[Expr, ...],
+        body: Expr,
+        parallel: Sequence[Size],
+        sequential: Sequence[Size],
+        how: str,
+    ) -> Value:
+        """Copy ``base`` and then update it at computed coordinates.
+
+        ``index`` gives a coordinate of the result for each of its dimensions, over loop variables
+        (``parallel`` ranges first, then ``sequential``) and ``ind*`` bound to ``indirect``.
+        Points that may collide must differ only in the sequential dimensions, which run in order:
+        results are deterministic. ``how``: set, sum, prod, max, min.
+        """
+        copy = self.pointwise(base, tuple(range(base.ndim)))
+        old = copy.body.payload.buffer
+        buffer = dense_buffer(self.new_name(), base.dtype, base.size)
+        ranges = dict(
+            zip(loop_vars(len(parallel) + len(sequential)), (*parallel, *sequential), strict=True)
+        )
+        store = simplify(linear(index, buffer.stride), ranges)
+        self.add(
+            Loop(
+                buffer,
+                "scatter",
+                tuple(parallel),
+                tuple(sequential),
+                map_indices(body, lambda e: simplify(e, ranges)),
+                store,
+                how,
+                tuple(map_indices(e, lambda e: simplify(e, ranges)) for e in indirect),
+                old,
+                origin=self.origin,
+            )
+        )
+        return buffer_value(buffer)
+
+    # -- templates and the host ------------------------------------------------------------
+
+    def template(
+        self,
+        spec: str,
+        dtype: torch.dtype,
+        size: tuple[Size, ...],
+        order: tuple[int, ...],
+        operands: Sequence[Value],
+        **params: Any,
+    ) -> Value:
+        """Emit a template node whose result is dense with dimensions in ``order``.
+
+        ``operands`` must be realized; the lowering passes their strides inside ``params``.
+        """
+        names = []
+        for operand in operands:
+            view = strided_view(operand)
+            assert view is not None, "template operands must be realized"
+            names.append(view.buffer)
+        buffer = dense_buffer(self.new_name(), dtype, size, order)
+        items = tuple(sorted(params.items(), key=lambda kv: kv[0]))
+        self.add(Template(buffer, spec, tuple(names), items, origin=self.origin))
+        return buffer_value(buffer)
+
+    # -- policies --------------------------------------------------------------------------
+
+    def finish_value(self, value: Value, uses: int) -> Value:
+        """Decide whether an operator's result stays an expression or goes to memory."""
+        if strided_view(value) is not None:
+            return value
+        operations = operation_count(value)
+        reads = sum(1 for n in walk(value.body) if n.op == "load")
+        if operations > MAX_INLINED_OPERATIONS or reads > MAX_INLINED_READS:
+            return self.realize(value)
+        if uses > 1 and operations > MAX_RECOMPUTED_OPERATIONS:
+            return self.realize(value)
+        if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
+            return self.realize(value)
+        return value
+
+
+#: Operations that are never repeated to save a store.
+EXPENSIVE = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
+    "acosh atanh erf erfc erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt".split()
+)
+
+
+def load_of(buffer: Buffer, index: sympy.Expr, indirect: tuple[Expr, ...] = ()) -> Expr:
+    return load(buffer.name, index, buffer.dtype, indirect)
+
+
+__all__ = ["Extern", "LoweringContext", "load_of"]

@@ -1,0 +1,414 @@
+"""Walk an FX graph of aten operators and lower it node by node."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from ocl_inductor.dtypes import SUPPORTED_DTYPES
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.errors import UnsupportedOperatorError, VerifyError
+from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
+from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
+from ocl_inductor.log import artifact
+from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
+from ocl_inductor.lowering.values import (
+    HostValue,
+    Value,
+    buffer_value,
+    reindex,
+    strided_view,
+)
+from ocl_inductor.settings import Settings
+
+_fallback_log = artifact(__name__, "fallback")
+
+#: Operators that only rename a tensor: a use through them is a use of what they view.
+VIEW_OPERATORS = frozenset(
+    {
+        torch.ops.aten.view.default,
+        torch.ops.aten._unsafe_view.default,
+        torch.ops.aten.permute.default,
+        torch.ops.aten.transpose.int,
+        torch.ops.aten.t.default,
+        torch.ops.aten.expand.default,
+        torch.ops.aten.unsqueeze.default,
+        torch.ops.aten.squeeze.dim,
+        torch.ops.aten.squeeze.dims,
+        torch.ops.aten.slice.Tensor,
+        torch.ops.aten.select.int,
+        torch.ops.aten.alias.default,
+        torch.ops.aten.detach.default,
+        operator.getitem,
+    }
+)
+
+
+def lower_graph(
+    gm: GraphModule,
+    device: DeviceInfo,
+    settings: Settings,
+    *,
+    static_inputs: frozenset[int] = frozenset(),
+    shape_env: Any = None,
+) -> Graph:
+    """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
+
+    Raises:
+        UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
+        VerifyError: a lowering produced another dtype or shape than eager.
+    """
+    return _GraphLowering(gm, device, settings, static_inputs, shape_env).run()
+
+
+class _GraphLowering:
+    def __init__(
+        self,
+        gm: GraphModule,
+        device: DeviceInfo,
+        settings: Settings,
+        static_inputs: frozenset[int],
+        shape_env: Any,
+    ) -> None:
+        self.gm = gm
+        self.ctx = LoweringContext(device, settings, shape_env)
+        self.static_indices = static_inputs
+        self.env: dict[FxNode, Any] = {}
+        self.inputs: list[Buffer | sympy.Expr | str] = []
+        self.static_names: set[str] = set()
+        self.constants: dict[str, torch.Tensor] = {}
+        self.outputs: tuple[GraphOutput, ...] = ()
+
+    def run(self) -> Graph:
+        for node in self.gm.graph.nodes:
+            self.ctx.origin = _origin(node)
+            self.env[node] = getattr(self, f"run_{node.op}")(node)
+        return Graph(
+            tuple(self.inputs),
+            tuple(self.ctx.nodes),
+            self.outputs,
+            frozenset(self.static_names),
+            tuple(self.constants.items()),
+        )
+
+    # -- leaves ----------------------------------------------------------------------------
+
+    def run_placeholder(self, node: FxNode) -> Any:
+        position = len(self.inputs)
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            size = as_size(value)
+            self.inputs.append(sympy.sympify(size))
+            return size
+        name = f"in{position}"
+        if not _is_device_tensor(value):
+            self.inputs.append(name)
+            return HostValue(name)
+        buffer = _buffer_like(name, value)
+        self.inputs.append(buffer)
+        self.ctx.buffers[name] = buffer
+        if position in self.static_indices:
+            self.static_names.add(name)
+        return buffer_value(buffer)
+
+    def run_get_attr(self, node: FxNode) -> Any:
+        owner: Any = self.gm
+        for part in str(node.target).split("."):
+            owner = getattr(owner, part)
+        if not isinstance(owner, torch.Tensor):
+            return owner  # a subgraph of a higher-order operator
+        name = f"const{len(self.constants)}"
+        self.constants[name] = owner
+        if not _is_device_tensor(owner):
+            return HostValue(name)
+        buffer = _buffer_like(name, owner)
+        self.ctx.buffers[name] = buffer
+        return buffer_value(buffer)
+
+    # -- operators -------------------------------------------------------------------------
+
+    def run_call_function(self, node: FxNode) -> Any:
+        meta = node.meta.get("val")
+        if isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return as_size(meta)
+        args = torch.fx.node.map_aggregate(node.args, self._argument)
+        kwargs = torch.fx.node.map_aggregate(node.kwargs, self._argument)
+        if node.target is operator.getitem:
+            container, position = args
+            if not isinstance(container, HostValue):
+                return container[position]
+        reason = self._why_not(node, args, kwargs)
+        if reason is None:
+            mark = len(self.ctx.nodes)
+            try:
+                result = LOWERINGS[node.target](self.ctx, *args, **kwargs)
+            except CannotLower as e:
+                del self.ctx.nodes[mark:]
+                reason = str(e)
+            else:
+                _verify_result(node, result)
+                return self._finish(node, result)
+        return self.fall_back(node, args, kwargs, reason)
+
+    def _argument(self, x: Any) -> Any:
+        if isinstance(x, FxNode):
+            return self.env[x]
+        if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return as_size(x)
+        return x
+
+    def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
+        if node.target not in LOWERINGS:
+            return "no lowering for this operator"
+        for v in _tensor_leaves((args, kwargs)):
+            if isinstance(v, HostValue):
+                return "an argument only lives on the host"
+        for t in _fake_leaves(node.meta.get("val")):
+            if not _is_device_tensor(t):
+                return f"result of dtype {t.dtype} and layout {t.layout} only lives on the host"
+        return None
+
+    def _finish(self, node: FxNode, result: Any) -> Any:
+        uses = _effective_uses(node)
+        if isinstance(result, Value):
+            return self.ctx.finish_value(result, uses)
+        if isinstance(result, (tuple, list)):
+            return type(result)(
+                self.ctx.finish_value(v, _item_uses(node, i)) if isinstance(v, Value) else v
+                for i, v in enumerate(result)
+            )
+        return result
+
+    # -- the host --------------------------------------------------------------------------
+
+    def fall_back(self, node: FxNode, args: Any, kwargs: Any, reason: str) -> Any:
+        """Emit an Extern node: ATen runs the operator on the host between kernels."""
+        target = node.target
+        name = str(target)
+        if target is operator.getitem:
+            name = "getitem"
+        elif self.ctx.settings.fallback == "error":
+            dtypes, shapes = _describe((node.args, node.kwargs))
+            raise UnsupportedOperatorError(
+                name, dtypes, shapes, source=self.ctx.origin.source, reason=reason
+            )
+        _fallback_log.warning("%s runs on the host: %s (%s)", name, reason, self.ctx.origin.source)
+        outputs: list[Buffer] = []
+        host: list[str] = []
+
+        def wrap(value: Any, path: str) -> tuple[Any, Any]:
+            """What the graph sees, and the name under which the runtime files the result."""
+            if isinstance(value, (tuple, list)):
+                pairs = [wrap(v, f"{path}_{i}") for i, v in enumerate(value)]
+                return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+            if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return as_size(value), None
+            if _is_device_tensor(value):
+                outputs.append(_buffer_like(path, value))
+                return buffer_value(outputs[-1]), path
+            host.append(path)
+            return HostValue(path), path
+
+        result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}")
+        convert = self._reference
+        self.ctx.add(
+            Extern(
+                target,
+                tuple(convert(a) for a in args),
+                tuple((k, convert(v)) for k, v in kwargs.items()),
+                results,
+                tuple(outputs),
+                tuple(host),
+                reason,
+                origin=self.ctx.origin,
+            )
+        )
+        return result
+
+    def _reference(self, x: Any) -> Any:
+        if isinstance(x, Value):
+            view = strided_view(self.ctx.realize(x))
+            assert view is not None
+            return BufferRef(view.buffer, view.size, view.stride, view.offset)
+        if isinstance(x, HostValue):
+            return BufferRef(x.name)
+        if isinstance(x, (tuple, list)):
+            return type(x)([self._reference(y) for y in x])
+        if isinstance(x, dict):
+            return {k: self._reference(v) for k, v in x.items()}
+        return x
+
+    # -- results ---------------------------------------------------------------------------
+
+    def run_output(self, node: FxNode) -> None:
+        results = node.args[0]
+        assert isinstance(results, (tuple, list))
+        taken: dict[str, FxNode] = {}
+        self.outputs = tuple(self._output(r, taken) for r in results)
+
+    def _output(self, x: Any, taken: dict[str, FxNode]) -> GraphOutput:
+        if not isinstance(x, FxNode):
+            return GraphOutput("value", value=as_size(x) if isinstance(x, torch.SymInt) else x)
+        value = self.env[x]
+        if isinstance(value, HostValue):
+            return GraphOutput("host", value.name)
+        if not isinstance(value, Value):
+            return GraphOutput("value", value=value)
+        return self._tensor_output(x, value, taken)
+
+    def _tensor_output(
+        self, node: FxNode, value: Value, taken: dict[str, FxNode]
+    ) -> GraphOutput:
+        """Give the result the strides eager gives it, in memory no other result shares."""
+        fake = node.meta["val"]
+        want = tuple(as_size(s) for s in fake.stride())
+        view = strided_view(value)
+        owned = view is not None and view.buffer not in self._foreign_buffers()
+        if (
+            view is not None
+            and owned
+            and taken.setdefault(view.buffer, node) is node
+            and same(view.offset, 0)
+            and _same_strides(value.size, view.stride, want)
+            and same(prod(value.size), self.ctx.buffers[view.buffer].storage)
+        ):
+            return GraphOutput("buffer", view.buffer, value.size, want, 0)
+        # Stride-0 dimensions (an expanded result) are stored once and expanded on return.
+        repeated = [d for d, s in enumerate(want) if same(s, 0) and not same(value.size[d], 1)]
+        compact = value
+        if repeated:
+            size = [1 if d in repeated else s for d, s in enumerate(value.size)]
+            index = [
+                sympy.Integer(0) if d in repeated else v
+                for d, v in enumerate(loop_vars(value.ndim))
+            ]
+            compact = reindex(value, size, index)
+        order = sorted(
+            range(value.ndim), key=lambda d: (-self.ctx.hint(want[d]), d)
+        )
+        stored = self.ctx.pointwise(compact, tuple(order))
+        view = strided_view(stored)
+        assert view is not None
+        taken[view.buffer] = node
+        stride = tuple(
+            0 if d in repeated else s for d, s in enumerate(view.stride)
+        )
+        if _same_strides(value.size, stride, want):
+            stride = want
+        return GraphOutput("buffer", view.buffer, value.size, stride, 0)
+
+    def _foreign_buffers(self) -> set[str]:
+        names = {b.name for b in self.inputs if isinstance(b, Buffer)}
+        return names | set(self.constants)
+
+
+def _same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return all(same(n, 1) or same(x, y) for n, x, y in zip(size, a, b, strict=True))
+
+
+def _is_device_tensor(x: Any) -> bool:
+    return (
+        isinstance(x, torch.Tensor)
+        and x.layout is torch.strided
+        and x.dtype in SUPPORTED_DTYPES
+        and x.device.type == "cpu"
+        and not x.is_quantized
+        and not x.is_neg()
+    )
+
+
+def _buffer_like(name: str, x: torch.Tensor) -> Buffer:
+    size = tuple(as_size(s) for s in x.shape)
+    stride = tuple(as_size(s) for s in x.stride())
+    if any(is_static(s) and s == 0 for s in size):
+        return Buffer(name, x.dtype, size, stride, 0)
+    extent: Any = 1
+    for n, s in zip(size, stride, strict=True):
+        extent = extent + (n - 1) * s
+    return Buffer(name, x.dtype, size, stride, as_size(sympy.expand(extent)))
+
+
+def _origin(node: FxNode) -> Origin:
+    trace = (node.meta.get("stack_trace") or "").strip().splitlines()
+    lines = [line.strip() for line in trace if line.strip()]
+    # A FX stack trace ends with the innermost user frame: its "File ..." line and its code.
+    source = " ".join(lines[-2:]) if lines else ""
+    return Origin((node.name,), (str(node.target),), source)
+
+
+def _effective_uses(node: FxNode) -> int:
+    """How many times the data is really read: views count with the uses of the view."""
+    count = 0
+    for user in node.users:
+        count += _effective_uses(user) if user.target in VIEW_OPERATORS else 1
+    return count
+
+
+def _item_uses(node: FxNode, position: int) -> int:
+    return sum(
+        _effective_uses(u)
+        for u in node.users
+        if u.target is operator.getitem and u.args[1] == position
+    )
+
+
+def _tensor_leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, (Value, HostValue)):
+        return [tree]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for item in tree for leaf in _tensor_leaves(item)]
+    if isinstance(tree, dict):
+        return [leaf for item in tree.values() for leaf in _tensor_leaves(item)]
+    return []
+
+
+def _fake_leaves(tree: Any) -> list[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for item in tree for leaf in _fake_leaves(item)]
+    return []
+
+
+def _describe(arguments: Any) -> tuple[list[str], list[list[Any]]]:
+    """Dtypes and shapes of the tensor arguments, for error messages."""
+    fakes = [
+        x.meta["val"]
+        for x in torch.utils._pytree.tree_leaves(arguments)
+        if isinstance(x, FxNode) and isinstance(x.meta.get("val"), torch.Tensor)
+    ]
+    return [str(t.dtype)[6:] for t in fakes], [list(t.shape) for t in fakes]
+
+
+def _verify_result(node: FxNode, result: Any) -> None:
+    """Compare dtype and shape with what eager's meta function says."""
+    meta = node.meta.get("val")
+    pairs = (
+        zip(result, meta)
+        if isinstance(meta, (tuple, list)) and isinstance(result, (tuple, list))
+        else [(result, meta)]
+    )
+    for got, want in pairs:
+        if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
+            continue
+        size = tuple(as_size(s) for s in want.shape)
+        if got.dtype != want.dtype or len(got.size) != len(size) or not all(
+            map(same, got.size, size)
+        ):
+            raise VerifyError(
+                "lowering",
+                f"{node.target} gave {got.dtype}{list(got.size)}, "
+                f"eager gives {want.dtype}{list(size)}",
+            )
+        if got.body.dtype != got.dtype:
+            raise VerifyError(
+                "lowering", f"{node.target}: body has {got.body.dtype}, value {got.dtype}"
+            )

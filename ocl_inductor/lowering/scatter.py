@@ -1,0 +1,280 @@
+"""Writes at computed positions.
+
+Points that may hit the same element run one after another in eager's order, so results are
+deterministic; dimensions in which no two points can collide run in parallel. Indices out of range
+are clamped, as in :mod:`ocl_inductor.lowering.gathering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+import torch
+
+from ocl_inductor.ir.expr import Expr, cast, const, op, substitute, where
+from ocl_inductor.ir.index import Size, loop_vars, prod, same
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.gathering import Coordinate, as_coordinate, bind, require_index
+from ocl_inductor.lowering.index import advanced_index
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import cast_value, full, highest, lowest, normalize_dim
+from ocl_inductor.lowering.values import Value, expand, reshape
+
+aten = torch.ops.aten
+
+#: Names of reductions in scatter operators, and the update each stands for.
+UPDATES = {
+    "sum": "sum",
+    "add": "sum",
+    "prod": "prod",
+    "multiply": "prod",
+    "amax": "max",
+    "amin": "min",
+}
+
+
+def scatter_points(
+    ctx: LoweringContext,
+    base: Value,
+    size: Sequence[Size],
+    coordinates: Sequence[Coordinate],
+    body: Expr,
+    colliding: Sequence[int],
+    how: str,
+) -> Value:
+    """Update ``base`` at ``coordinates`` for each point of a space of ``size``.
+
+    ``coordinates`` and ``body`` are over the space's variables; dimensions ``colliding`` of the
+    space run in sequence.
+    """
+    if any(same(n, 0) for n in (*size, *base.size)):
+        return base
+    if how != "set" and base.dtype is torch.bool:
+        raise CannotLower("accumulating scatter into bool")
+    parallel = [d for d in range(len(size)) if d not in colliding]
+    nest = parallel + list(colliding)
+    renamed: dict[sympy.Symbol, sympy.Expr] = {
+        loop_vars(len(size))[old]: loop_vars(len(size))[new] for new, old in enumerate(nest)
+    }
+    index, bound = bind(coordinates)
+    return ctx.scatter(
+        base,
+        [i.xreplace(renamed) for i in index],
+        tuple(substitute(b, renamed) for b in bound),
+        substitute(body, renamed),
+        [size[d] for d in parallel],
+        [size[d] for d in colliding],
+        how,
+    )
+
+
+# -- scatter along one dimension -----------------------------------------------------------
+
+
+def scatter_along(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, source: Value, how: str
+) -> Value:
+    """``x[.., index[p], ..] = source[p]`` for every point ``p`` of ``index``."""
+    if x.ndim == 0:
+        result = scatter_along(
+            ctx, reshape(x, (1,)), 0, reshape(index, (1,)), reshape(source, (1,)), how
+        )
+        return reshape(result, ())
+    if index.ndim == 0:
+        index, source = reshape(index, (1,)), reshape(source, (1,))
+    dim = normalize_dim(dim, x.ndim)
+    coordinates: list[Coordinate] = list(loop_vars(index.ndim))
+    coordinates[dim] = as_coordinate(
+        require_index(index).body, x.size[dim], index.ranges, wrap=False
+    )
+    body = cast_value(source, x.dtype).body
+    return scatter_points(ctx, x, index.size, coordinates, body, [dim], how)
+
+
+def _constant_like(index: Value, number: float, dtype: torch.dtype) -> Value:
+    if isinstance(number, sympy.Basic):
+        raise CannotLower("scatter of a symbolic value")
+    return full(index.size, number, dtype)
+
+
+@register(aten.scatter.src)
+def lower_scatter_src(ctx: LoweringContext, x: Value, dim: int, index: Value, src: Value) -> Value:
+    return scatter_along(ctx, x, dim, index, src, "set")
+
+
+@register(aten.scatter.value)
+def lower_scatter_value(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, value: float
+) -> Value:
+    return scatter_along(ctx, x, dim, index, _constant_like(index, value, x.dtype), "set")
+
+
+@register(aten.scatter.reduce)
+def lower_scatter_src_reduce(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, src: Value, *, reduce: str
+) -> Value:
+    return scatter_along(ctx, x, dim, index, src, UPDATES[reduce])
+
+
+@register(aten.scatter.value_reduce)
+def lower_scatter_value_reduce(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, value: float, *, reduce: str
+) -> Value:
+    constant = _constant_like(index, value, x.dtype)
+    return scatter_along(ctx, x, dim, index, constant, UPDATES[reduce])
+
+
+@register(aten.scatter_add.default)
+def lower_scatter_add(ctx: LoweringContext, x: Value, dim: int, index: Value, src: Value) -> Value:
+    return scatter_along(ctx, x, dim, index, src, "sum")
+
+
+def _reduction_identity(reduce: str, dtype: torch.dtype) -> float | int | bool:
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    return lowest(dtype) if reduce == "amax" else highest(dtype)
+
+
+def _excluding_self(ctx: LoweringContext, x: Value, dim: int, index: Value, reduce: str) -> Value:
+    """``x`` with every element that will be written replaced by the reduction's identity."""
+    neutral = full(index.size, _reduction_identity(reduce, x.dtype), x.dtype)
+    return scatter_along(ctx, x, dim, index, neutral, "set")
+
+
+@register(aten.scatter_reduce.two)
+def lower_scatter_reduce(
+    ctx: LoweringContext,
+    x: Value,
+    dim: int,
+    index: Value,
+    src: Value,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    if x.dtype is torch.bool:
+        raise CannotLower("scatter_reduce of bool")
+    base = x if include_self else _excluding_self(ctx, x, dim, index, reduce)
+    if reduce != "mean":
+        return scatter_along(ctx, base, dim, index, src, UPDATES[reduce])
+    total = scatter_along(ctx, base, dim, index, src, "sum")
+    # The divisor counts the element itself, or stays 1 where nothing was written.
+    start = full(x.size, 1, x.dtype)
+    if not include_self:
+        start = _excluding_self(ctx, start, dim, index, reduce)
+    count = scatter_along(ctx, start, dim, index, full(index.size, 1, x.dtype), "sum")
+    how = "div" if x.dtype.is_floating_point else "floor_div"
+    return Value(x.size, x.dtype, op(how, total.body, count.body))
+
+
+# -- whole slices at indices of one dimension ----------------------------------------------
+
+
+def slices_at(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, source: Value, how: str
+) -> Value:
+    """``x[.., index[k], ..] = source[.., k, ..]``; ``source`` broadcasts."""
+    if x.ndim == 0:
+        whole = slices_at(ctx, reshape(x, (1,)), 0, index, reshape(source, (1,)), how)
+        return reshape(whole, ())
+    dim = normalize_dim(dim, x.ndim)
+    flat = index if index.ndim else reshape(index, (1,))
+    size = (*x.size[:dim], flat.size[0], *x.size[dim + 1 :])
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    coordinates: list[Coordinate] = list(variables)
+    coordinates[dim] = as_coordinate(require_index(flat).at([variables[dim]]), x.size[dim], ranges)
+    body = cast_value(expand(source, size), x.dtype).body
+    return scatter_points(ctx, x, size, coordinates, body, [dim], how)
+
+
+@register(aten.index_add.default)
+def lower_index_add(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, source: Value, *, alpha: float = 1
+) -> Value:
+    if alpha != 1:
+        scaled = op("mul", source.body, const(alpha, source.dtype))
+        source = Value(source.size, source.dtype, scaled)
+    return slices_at(ctx, x, dim, index, _as_slices(x, dim, source), "sum")
+
+
+@register(aten.index_copy.default)
+def lower_index_copy(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, source: Value
+) -> Value:
+    return slices_at(ctx, x, dim, index, _as_slices(x, dim, source), "set")
+
+
+def _as_slices(x: Value, dim: int, source: Value) -> Value:
+    """A source without the index dimension (allowed for one index) gets it."""
+    if source.ndim == x.ndim:
+        return source
+    dim = normalize_dim(dim, x.ndim)
+    return reshape(source, (*source.size[:dim], 1, *source.size[dim:]))
+
+
+@register(aten.index_fill.int_Scalar)
+def lower_index_fill(ctx: LoweringContext, x: Value, dim: int, index: Value, value: float) -> Value:
+    if isinstance(value, sympy.Basic):
+        raise CannotLower("index_fill with a symbolic value")
+    return slices_at(ctx, x, dim, index, full((1,) * max(x.ndim, 1), value, x.dtype), "set")
+
+
+@register(aten.index_fill.int_Tensor)
+def lower_index_fill_tensor(
+    ctx: LoweringContext, x: Value, dim: int, index: Value, value: Value
+) -> Value:
+    return slices_at(ctx, x, dim, index, expand(value, (1,) * max(x.ndim, 1)), "set")
+
+
+# -- advanced indexing ---------------------------------------------------------------------
+
+
+@register(aten.index_put.default, aten._unsafe_index_put.default)
+def lower_index_put(
+    ctx: LoweringContext,
+    x: Value,
+    indices: Sequence[Value | None],
+    values: Value,
+    accumulate: bool = False,
+) -> Value:
+    """``x[indices] = values`` or ``+=`` in a copy of ``x``."""
+    masks = [i for i in indices if i is not None and i.dtype is torch.bool]
+    if masks:
+        return _masked_put(ctx, x, indices, values, accumulate)
+    if all(i is None for i in indices):
+        raise CannotLower("index_put without indices")
+    target = advanced_index(x, indices)
+    body = cast(expand(values, target.size).body, x.dtype)
+    colliding = list(range(target.lead, target.lead + target.index_ndim))
+    if not any(isinstance(c, Expr) for c in target.coordinates) and prod(
+        [target.size[d] for d in colliding]
+    ) in (0, 1):
+        colliding = []
+    how = "sum" if accumulate else "set"
+    return scatter_points(ctx, x, target.size, target.coordinates, body, colliding, how)
+
+
+def _masked_put(
+    ctx: LoweringContext,
+    x: Value,
+    indices: Sequence[Value | None],
+    values: Value,
+    accumulate: bool,
+) -> Value:
+    """One boolean mask and a single value: a choice at each element."""
+    given = [d for d, i in enumerate(indices) if i is not None]
+    if len(given) != 1 or not all(same(n, 1) for n in values.size):
+        raise CannotLower("index_put with a mask and more than one value")
+    d = given[0]
+    mask = indices[d]
+    assert mask is not None
+    variables = loop_vars(x.ndim)
+    condition = mask.at(variables[d : d + mask.ndim])
+    new = cast(reshape(values, ()).body, x.dtype)
+    if accumulate:
+        new = op("add", x.body, new)
+    return Value(x.size, x.dtype, where(condition, new, x.body))

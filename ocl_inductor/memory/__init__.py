@@ -1,0 +1,1 @@
+"""Which buffers share memory."""

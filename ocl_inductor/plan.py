@@ -1,0 +1,134 @@
+"""The compiled form of a graph: what the runtime replays. Plain picklable data.
+
+Sizes are Python expressions in text over the graph's size symbols; the runtime compiles each
+distinct one once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+SCHEMA_VERSION = 1
+
+#: A static size, or a Python expression over size symbols.
+SizeText = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One positional argument: a tensor, a size (``symbol``), or a value only the host uses."""
+
+    kind: Literal["tensor", "size", "host"]
+    name: str
+    dtype: torch.dtype | None = None
+    size: tuple[SizeText, ...] = ()
+    stride: tuple[SizeText, ...] = ()
+    extent: SizeText = 0
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """Memory the plan provides: ``extent`` elements; ``slot`` shares memory over time.
+
+    ``where``: ``slot`` (scratch), ``kept`` (lives as long as the plan: computed from parameters),
+    ``output`` (a fresh tensor each call).
+    """
+
+    name: str
+    dtype: torch.dtype
+    extent: SizeText
+    size: tuple[SizeText, ...]
+    stride: tuple[SizeText, ...]
+    where: Literal["slot", "kept", "output"]
+    slot: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A program with one kernel. Identical sources are one entry."""
+
+    name: str
+    source: str
+    options: tuple[str, ...]
+    fx_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel call: buffers by name, then sizes, over ``global_size`` work-items."""
+
+    kernel: int
+    buffers: tuple[str, ...]
+    scalars: tuple[SizeText, ...]
+    global_size: tuple[SizeText, ...]
+    local_size: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRef:
+    """A strided view of a buffer as an argument of a host call."""
+
+    name: str
+    size: tuple[SizeText, ...] | None = None
+    stride: tuple[SizeText, ...] | None = None
+    offset: SizeText = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRef:
+    """A size as an argument of a host call."""
+
+    value: SizeText
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef."""
+
+    operator: Any
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    results: Any
+    label: str
+
+
+Step = Launch | HostCall
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """A returned tensor (view of an output buffer), host value, size or constant."""
+
+    kind: Literal["tensor", "host", "size", "constant"]
+    name: str = ""
+    size: tuple[SizeText, ...] = ()
+    stride: tuple[SizeText, ...] = ()
+    offset: SizeText = 0
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a call needs.
+
+    ``prologue`` computes the ``kept`` buffers from static inputs and constants; it runs at the
+    first call and again when one of ``watched`` (names of static inputs) was replaced or written.
+    ``slots``: bytes of each shared scratch allocation.
+    """
+
+    symbols: tuple[str, ...]
+    inputs: tuple[InputSpec, ...]
+    constants: tuple[tuple[str, torch.Tensor], ...]
+    buffers: tuple[BufferSpec, ...]
+    slots: tuple[SizeText, ...]
+    kernels: tuple[Kernel, ...]
+    prologue: tuple[Step, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[OutputSpec, ...]
+    watched: tuple[str, ...]
+    aliases: tuple[tuple[str, str], ...] = ()
+    statistics: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Replays plans. Imports nothing of the compiler."""

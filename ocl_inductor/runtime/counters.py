@@ -1,0 +1,23 @@
+"""``torch._dynamo.utils.counters["opencl"]``: what was compiled and what ran."""
+
+from __future__ import annotations
+
+from torch._dynamo.utils import counters
+
+from ocl_inductor.plan import HostCall, Plan
+
+
+def count_plan(plan: Plan) -> None:
+    """Count one compiled graph: its kernels, and each operator left to the host."""
+    table = counters["opencl"]
+    table["graphs"] += 1
+    table["kernels"] += plan.statistics["kernels"]
+    table["prologue_kernels"] += plan.statistics["prologue_kernels"]
+    table["fallbacks"] += plan.statistics["fallbacks"]
+    for step in (*plan.prologue, *plan.steps):
+        if isinstance(step, HostCall):
+            table[f"fallback: {step.label}"] += 1
+
+
+def count(name: str, amount: int = 1) -> None:
+    counters["opencl"][name] += amount

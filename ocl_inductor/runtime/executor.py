@@ -1,0 +1,327 @@
+"""Calls a plan: binds tensors, enqueues every kernel, waits once."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ocl_inductor.device import Device
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.plan import (
+    BufferSpec,
+    HostCall,
+    InputSpec,
+    Launch,
+    OutputSpec,
+    Plan,
+    SizeRef,
+    Step,
+    TensorRef,
+)
+from ocl_inductor.runtime.memory import DiscreteMemory, Strategy, UnifiedMemory
+from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.settings import Settings
+
+
+class Executor:
+    """A compiled graph: ``executor([inputs]) -> tuple of outputs``.
+
+    Calls are serialised by a lock: kernel objects carry their arguments, and scratch memory is
+    shared between calls.
+    """
+
+    def __init__(self, plan: Plan, device: Device, settings: Settings) -> None:
+        self.plan = plan
+        self.cl = load_pyopencl()
+        self.queue = device.queue
+        self.lock = threading.Lock()
+        self.sizes = Sizes(plan.symbols)
+        info = device.info.for_settings(settings)
+        self.memory: Strategy = (
+            UnifiedMemory(device)
+            if info.unified_memory and info.zero_copy
+            else DiscreteMemory(device)
+        )
+        self.resident = isinstance(self.memory, DiscreteMemory)
+        self.programs = build_kernels(plan.kernels, device, settings)
+        self.specs = {b.name: b for b in plan.buffers}
+        self.alias = dict(plan.aliases)
+        self.outputs = [b for b in plan.buffers if b.where == "output"]
+        self.input_spec = {s.name: s for s in plan.inputs}
+        # Launch sites: one kernel object each, so that constant arguments are bound once.
+        self.sites: dict[int, _Site] = {}
+        self.uses: dict[str, list[tuple[Any, int]]] = {}
+        for step in (*plan.prologue, *plan.steps):
+            if isinstance(step, Launch):
+                self._add_site(step)
+        self.bound: dict[str, Any] = {}
+        self.host: dict[str, Any] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.slot_buffers: list[tuple[int, Any]] = [(-1, None)] * len(plan.slots)
+        self.seen: dict[str, tuple[weakref.ref[torch.Tensor], int, int]] = {}
+        self.prologue_due = bool(plan.prologue)
+        self.pinned: dict[str, torch.Tensor] = {}
+        for name, tensor in plan.constants:
+            self.host[name] = tensor
+            if tensor.dtype in _KERNEL_DTYPES and tensor.layout is torch.strided:
+                self._bind(name, self.memory.input(name, tensor, _nbytes(tensor)))
+        if not self.sizes.dynamic:
+            self._bind_memory()
+
+    # -- setup -----------------------------------------------------------------------------
+
+    def _add_site(self, step: Launch) -> None:
+        kernel = self.cl.Kernel(self.programs[step.kernel], self.plan.kernels[step.kernel].name)
+        site = _Site(kernel, step)
+        self.sites[id(step)] = site
+        for position, name in enumerate(step.buffers):
+            self.uses.setdefault(self._root(name), []).append((kernel, position))
+
+    def _root(self, name: str) -> str:
+        while name in self.alias:
+            name = self.alias[name]
+        return name
+
+    def _bind(self, name: str, buffer: Any) -> None:
+        self.bound[name] = buffer
+        for kernel, position in self.uses.get(name, ()):
+            kernel.set_arg(position, buffer)
+
+    def _bind_memory(self) -> None:
+        """Scratch and kept buffers; in a dynamic plan again whenever they must grow."""
+        for number, text in enumerate(self.plan.slots):
+            need = max(self.sizes(text), 1)
+            have, _ = self.slot_buffers[number]
+            if need > have:
+                self.slot_buffers[number] = (need, self.memory.scratch(f"slot{number}", need))
+        for spec in self.plan.buffers:
+            if spec.where == "slot":
+                buffer = self.slot_buffers[spec.slot][1]
+                if self.bound.get(spec.name) is not buffer:
+                    self._bind(spec.name, buffer)
+            elif spec.where == "kept" and spec.name not in self.bound:
+                self._bind(spec.name, self.memory.scratch(spec.name, self._spec_bytes(spec)))
+
+    def _spec_bytes(self, spec: BufferSpec) -> int:
+        return self.sizes(spec.extent) * spec.dtype.itemsize
+
+    # -- calling ---------------------------------------------------------------------------
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        with self.lock:
+            inputs = list(args)
+            args.clear()  # boxed calling convention: the caller's references go away here
+            return self._run(inputs)
+
+    def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
+        if self.sizes.dynamic:
+            self.sizes.bind(
+                {s.name: int(x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size"}
+            )
+            self._bind_memory()
+        keep = self._bind_inputs(inputs)
+        produced = self._bind_outputs()
+        if self.prologue_due:
+            for step in self.plan.prologue:
+                self._step(step)
+            self.prologue_due = False
+        for step in self.plan.steps:
+            self._step(step)
+        self.memory.finish()
+        results = tuple(self._result(o, produced) for o in self.plan.outputs)
+        del keep
+        self.tensors.clear()
+        return results
+
+    def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
+        """Bind tensors; parameters only when they were replaced or written since the last call."""
+        keep: list[torch.Tensor] = []
+        for spec, x in zip(self.plan.inputs, inputs, strict=True):
+            if spec.kind == "host":
+                self.host[spec.name] = x
+            if spec.kind != "tensor":
+                continue
+            if spec.static and not self._changed(spec.name, x):
+                self.tensors[spec.name] = x
+                continue
+            tensor = self._as_planned(spec, x)
+            self.tensors[spec.name] = tensor
+            keep.append(tensor)
+            if spec.static:
+                self.pinned.pop(spec.name, None)
+                if tensor.data_ptr() != x.data_ptr():
+                    self.pinned[spec.name] = tensor  # the binding outlives this call
+            nbytes = self.sizes(spec.extent) * tensor.itemsize
+            self._bind(spec.name, self.memory.input(spec.name, tensor, nbytes))
+        return keep
+
+    def _changed(self, name: str, x: torch.Tensor) -> bool:
+        """Whether a parameter is another tensor, moved, or was written in place.
+
+        Tensors made under inference_mode have no version counter, so any of them may have been
+        written: they count as changed at each call.
+        """
+        version = -1 if x.is_inference() else x._version
+        seen = self.seen.get(name)
+        if (
+            seen is not None
+            and seen[0]() is x
+            and seen[1] == x.data_ptr()
+            and seen[2] == version
+            and version >= 0
+        ):
+            return False
+        self.seen[name] = (weakref.ref(x), x.data_ptr(), version)
+        if name in self.plan.watched:
+            self.prologue_due = True
+        return True
+
+    def _as_planned(self, spec: InputSpec, x: torch.Tensor) -> torch.Tensor:
+        """The tensor with the strides that kernels were generated for; a copy when they differ."""
+        x = x.detach()
+        if x.is_conj() or x.is_neg():
+            x = x.resolve_conj().resolve_neg()
+        stride = self.sizes.all(spec.stride)
+        if x.stride() == stride:
+            return x
+        size = tuple(x.shape)
+        if all(n == 1 or a == b for n, a, b in zip(size, x.stride(), stride, strict=True)):
+            return x
+        planned = torch.empty_strided(size, stride, dtype=x.dtype)
+        return planned.copy_(x)
+
+    def _bind_outputs(self) -> dict[str, torch.Tensor]:
+        produced: dict[str, torch.Tensor] = {}
+        for spec in self.outputs:
+            tensor = torch.empty_strided(
+                self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
+            )
+            produced[spec.name] = tensor
+            buffer = self.memory.output(spec.name, tensor, self._spec_bytes(spec))
+            self._bind(spec.name, buffer)
+        self.tensors |= produced
+        return produced
+
+    def _result(self, o: OutputSpec, produced: dict[str, torch.Tensor]) -> Any:
+        if o.kind == "tensor":
+            base = produced[self._root(o.name)]
+            size, stride = self.sizes.all(o.size), self.sizes.all(o.stride)
+            if base.shape == size and base.stride() == stride:
+                return base
+            return base.as_strided(size, stride, self.sizes(o.offset))
+        if o.kind == "host":
+            return self.host[o.name]
+        return self.sizes(o.value) if o.kind == "size" else o.value
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Launch):
+            site = self.sites[id(step)]
+            global_size = site.prepare(self.sizes)
+            if 0 not in global_size:
+                self.cl.enqueue_nd_range_kernel(
+                    self.queue, site.kernel, global_size, step.local_size
+                )
+        else:
+            self._host_call(step)
+
+    def _host_call(self, step: HostCall) -> None:
+        args = [self._host_argument(a) for a in step.args]
+        kwargs = {k: self._host_argument(v) for k, v in step.kwargs}
+        with torch.no_grad():
+            result = step.operator(*args, **kwargs)
+        self._file(step.results, result)
+
+    def _host_argument(self, x: Any) -> Any:
+        if isinstance(x, SizeRef):
+            return self.sizes(x.value)
+        if isinstance(x, TensorRef):
+            return self._host_tensor(x)
+        if isinstance(x, (tuple, list)):
+            return type(x)([self._host_argument(y) for y in x])
+        if isinstance(x, dict):
+            return {k: self._host_argument(v) for k, v in x.items()}
+        return x
+
+    def _host_tensor(self, ref: TensorRef) -> Any:
+        if ref.size is None:
+            return self.host[ref.name]
+        assert ref.stride is not None
+        size, stride = self.sizes.all(ref.size), self.sizes.all(ref.stride)
+        offset = self.sizes(ref.offset)
+        name = self._root(ref.name)
+        if name in self.input_spec or name in self.host:
+            tensor = self.tensors.get(name, self.host.get(name))
+            assert tensor is not None
+            return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+        spec = self.specs[name]
+        data = self.memory.read(self.bound[name], self._spec_bytes(spec))
+        return torch.as_strided(data.view(spec.dtype), size, stride, offset)
+
+    def _file(self, names: Any, result: Any) -> None:
+        """Put what a host call returned where later steps look for it."""
+        if isinstance(names, tuple):
+            for n, r in zip(names, result, strict=True):
+                self._file(n, r)
+            return
+        if names is None:
+            return
+        spec = self.specs.get(names)
+        if spec is None:
+            self.host[names] = result
+            return
+        planned = torch.empty_strided(
+            self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
+        ).copy_(result)
+        self.memory.write(self.bound[names], planned, self._spec_bytes(spec))
+
+
+class _Site:
+    """One kernel object with its size arguments."""
+
+    __slots__ = ("kernel", "step", "global_size")
+
+    def __init__(self, kernel: Any, step: Launch) -> None:
+        self.kernel = kernel
+        self.step = step
+        self.global_size: tuple[int, ...] | None = None
+
+    def prepare(self, sizes: Sizes) -> tuple[int, ...]:
+        """Set size arguments and return the global size; done once in a static plan."""
+        if self.global_size is not None and not sizes.dynamic:
+            return self.global_size
+        first = len(self.step.buffers)
+        for position, text in enumerate(self.step.scalars):
+            self.kernel.set_arg(first + position, np.int64(sizes(text)))
+        self.global_size = sizes.all(self.step.global_size)
+        return self.global_size
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    if tensor.numel() == 0:
+        return 0
+    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return (1 + reach) * tensor.itemsize
+
+
+_KERNEL_DTYPES = frozenset(
+    {
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+    }
+)

@@ -1,0 +1,156 @@
+"""Where tensors live on the device: in place over host memory, or in buffers of the device's own.
+
+Both strategies answer the same questions, so the executor does not know which one it has.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Protocol
+
+import torch
+
+from ocl_inductor.device import Device
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime.counters import count
+
+#: OpenCL has no empty buffers; kernels never touch these bytes.
+_MIN_BYTES = 64
+
+
+class Strategy(Protocol):
+    """Device memory for one plan. ``extent`` of a tensor: bytes from its first element."""
+
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        """A device buffer that holds the tensor's bytes."""
+
+    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        """A device buffer whose contents reach ``tensor`` at ``finish``."""
+
+    def scratch(self, name: str, nbytes: int) -> Any:
+        """A device buffer that lives as long as the plan."""
+
+    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
+        """The buffer's bytes as a host tensor of uint8, after everything enqueued so far."""
+
+    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+        """Replace the buffer's bytes by those of a host tensor."""
+
+    def finish(self) -> None:
+        """Wait for everything, and bring outputs home."""
+
+
+def host_bytes(tensor: torch.Tensor, nbytes: int) -> Any:
+    """The tensor's memory as a ctypes array (no copy; works for every dtype)."""
+    return (ctypes.c_char * nbytes).from_address(tensor.data_ptr())
+
+
+class UnifiedMemory:
+    """Zero copy: device buffers are windows onto host memory (checked by the self-test)."""
+
+    def __init__(self, device: Device) -> None:
+        cl = load_pyopencl()
+        self.cl = cl
+        self.context = device.context
+        self.queue = device.queue
+        self.flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        self.hosts: dict[int, torch.Tensor] = {}
+        self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, _MIN_BYTES)
+
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        if nbytes == 0:
+            return self.empty
+        return self.cl.Buffer(self.context, self.flags, hostbuf=host_bytes(tensor, nbytes))
+
+    output = input
+
+    def scratch(self, name: str, nbytes: int) -> Any:
+        host = torch.empty(max(nbytes, _MIN_BYTES), dtype=torch.uint8)
+        buffer = self.input(name, host, host.numel())
+        self.hosts[buffer.int_ptr] = host
+        return buffer
+
+    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
+        self.queue.finish()
+        known = self.hosts.get(buffer.int_ptr)
+        if known is not None:
+            return known[:nbytes]
+        result = torch.empty(nbytes, dtype=torch.uint8)
+        if nbytes:
+            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
+        return result
+
+    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+        if nbytes:
+            self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes))
+
+    def finish(self) -> None:
+        self.queue.finish()
+
+
+class DiscreteMemory:
+    """Explicit transfers: parameters stay resident, other inputs are uploaded at each call."""
+
+    def __init__(self, device: Device) -> None:
+        cl = load_pyopencl()
+        self.cl = cl
+        self.device = device
+        self.context = device.context
+        self.queue = device.queue
+        self.buffers: dict[str, tuple[int, Any]] = {}
+        self.pending: list[tuple[Any, torch.Tensor, int]] = []
+        self.in_use = 0
+
+    def _buffer(self, name: str, nbytes: int) -> Any:
+        have = self.buffers.get(name)
+        if have is not None and have[0] >= nbytes:
+            return have[1]
+        size = max(nbytes, _MIN_BYTES)
+        try:
+            buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
+        except self.cl.MemoryError as error:
+            total = self.device.info.global_mem_bytes
+            raise DeviceMemoryError(size, self.in_use, max(0, total - self.in_use)) from error
+        self.in_use += size - (have[0] if have else 0)
+        self.buffers[name] = (size, buffer)
+        return buffer
+
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        buffer = self._buffer(name, nbytes)
+        if nbytes:
+            count("bytes_uploaded", nbytes)
+            self.cl.enqueue_copy(
+                self.queue, buffer, host_bytes(tensor, nbytes), is_blocking=True
+            )
+        return buffer
+
+    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        buffer = self._buffer(name, nbytes)
+        if nbytes:
+            self.pending.append((buffer, tensor, nbytes))
+        return buffer
+
+    def scratch(self, name: str, nbytes: int) -> Any:
+        return self._buffer(name, nbytes)
+
+    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
+        result = torch.empty(nbytes, dtype=torch.uint8)
+        if nbytes:
+            count("bytes_downloaded", nbytes)
+            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
+        return result
+
+    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+        if nbytes:
+            count("bytes_uploaded", nbytes)
+            self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
+
+    def finish(self) -> None:
+        for buffer, tensor, nbytes in self.pending:
+            count("bytes_downloaded", nbytes)
+            self.cl.enqueue_copy(
+                self.queue, host_bytes(tensor, nbytes), buffer, is_blocking=False
+            )
+        self.pending.clear()
+        self.queue.finish()

@@ -1,0 +1,37 @@
+"""Size expressions of a plan, compiled once and evaluated at each call of a dynamic plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ocl_inductor.plan import SizeText
+
+
+class Sizes:
+    """Evaluates ``SizeText`` under the size symbols of the present call."""
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        self.symbols = tuple(dict.fromkeys(symbols))
+        self.values: dict[str, int] = {}
+        self._compiled: dict[str, object] = {}
+
+    @property
+    def dynamic(self) -> bool:
+        return bool(self.symbols)
+
+    def bind(self, values: dict[str, int]) -> None:
+        self.values = values
+
+    def __call__(self, text: SizeText) -> int:
+        if isinstance(text, int):
+            return text
+        code = self._compiled.get(text)
+        if code is None:
+            code = self._compiled[text] = compile(text, "<size>", "eval")
+        # The text comes from our own printer of sympy expressions, never from a user.
+        names = {"math": math, "max": max, "min": min, "abs": abs, "__builtins__": {}}
+        return int(eval(code, names, self.values))  # type: ignore[arg-type]
+
+    def all(self, texts: Iterable[SizeText]) -> tuple[int, ...]:
+        return tuple(map(self, texts))

@@ -1,0 +1,1 @@
+"""Which nodes share a kernel, and in which order kernels run."""

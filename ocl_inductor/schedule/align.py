@@ -1,0 +1,81 @@
+"""Express one loop nest in the coordinates of another.
+
+Two nests that touch the same buffer at the same element are matched through that access: each
+affine index, sorted by stride, is a mixed-radix number; the common refinement of both digit
+sequences is an iteration space in which both nests can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from ocl_inductor.ir.index import Size, as_size, coefficients, is_static, same
+
+Digit = tuple[int, Size]  # (dimension number, extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One dimension of the refined space: part of dimension ``a`` and of dimension ``b``."""
+
+    size: Size
+    a: int
+    b: int
+
+
+def quotient(big: Size, small: Size) -> Size | None:
+    """``big / small`` when it is certainly an integer, else None."""
+    if is_static(big) and is_static(small):
+        return int(big) // int(small) if int(small) and int(big) % int(small) == 0 else None
+    ratio = sympy.cancel(sympy.sympify(big) / sympy.sympify(small))
+    return as_size(ratio) if sympy.denom(ratio) == 1 else None
+
+
+def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[Piece] | None:
+    """Common refinement of two digit sequences (outermost first), None when there is none."""
+    pieces: list[Piece] = []
+    i, j = len(a) - 1, len(b) - 1
+    rest_a: Size = a[i][1] if a else 1
+    rest_b: Size = b[j][1] if b else 1
+    while i >= 0 and j >= 0:
+        if same(rest_a, rest_b):
+            pieces.append(Piece(rest_a, a[i][0], b[j][0]))
+            i, j = i - 1, j - 1
+            rest_a = a[i][1] if i >= 0 else 1
+            rest_b = b[j][1] if j >= 0 else 1
+            continue
+        q = quotient(rest_b, rest_a)
+        if q is not None:
+            pieces.append(Piece(rest_a, a[i][0], b[j][0]))
+            rest_b = q
+            i -= 1
+            rest_a = a[i][1] if i >= 0 else 1
+            continue
+        q = quotient(rest_a, rest_b)
+        if q is None:
+            return None
+        pieces.append(Piece(rest_b, a[i][0], b[j][0]))
+        rest_a = q
+        j -= 1
+        rest_b = b[j][1] if j >= 0 else 1
+    if i >= 0 or j >= 0:
+        return None
+    return list(reversed(pieces))
+
+
+def digits(
+    index: sympy.Expr, variables: Sequence[sympy.Symbol], sizes: Sequence[Size], hint: object
+) -> list[Digit] | None:
+    """Dimensions that ``index`` depends on, by falling stride; None when it is not affine."""
+    affine = coefficients(index, variables)
+    if affine is None or set(variables) & affine[1].free_symbols:
+        return None
+    by_stride: list[tuple[int, int]] = []
+    for d, v in enumerate(variables):
+        c = affine[0].get(v)
+        if c is not None and c != 0 and not same(sizes[d], 1):
+            by_stride.append((-hint(as_size(c)), d))  # type: ignore[operator]
+    return [(d, sizes[d]) for _, d in sorted(by_stride)]

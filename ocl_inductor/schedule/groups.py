@@ -1,0 +1,129 @@
+"""The scheduler's result: groups of nodes, each of which becomes one kernel (or a host call)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sympy
+
+from ocl_inductor.ir.expr import Expr, loads
+from ocl_inductor.ir.index import Size, loop_vars
+from ocl_inductor.ir.nodes import Buffer, Extern, LoopKind, Origin, Template
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A yes or no with the reason that the log shows."""
+
+    ok: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One loop in the coordinates of its group: ``v0..`` over outer, then inner dimensions.
+
+    ``row``: the member is evaluated once for each outer point (it does not touch the inner ones).
+    ``level``: number of complete sweeps over the inner dimensions that must come before it.
+    """
+
+    buffer: Buffer
+    kind: LoopKind
+    body: Expr
+    store: sympy.Expr
+    how: str = ""
+    row: bool = False
+    level: int = 0
+    store_indirect: tuple[Expr, ...] = ()
+    base: str = ""
+
+    def reads(self) -> set[str]:
+        names = {n.payload.buffer for n in loads(self.body)}
+        for e in self.store_indirect:
+            names |= {n.payload.buffer for n in loads(e)}
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class LoopGroup:
+    """Loops that share an iteration space: ``outer`` points, each with a sweep over ``inner``."""
+
+    outer: tuple[Size, ...]
+    inner: tuple[Size, ...]
+    members: tuple[Member, ...]
+    stored: frozenset[str]
+    origin: Origin = field(default=Origin(), compare=False)
+
+    @property
+    def outer_vars(self) -> list[sympy.Symbol]:
+        return loop_vars(len(self.outer))
+
+    @property
+    def inner_vars(self) -> list[sympy.Symbol]:
+        return loop_vars(len(self.inner), len(self.outer))
+
+    @property
+    def var_ranges(self) -> dict[sympy.Symbol, Size]:
+        names = self.outer_vars + self.inner_vars
+        return dict(zip(names, self.outer + self.inner, strict=True))
+
+    def writes(self) -> tuple[Buffer, ...]:
+        return tuple(m.buffer for m in self.members if m.buffer.name in self.stored)
+
+    def reads(self) -> set[str]:
+        """Buffers that must exist before the kernel starts."""
+        own = {m.buffer.name for m in self.members}
+        names: set[str] = set()
+        for m in self.members:
+            names |= m.reads() | ({m.base} if m.base else set())
+        return names - own
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateGroup:
+    """A template with pointwise members evaluated on each of its results."""
+
+    template: Template
+    space: tuple[Size, ...]
+    epilogue: tuple[Member, ...]
+    stored: frozenset[str]
+    origin: Origin = field(default=Origin(), compare=False)
+
+    def writes(self) -> tuple[Buffer, ...]:
+        everything = (self.template.buffer, *(m.buffer for m in self.epilogue))
+        return tuple(b for b in everything if b.name in self.stored)
+
+    def reads(self) -> set[str]:
+        own = {self.template.buffer.name} | {m.buffer.name for m in self.epilogue}
+        names = set(self.template.operands)
+        for m in self.epilogue:
+            names |= m.reads()
+        return names - own
+
+
+@dataclass(frozen=True, slots=True)
+class ExternGroup:
+    """A host call."""
+
+    node: Extern
+
+    @property
+    def origin(self) -> Origin:
+        return self.node.origin
+
+    def writes(self) -> tuple[Buffer, ...]:
+        return self.node.outputs
+
+    def reads(self) -> set[str]:
+        return self.node.reads()
+
+
+Group = LoopGroup | TemplateGroup | ExternGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Groups in execution order; ``refusals`` says why neighbours were not fused."""
+
+    groups: tuple[Group, ...]
+    refusals: tuple[tuple[str, str, str], ...] = ()
