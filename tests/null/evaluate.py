@@ -150,7 +150,7 @@ def run_loop(loop: Loop, memory: dict[str, torch.Tensor]) -> None:
         }
         where = ev.index(loop.store, bound).broadcast_to(shape)
         # Points of one sequential step must not collide, or the result would depend on timing.
-        steps = where.reshape(*shape[:outer], -1).movedim(-1, 0).flatten(1)
+        steps = where.reshape(math.prod(shape[:outer]), -1).T
         for step in steps:
             assert step.unique().numel() == step.numel(), "parallel points of a scatter collide"
         for position, value in zip(where.flatten().tolist(), body.flatten(), strict=True):
