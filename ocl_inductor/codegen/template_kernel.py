@@ -53,10 +53,12 @@ def emit_template_group(
             width=width,
             vector_var=variables[-1],
             index_type=kind,
-            names=dict(zip(variables, coordinates, strict=True)),
             temporaries=numbers,
         )
         writer.scopes.append(Scope(frozenset(variables)))
+        for v, coordinate in zip(variables, coordinates, strict=True):
+            writer.names[v] = writer.fresh("c")
+            writer.line(f"const {kind} {writer.names[v]} = {coordinate};")
         result = node.buffer
         writer.results[result.name] = Text(value, width > 1)
         if result.name in group.stored:

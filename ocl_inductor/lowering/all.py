@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 
-for _family in (
-    "pointwise factories views reduce norms index joins scatter pool upsample scans "
-    "matmul conv attention"
-).split():
-    try:
-        importlib.import_module(f"ocl_inductor.lowering.{_family}")
-    except ModuleNotFoundError as e:
-        if _family not in str(e):
-            raise
+import ocl_inductor.lowering as _package
+
+for _module in pkgutil.iter_modules(_package.__path__):
+    if _module.name not in ("all", "interpret"):
+        importlib.import_module(f"{_package.__name__}.{_module.name}")
