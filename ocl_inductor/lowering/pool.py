@@ -5,7 +5,6 @@ The input goes to memory first, so that its producers are not computed once for 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -125,20 +124,201 @@ def _max_pool_loop(
     at = windows.coordinates(own, offsets)
     inside = windows.inside(at, ranges)
     candidate = _masked_read(inside, x.at([*variables[: len(size) - n], *at]), lowest(x.dtype))
-    body = _tidy(whole, x.dtype, candidate)
     dims = list(range(len(size), len(whole)))
-    values = reduce_dims(ctx, body, dims, "max")
+    values = ctx.realize(reduce_dims(ctx, _tidy(whole, x.dtype, candidate), dims, "max"))
+    # Positions grow in window order, so the first maximum has the smallest of them.
+    position = index_value(linear(at, contiguous_strides(windows.extents)))
+    none = const(torch.iinfo(torch.int64).max, torch.int64)
+    hit = compare("eq", candidate, values.at(variables[: len(size)]))
     if inside is not None:
-        # The position of an all -inf window at the border would be outside; rather the host.
-        return values, _host_positions(x, windows, size)
-    order = reduce_dims(ctx, body, dims, "argmax")
-    strides = contiguous_strides(windows.extents)
-    total: Expr = const(0, torch.int64)
-    for k, v in enumerate(loop_vars(len(size))[len(size) - n :]):
-        divisor = math.prod(windows.kernel[k + 1 :])
-        step = op("floor_div", order.body, const(divisor, torch.int64))
-        step = op("remainder", step, const(windows.kernel[k], torch.int64))
-        scaled = op("mul", step, const(windows.dilation[k], torch.int64))
-        here = op("add", index_value(windows.origin(k, v)), scaled)
-        total = op("add", total, op("mul", here, index_value(strides[k])))
-    return values, _tidy(size, torch.int64, total)
+        hit = logical_and(inside, hit)
+    first = reduce_dims(ctx, _tidy(whole, torch.int64, where(hit, position, none)), dims, "min")
+    if not x.dtype.is_floating_point:
+        return values, first
+    # A NaN wins, and of several the last (see _is_larger); elsewhere it equals nothing.
+    absent = const(-1, torch.int64)
+    nan = where(compare("ne", candidate, candidate), position, absent)
+    last = reduce_dims(ctx, _tidy(whole, torch.int64, nan), dims, "max")
+    found = compare("ge", last.body, const(0, torch.int64))
+    return values, Value(size, torch.int64, where(found, last.body, first.body))
+
+
+def _pool_arguments(x: Value, n: int) -> Sequence[Size]:
+    if x.dtype is torch.bool:
+        raise CannotLower("pooling of bool")
+    return x.size[x.ndim - n :]
+
+
+@register(aten.max_pool2d_with_indices.default)
+def lower_max_pool2d(
+    ctx: LoweringContext,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Value, Value]:
+    extents = _pool_arguments(x, 2)
+    windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool(ctx, x, windows)
+
+
+@register(aten.max_pool3d_with_indices.default)
+def lower_max_pool3d(
+    ctx: LoweringContext,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Value, Value]:
+    extents = _pool_arguments(x, 3)
+    windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool(ctx, x, windows)
+
+
+# -- average -------------------------------------------------------------------------------
+
+
+def _window_sum(
+    ctx: LoweringContext,
+    x: Value,
+    size: tuple[Size, ...],
+    windows: Windows | AdaptiveWindows,
+) -> Expr:
+    """Sum of each window's points, in the accumulation dtype, over the result's variables."""
+    n = len(windows.kernel)
+    dtype = accumulation_dtype(x.dtype)
+    unroll = windows.points <= MAX_UNROLLED_POINTS
+    whole = size if unroll else (*size, *windows.kernel)
+    variables = loop_vars(len(whole))
+    ranges = dict(zip(variables, whole, strict=True))
+    lead, own = variables[: len(size) - n], variables[len(size) - n : len(size)]
+
+    def point(offsets: Sequence[sympy.Expr | int]) -> Expr:
+        at = windows.coordinates(own, offsets)
+        if isinstance(windows, AdaptiveWindows):
+            inside: Expr | None = windows.inside(own, offsets)
+        else:
+            inside = windows.inside(at, ranges)
+        return _masked_read(inside, cast(x.at([*lead, *at]), dtype), 0)
+
+    if not unroll:
+        body = _tidy(whole, dtype, point(variables[len(size) :]))
+        return reduce_dims(ctx, body, list(range(len(size), len(whole))), "sum").body
+    total: Expr | None = None
+    for offsets in windows.unrolled():
+        value = point(offsets)
+        total = value if total is None else op("add", total, value)
+    assert total is not None
+    return total
+
+
+def avg_pool(
+    ctx: LoweringContext,
+    x: Value,
+    windows: Windows,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
+    n = len(windows.kernel)
+    x = ctx.realize(x)
+    size = (*x.size[: x.ndim - n], *windows.counts)
+    if any(same(s, 0) for s in size):
+        return full(size, 0, x.dtype)
+    dtype = accumulation_dtype(x.dtype)
+    total = _window_sum(ctx, x, size, windows)
+    if divisor_override is not None:
+        divisor = const(divisor_override, dtype)
+    else:
+        divisor = _divisor(windows, window_vars(len(size), n), count_include_pad, dtype)
+    how = "div" if dtype.is_floating_point else "trunc_div"
+    return cast_value(_tidy(size, dtype, op(how, total, divisor)), x.dtype)
+
+
+def _divisor(
+    windows: Windows, own: Sequence[sympy.Expr], count_include_pad: bool, dtype: torch.dtype
+) -> Expr:
+    """Points of each window in the input, or in the padded input."""
+    number, varying = 1, None
+    extents = static_sizes(windows.extents, "average pooling")
+    for k, w in enumerate(own):
+        padding = windows.padding[k] if count_include_pad else 0
+        length = clipped_length(windows, k, w, -padding, extents[k] + padding, dtype)
+        if isinstance(length, int):
+            number *= length
+        else:
+            varying = length if varying is None else op("mul", varying, length)
+    if varying is None:
+        return const(number, dtype)
+    return varying if number == 1 else op("mul", varying, const(number, dtype))
+
+
+@register(aten.avg_pool2d.default)
+def lower_avg_pool2d(
+    ctx: LoweringContext,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    windows = Windows.make(_pool_arguments(x, 2), kernel_size, stride, padding, 1, ceil_mode)
+    return avg_pool(ctx, x, windows, count_include_pad, divisor_override)
+
+
+@register(aten.avg_pool3d.default)
+def lower_avg_pool3d(
+    ctx: LoweringContext,
+    x: Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    windows = Windows.make(_pool_arguments(x, 3), kernel_size, stride, padding, 1, ceil_mode)
+    return avg_pool(ctx, x, windows, count_include_pad, divisor_override)
+
+
+# -- adaptive ------------------------------------------------------------------------------
+
+
+def _adaptive_avg(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -> Value:
+    n = len(output_size)
+    windows = AdaptiveWindows.make(_pool_arguments(x, n), output_size)
+    regular = windows.regular()
+    if regular is not None and regular.points:
+        return avg_pool(ctx, x, regular, True, None)
+    size = (*x.size[: x.ndim - n], *windows.counts)
+    if any(same(s, 0) for s in size):
+        return full(size, 0, x.dtype)
+    x = ctx.realize(x)
+    dtype = accumulation_dtype(x.dtype)
+    total = _window_sum(ctx, x, size, windows)
+    points: Expr | None = None
+    for k, w in enumerate(window_vars(len(size), n)):
+        length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
+        points = length if points is None else op("mul", points, length)
+    assert points is not None
+    return cast_value(_tidy(size, dtype, op("div", total, points)), x.dtype)
+
+
+@register(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
+def lower_adaptive_avg_pool(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -> Value:
+    return _adaptive_avg(ctx, x, output_size)
+
+
+@register(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def lower_adaptive_max_pool(
+    ctx: LoweringContext, x: Value, output_size: Sequence[Size]
+) -> tuple[Value, Value]:
+    regular = AdaptiveWindows.make(_pool_arguments(x, len(output_size)), output_size).regular()
+    if regular is None or not regular.points:
+        raise CannotLower("adaptive max pooling into windows of different lengths")
+    return max_pool(ctx, x, regular)

@@ -1,4 +1,4 @@
-"""Sliding windows over the last dimensions: where each of them reads, for every pooling operator."""
+"""Sliding windows over the last dimensions: where each of them reads. Pooling builds on it."""
 
 from __future__ import annotations
 
@@ -186,7 +186,11 @@ def clipped_length(
     """
     start, kernel = windows.origin(dim, window), windows.kernel[dim]
     count, stride, padding = windows.counts[dim], windows.stride[dim], windows.padding[dim]
-    if is_static(count) and -padding >= low and (int(count) - 1) * stride - padding + kernel <= high:
+    if (
+        is_static(count)
+        and -padding >= low
+        and (int(count) - 1) * stride - padding + kernel <= high
+    ):
         return kernel
     begin = op("maximum", index_value(start), const(low, torch.int64))
     end = op("minimum", index_value(start + kernel), const(high, torch.int64))
