@@ -1,0 +1,79 @@
+"""Running sums, products and extrema along one dimension."""
+
+from __future__ import annotations
+
+import torch
+
+from ocl_inductor.ir.expr import compare, const, index_value, op, where
+from ocl_inductor.ir.index import loop_vars, same
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.reduce import accumulation_dtype
+from ocl_inductor.lowering.registry import register
+from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, reused
+from ocl_inductor.lowering.values import Value
+
+aten = torch.ops.aten
+
+
+def _running(
+    ctx: LoweringContext, x: Value, dim: int, dtype: torch.dtype | None, how: str
+) -> Value:
+    """Integers accumulate in int64, half types in float32 (rounded once each element)."""
+    if dtype is None:
+        dtype = x.dtype if x.dtype.is_floating_point else torch.int64
+    source = cast_value(cast_value(x, dtype), accumulation_dtype(dtype))
+    if dtype is torch.bool:  # a running sum of truth values is a running "or"
+        small = cast_value(source, torch.int32)
+        how = {"sum": "max", "prod": "min"}[how]
+        return cast_value(scan_along(ctx, small, dim, how), dtype)
+    return cast_value(scan_along(ctx, source, dim, how), dtype)
+
+
+def scan_along(ctx: LoweringContext, x: Value, dim: int, how: str) -> Value:
+    """Inclusive scan in the dtype of ``x``."""
+    if x.ndim == 0 or any(same(n, 0) for n in x.size):
+        return x
+    dim = normalize_dim(dim, x.ndim)
+    return x if same(x.size[dim], 1) else ctx.scan(x, dim, how, x.dtype)
+
+
+@register(aten.cumsum.default)
+def lower_cumsum(
+    ctx: LoweringContext, x: Value, dim: int, *, dtype: torch.dtype | None = None
+) -> Value:
+    return _running(ctx, x, dim, dtype, "sum")
+
+
+@register(aten.cumprod.default)
+def lower_cumprod(
+    ctx: LoweringContext, x: Value, dim: int, *, dtype: torch.dtype | None = None
+) -> Value:
+    return _running(ctx, x, dim, dtype, "prod")
+
+
+def _extremum(ctx: LoweringContext, x: Value, dim: int, how: str) -> tuple[Value, Value]:
+    """``(values, int64 positions)``; of equal elements the latest counts, and NaN stays."""
+    if x.ndim == 0 or any(same(n, 0) for n in x.size):
+        return x, full(x.size, 0, torch.int64)
+    dim = normalize_dim(dim, x.ndim)
+    source = cast_value(x, torch.int32) if x.dtype is torch.bool else x
+    source = reused(ctx, source)
+    values = reused(ctx, scan_along(ctx, source, dim, how))
+    # An element moves the position when it equals the running extremum, which a NaN never does,
+    # or is itself a NaN; the positions so marked only grow, so their running maximum is the latest.
+    here = compare("eq", source.body, values.body)
+    if source.dtype.is_floating_point:
+        here = op("logical_or", here, compare("ne", source.body, source.body))
+    place = where(here, index_value(loop_vars(x.ndim)[dim]), const(0, torch.int64))
+    positions = scan_along(ctx, Value(x.size, torch.int64, place), dim, "max")
+    return cast_value(values, x.dtype), positions
+
+
+@register(aten.cummax.default)
+def lower_cummax(ctx: LoweringContext, x: Value, dim: int) -> tuple[Value, Value]:
+    return _extremum(ctx, x, dim, "max")
+
+
+@register(aten.cummin.default)
+def lower_cummin(ctx: LoweringContext, x: Value, dim: int) -> tuple[Value, Value]:
+    return _extremum(ctx, x, dim, "min")
