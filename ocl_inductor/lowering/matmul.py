@@ -146,11 +146,14 @@ def pack_panels(ctx: LoweringContext, b: Value, nr: int) -> Value:
 # -- the product --------------------------------------------------------------------------
 
 
-def matmul(ctx: LoweringContext, a: Value, b: Value) -> Value:
+def matmul(
+    ctx: LoweringContext, a: Value, b: Value, out_order: tuple[int, ...] | None = None
+) -> Value:
     """(\\*batch, m, k) x (\\*batch, k, n) to (\\*batch, m, n), batch dimensions equal (or 1).
 
     Floating operands give their compute dtype (float32 for half types: the caller converts after
-    its epilogue); integers their own dtype, wrapping.
+    its epilogue); integers their own dtype, wrapping. ``out_order`` is the memory order wished for
+    (\\*batch, m), outermost first.
     """
     dtype = _check_dtypes(a, b)
     batch = tuple(y if same(x, 1) else x for x, y in zip(a.size[:-2], b.size[:-2], strict=True))
@@ -169,7 +172,7 @@ def matmul(ctx: LoweringContext, a: Value, b: Value) -> Value:
             rows = prod((*batch, m))
             one = reindex(b, (k, n), [ZERO] * len(batch) + list(loop_vars(2)))
             return reshape(matmul(ctx, flat, one), (*batch, m, n)) if rows else flat
-    return _product_by_template(ctx, a, b, out)
+    return _product_by_template(ctx, a, b, out, out_order or tuple(range(len(batch) + 1)))
 
 
 def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value | None:
@@ -192,7 +195,9 @@ def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.d
     return ctx.reduce(Value(size, out, op("mul", left.body, right.body)), [nb + 2], "sum")
 
 
-def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value:
+def _product_by_template(
+    ctx: LoweringContext, a: Value, b: Value, out: torch.dtype, out_order: tuple[int, ...]
+) -> Value:
     out_batch = a.size[:-2]
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
     if len(out_batch) == 1:
@@ -206,13 +211,14 @@ def _product_by_template(ctx: LoweringContext, a: Value, b: Value, out: torch.dt
         "m": m, "n": n, "k": k,
         "batch": batch,
         "out_batch": out_batch,
+        "out_order": out_order,
         "a_offset": a_view.offset,
         "a_strides": a_view.stride,
         "acc": accumulator(out),
         "m_hint": ctx.hint(m),
         "n_hint": ctx.hint(n),
     }  # fmt: skip
-    size, order = (*out_batch, m, n), tuple(range(len(out_batch) + 2))
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
     if ctx.device.profile == "simt":
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}

@@ -3,7 +3,8 @@
 Parameters (sizes and strides in elements, static or symbolic):
 
 * ``m n k``, and ``batch``: the sizes over which ``a_strides``/``b_strides`` give batch strides;
-  ``out_batch``: the same number of products as the result's own dimensions;
+  ``out_batch``: the same number of products as the result's own dimensions; ``out_order``: how
+  (\\*out_batch, m) lie in memory, outermost first;
 * ``a_offset``, ``a_strides``: (\\*batch, row, k);
 * ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
@@ -26,7 +27,8 @@ from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
-    return (*p["out_batch"], p["m"], p["n"])
+    outer = (*p["out_batch"], p["m"])
+    return (*(outer[d] for d in p["out_order"]), p["n"])
 
 
 def store_edges(columns: Size, lanes: int) -> tuple[bool, bool]:
@@ -52,12 +54,14 @@ def simt_tile(device: DeviceInfo, acc: str, rows: int, columns: int) -> dict[str
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    prefix = [f"bo{d}" for d in range(len(p["out_batch"]))] if p["batch"] else []
+    # The names that the source gives to the coordinates of the result's rows.
+    outer = [*(f"bo{d}" for d in range(len(p["out_batch"]))), "m"]
+    prefix = [outer[d] for d in p["out_order"]]
     if profile == "simt":
         nb = len(p["batch"])
         return {
             "profile": profile,
-            "out_coordinates": [*prefix, "m", "n"],
+            "out_prefix": prefix,
             "a_rows_dense": p["a_strides"][nb] == 1,
             "b_rows_dense": p["b_strides"][nb + 1] == 1,
             **simt_tile(device, p["acc"], p["m_hint"], p["n_hint"]),

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "null")]
-
 from evaluate import Harness, compare, run_loop
 from template_harness import Kernel
 
 from ocl_inductor.device import Device
 from ocl_inductor.ir.nodes import Loop, Template
-from ocl_inductor.lowering import conv, matmul  # noqa: F401  (registers)
+from ocl_inductor.lowering import attention, conv, matmul  # noqa: F401  (registers)
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.registry import SPECS

@@ -89,7 +89,10 @@ class Kernel:
         self.extras = [self.buffer(e.astype(self.dtype)) for e in extras]
 
     def _value(self, size: Any) -> int:
-        return int(sympy.sympify(size).subs(self.symbols))
+        size = sympy.sympify(size)
+        return int(
+            size.xreplace({s: sympy.Integer(self.symbols[s.name]) for s in size.free_symbols})
+        )
 
     def buffer(self, array: np.ndarray) -> Any:
         flags = self.cl.mem_flags

@@ -1,0 +1,238 @@
+"""Scaled dot product attention: two matrix products around a softmax.
+
+The softmax's division comes after the second product, where it costs one operation for each output
+instead of one for each score. Rows in which everything is masked out give zeros, as in eager. One
+difference is deliberate: for a row whose scores are all NaN eager's fused CPU kernel returns zeros,
+and this returns NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
+from ocl_inductor.ir.index import is_static, loop_vars, same
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import cast_value, full
+from ocl_inductor.lowering.values import Value, expand, permute, reshape, strided_view
+
+aten = torch.ops.aten
+
+_MINUS_INFINITY = -math.inf
+
+
+def _map(value: Value, body: Expr) -> Value:
+    return Value(value.size, body.dtype, body)
+
+
+def _check(query: Value, key: Value, value: Value, dropout_p: float) -> None:
+    if not all(isinstance(v, Value) for v in (query, key, value)):
+        raise CannotLower("an operand of attention lives on the host")
+    if not query.dtype.is_floating_point or not query.dtype == key.dtype == value.dtype:
+        raise CannotLower(f"attention of {query.dtype}, {key.dtype} and {value.dtype}")
+    if dropout_p != 0.0:
+        raise CannotLower("attention with dropout")
+
+
+def _transposed(value: Value) -> Value:
+    return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
+
+
+def _row_order(ctx: LoweringContext, query: Value) -> tuple[int, ...]:
+    """Memory order of (\\*batch, rows) that follows the query's, as eager's result does."""
+    dims = tuple(range(query.ndim - 1))
+    view = strided_view(query)
+    if view is None:
+        return dims
+    return tuple(sorted(dims, key=lambda d: -ctx.hint(view.stride[d])))
+
+
+def scores(
+    ctx: LoweringContext,
+    query: Value,
+    key: Value,
+    mask: Value | None,
+    is_causal: bool,
+    scale: float | None,
+) -> Value:
+    """``query @ key.T * scale + mask`` (\\*batch, rows, columns) in the compute dtype, in memory.
+
+    A bool mask keeps where it is True; a causal one keeps columns up to the row's own number.
+    """
+    if scale is None:
+        width = query.size[-1]
+        if not is_static(width):
+            raise CannotLower("attention over a symbolic head size without a scale")
+        scale = 1.0 / math.sqrt(int(width)) if int(width) else 1.0
+    product = matmul(ctx, query, _transposed(key))
+    dtype = product.dtype
+    body = op("mul", product.body, const(scale, dtype))
+    if is_causal:
+        row, column = loop_vars(product.ndim)[-2:]
+        seen = compare("le", index_value(column), index_value(row))
+        body = where(seen, body, const(_MINUS_INFINITY, dtype))
+    if mask is not None:
+        mask = expand(mask, product.size)
+        if mask.dtype is torch.bool:
+            body = where(mask.body, body, const(_MINUS_INFINITY, dtype))
+        else:
+            body = op("add", body, cast_value(mask, dtype).body)
+    return ctx.pointwise(_map(product, body), tuple(range(product.ndim)))
+
+
+def exponentials(ctx: LoweringContext, s: Value) -> tuple[Value, Value, Value]:
+    """``exp(s - top)``, its sum over each row, and the shift ``top``.
+
+    Sum and shift keep the last dimension with extent 1. ``top`` is 0 for rows without a finite
+    maximum below +inf, so that a row of -inf gives zeros and not NaN.
+    """
+    last = s.ndim - 1
+    kept = (*s.size[:-1], 1)
+    top = reshape(ctx.reduce(s, [last], "max"), kept)
+    lowest = const(_MINUS_INFINITY, s.dtype)
+    shift = where(compare("eq", top.body, lowest), const(0, s.dtype), top.body)
+    shifted = binary("sub", s, _map(top, shift))
+    e = ctx.pointwise(_map(s, op("exp", shifted.body)), tuple(range(s.ndim)))
+    total = reshape(ctx.reduce(e, [last], "sum"), kept)
+    return e, total, _map(top, shift)
+
+
+def _or_one(total: Value) -> Value:
+    """The sum to divide by; it is 0 only where every column is masked out."""
+    empty = compare("eq", total.body, const(0, total.dtype))
+    return _map(total, where(empty, const(1, total.dtype), total.body))
+
+
+def _empty(*values: Value) -> bool:
+    return any(same(s, 0) for v in values for s in v.size)
+
+
+def attend(
+    ctx: LoweringContext, query: Value, key: Value, value: Value, s: Value
+) -> tuple[Value, Value, Value]:
+    """Softmax of the scores ``s`` times ``value``; also the row sums and shifts."""
+    e, total, shift = exponentials(ctx, s)
+    out = matmul(ctx, e, cast_value(value, e.dtype), out_order=_row_order(ctx, query))
+    return binary("div", out, _or_one(total)), total, shift
+
+
+@register(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def lower_flash_attention_for_cpu(
+    ctx: LoweringContext,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value]:
+    """(batch, heads, rows, width): the output and the logarithm of each row's sum (0 if empty)."""
+    _check(query, key, value, dropout_p)
+    dtype = compute_dtype(query.dtype)
+    rows = query.size[:-1]
+    if _empty(query, key, value):
+        return full((*rows, value.size[-1]), 0, query.dtype), full(rows, 0, dtype)
+    s = scores(ctx, query, key, attn_mask, is_causal, scale)
+    out, total, shift = attend(ctx, query, key, value, s)
+    safe = _or_one(total)
+    # log(1) is the 0 that eager gives for empty rows.
+    logsumexp = binary("add", shift, _map(safe, op("log", safe.body)))
+    return cast_value(out, query.dtype), reshape(logsumexp, rows)
+
+
+def _grouped(query: Value, key: Value, value: Value) -> tuple[Value, Value, Value]:
+    """Grouped queries: heads of ``query`` split into (key heads, repeats), keys broadcast."""
+    heads, shared = query.size[-3], key.size[-3]
+    if not is_static(heads) or not is_static(shared) or not same(shared, value.size[-3]):
+        raise CannotLower("grouped query attention over these head counts")
+    repeats = int(heads) // int(shared)
+    lead = query.size[:-3]
+    grouped = reshape(query, (*lead, int(shared), repeats, *query.size[-2:]))
+
+    def repeated(x: Value) -> Value:
+        one = reshape(x, (*x.size[:-2], 1, *x.size[-2:]))
+        return expand(one, (*x.size[:-2], repeats, *x.size[-2:]))
+
+    return grouped, repeated(key), repeated(value)
+
+
+def _math(
+    ctx: LoweringContext,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value | None,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> tuple[Value, Value]:
+    """Output and attention weights, both in the query's dtype."""
+    batch, rows, columns = query.size[:-2], query.size[-2], key.size[-2]
+    if query.ndim < 2 or key.ndim != query.ndim or value.ndim != query.ndim:
+        raise CannotLower("attention over operands of different dimensions")
+    if _empty(query, key, value):
+        dtype = query.dtype
+        out = full((*batch, rows, value.size[-1]), 0, dtype)
+        return out, full((*batch, rows, columns), 0, dtype)
+    grouped = enable_gqa and not same(query.size[-3], key.size[-3])
+    if not grouped and not all(map(same, batch, key.size[:-2])):
+        raise CannotLower("attention over broadcast batches")
+    if grouped:
+        query, key, value = _grouped(query, key, value)
+        if mask is not None and mask.ndim > 2:
+            mask = expand(mask, (*batch, rows, columns))
+            mask = reshape(mask, (*query.size[:-2], rows, columns))
+    s = scores(ctx, query, key, mask, is_causal, scale)
+    out, total, shift = attend(ctx, query, key, value, s)
+    # Recomputed from the scores, and dead unless the caller uses them.
+    shifted = binary("sub", s, shift)
+    weights = binary("div", _map(s, op("exp", shifted.body)), _or_one(total))
+    out, weights = cast_value(out, query.dtype), cast_value(weights, query.dtype)
+    out = reshape(out, (*batch, rows, value.size[-1]))
+    return out, reshape(weights, (*batch, rows, columns))
+
+
+@register(aten._scaled_dot_product_attention_math.default)
+def lower_attention_math(
+    ctx: LoweringContext,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    dropout_mask: Value | None = None,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Value, Value]:
+    """A bool mask is added as a number here: eager converts it one operator earlier."""
+    _check(query, key, value, dropout_p)
+    if dropout_mask is not None:
+        raise CannotLower("attention with a dropout mask")
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = cast_value(attn_mask, query.dtype)
+    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+
+
+@register(aten.scaled_dot_product_attention.default)
+def lower_attention(
+    ctx: LoweringContext,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Value:
+    _check(query, key, value, dropout_p)
+    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa)[0]
