@@ -1,0 +1,116 @@
+"""Which aten operators AOTAutograd replaces by simpler ones before we see the graph.
+
+The table is PyTorch's core table, plus ``EXTRA``, minus what we lower whole: an operator with a
+lowering of its own would never reach it otherwise. ``REMOVED`` lists the removals that have a
+further reason, so that nobody puts them back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._decomp import decomposition_table as _all_decompositions
+from torch._decomp.decompositions import one_layer_lstm
+
+from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
+from ocl_inductor.lowering.registry import LOWERINGS
+
+aten = torch.ops.aten
+
+Decomposition = Callable[..., Any]
+
+#: Entries of the core table that must not come back even if their lowering went away.
+REMOVED: dict[Any, str] = {
+    aten._scaled_dot_product_flash_attention_for_cpu.default: (
+        "its decomposition returns another log-sum-exp than the opaque backward expects: "
+        "gradients are silently wrong"
+    ),
+    aten.scaled_dot_product_attention.default: (
+        "decomposes into the score matrix in memory before autograd could choose a fused kernel"
+    ),
+    aten.baddbmm.default: "becomes bmm, mul and add, which the product's epilogue does in one",
+    aten._fused_rms_norm.default: "written in one pass over each row here",
+    aten.roll.default: "becomes index_select with computed indices; it is an affine view here",
+    aten.reflection_pad2d.default: "becomes masked gathers of every border; one gather here",
+    aten.replication_pad2d.default: "becomes masked gathers of every border; one gather here",
+    aten.upsample_nearest2d.default: "becomes index tensors in memory; one kernel here",
+    aten.upsample_bicubic2d.vec: "becomes sixteen gathers of int64 index tensors; one kernel here",
+    aten.index_add.default: "becomes index_put, which loses that slices cannot collide inside",
+    aten.logsumexp.default: "the same two reductions, with the shift kept in memory",
+    aten.silu.default: "a row of the pointwise table, as are the other activations",
+    aten.lerp.Scalar: "a row of the pointwise table, with eager's rounding",
+}
+
+#: Decompositions outside the core table. Those that end in ``prims`` are left out on purpose: no
+#: lowering exists for them, and aten on the host serves better.
+EXTRA: tuple[Any, ...] = (
+    aten._addmm_activation.default,
+    aten._batch_norm_no_update.default,
+    aten._batch_norm_with_update.default,
+    aten._batch_norm_with_update_functional.default,
+    aten._native_batch_norm_legit.default,
+    aten.batch_norm_backward.default,
+    aten.dist.default,
+    aten.grid_sampler_2d.default,
+    aten.ldexp.Tensor,
+    aten.lift.default,
+    aten.max_pool2d_with_indices_backward.default,
+    aten.narrow_copy.default,
+    aten.native_batch_norm.default,
+    aten.permute_copy.default,
+    aten.rrelu_with_noise_backward.default,
+    aten.tril_indices.default,
+    aten.triu_indices.default,
+    aten.unbind_copy.int,
+    aten.view_copy.default,
+)
+
+
+def decompose_mkldnn_rnn_layer(
+    input: torch.Tensor,
+    weight0: torch.Tensor,
+    weight1: torch.Tensor,
+    weight2: torch.Tensor,
+    weight3: torch.Tensor,
+    hx: torch.Tensor,
+    cx: torch.Tensor,
+    reverse: bool,
+    batch_sizes: list[int],
+    mode: int,
+    hidden_size: int,
+    num_layers: int,
+    has_biases: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    train: bool,
+) -> Any:
+    """One direction of an LSTM layer that oneDNN would run, as products and pointwise operators.
+
+    Returns ``(output, h, c, workspace)``. Only the inference form that PyTorch's own LSTM
+    decomposition emits is covered; others give NotImplemented and stay one node.
+    """
+    lstm = 2  # ideep::rnn_kind::LSTM
+    if mode != lstm or train or bidirectional or batch_first or batch_sizes or num_layers != 1:
+        return NotImplemented
+    weights = [weight0, weight1] + ([weight2, weight3] if has_biases else [])
+    # The layer walks the sequence backwards by itself, and returns the steps in forward order.
+    out, (h, c) = one_layer_lstm(
+        input, (hx.squeeze(0), cx.squeeze(0)), weights, has_biases, reverse=reverse
+    )
+    return out, h.unsqueeze(0), c.unsqueeze(0), input.new_empty((0,), dtype=torch.uint8)
+
+
+@functools.cache
+def decomposition_table() -> dict[Any, Decomposition]:
+    """Operator overload to decomposition, as ``aot_autograd(decompositions=)`` takes it."""
+    table: dict[Any, Decomposition] = dict(core_aten_decompositions())
+    for target in EXTRA:
+        table[target] = _all_decompositions[target]
+    table[aten.mkldnn_rnn_layer.default] = decompose_mkldnn_rnn_layer
+    for target in (*REMOVED, *LOWERINGS):
+        table.pop(target, None)
+    return table
