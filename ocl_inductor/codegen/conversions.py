@@ -52,7 +52,7 @@ def _scalar_literal(value: float | int | bool, dtype: torch.dtype) -> str:
             sign = "-" if rounded < 0 else ""
             return f"({sign}(double)INFINITY)" if double else f"({sign}INFINITY)"
         text = repr(value) if double else np.format_float_scientific(rounded, trim="0")
-        if not double and 1e-4 <= abs(rounded) < 1e7 or rounded == 0:
+        if (not double and 1e-4 <= abs(rounded) < 1e7) or rounded == 0:
             text = repr(value) if double else np.format_float_positional(rounded, trim="0")
         text += "" if double else "f"
         return f"({text})" if text.startswith("-") else text

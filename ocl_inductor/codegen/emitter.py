@@ -18,8 +18,8 @@ from ocl_inductor.codegen.primitives import (
     emit_load,
     emit_store,
 )
-from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.ir.expr import Expr, indirect_symbol, walk
 from ocl_inductor.schedule.groups import Member
 

@@ -25,9 +25,9 @@ from ocl_inductor.codegen.indexing import index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store, prelude
-from ocl_inductor.dtypes import register_type
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
 from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, loop_vars, prod
 from ocl_inductor.ir.nodes import Buffer

@@ -23,8 +23,8 @@ from ocl_inductor.codegen.conversions import (
     wrap,
 )
 from ocl_inductor.codegen.math_library import has_function, library_source
-from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
 
 

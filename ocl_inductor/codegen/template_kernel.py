@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import sympy
 
@@ -18,6 +19,7 @@ from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 from ocl_inductor.templates.render import render
+from ocl_inductor.templates.spec import Profile
 
 
 def emit_template_group(
@@ -27,7 +29,7 @@ def emit_template_group(
     node = group.template
     spec = SPECS[node.spec]
     params = dict(node.params)
-    tile = spec.tile(device, device.profile, params)
+    tile = spec.tile(device, cast(Profile, device.profile), params)
     launch = spec.launch(params, tile)
     parameters = _parameters(group, buffers, params)
     members = {m.buffer.name: m for m in group.epilogue}

@@ -25,6 +25,7 @@ class Expr:
     args: tuple[Expr, ...]
     payload: Any
     dtype: torch.dtype
+    _hash: int
 
     def __init__(
         self, op: str, args: tuple[Expr, ...], dtype: torch.dtype, payload: Any = None

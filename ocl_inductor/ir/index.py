@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import sympy
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, ModularIndexing, PythonMod
 
-Size = int | sympy.Expr
-Ranges = Mapping[sympy.Symbol, Size]
+Size: TypeAlias = int | sympy.Expr
+Ranges: TypeAlias = Mapping[sympy.Symbol, Size]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def loop_var(i: int) -> sympy.Symbol:
     """Loop variable number ``i`` of a node (outer dimensions first, then reduction ones)."""
     return sympy.Symbol(f"v{i}", integer=True, nonnegative=True)

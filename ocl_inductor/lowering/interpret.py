@@ -11,8 +11,8 @@ import torch
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
-from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.errors import UnsupportedOperatorError, VerifyError
 from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin

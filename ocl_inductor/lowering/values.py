@@ -117,7 +117,8 @@ def reshape(value: Value, size: Sequence[Size]) -> Value:
     index: list[sympy.Expr] = []
     i = j = 0
     while i < value.ndim or j < len(new):
-        olds, news = [], []
+        olds: list[Size] = []
+        news: list[int] = []
         p_old: Size = 1
         p_new: Size = 1
         # Grow the smaller side until both products agree; symbolic sizes that cannot be compared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Executor:
         self.host: dict[str, Any] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self.slot_buffers: list[tuple[int, Any]] = [(-1, None)] * len(plan.slots)
-        self.seen: dict[str, tuple[weakref.ref[torch.Tensor], int, int]] = {}
+        self.seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         for name, tensor in plan.constants:
@@ -168,16 +168,11 @@ class Executor:
         written: they count as changed at each call.
         """
         version = -1 if x.is_inference() else x._version
-        seen = self.seen.get(name)
-        if (
-            seen is not None
-            and seen[0]() is x
-            and seen[1] == x.data_ptr()
-            and seen[2] == version
-            and version >= 0
-        ):
+        pointer = x.data_ptr()
+        reference, *state = self.seen.get(name, (_no_tensor, 0, 0))
+        if reference() is x and state == [pointer, version] and version >= 0:
             return False
-        self.seen[name] = (weakref.ref(x), x.data_ptr(), version)
+        self.seen[name] = (weakref.ref(x), pointer, version)
         if name in self.plan.watched:
             self.prologue_due = True
         return True
@@ -302,6 +297,10 @@ class _Site:
             self.kernel.set_arg(first + position, np.int64(sizes(text)))
         self.global_size = sizes.all(self.step.global_size)
         return self.global_size
+
+
+def _no_tensor() -> None:
+    """Stands for a weak reference to nothing."""
 
 
 def _nbytes(tensor: torch.Tensor) -> int:

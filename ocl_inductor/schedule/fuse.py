@@ -180,9 +180,10 @@ class _Fuser:
                 return True
         neighbours = {k for r in reads for k in self.readers.get(r, ())}
         for kernel in sorted(neighbours, key=lambda k: -k.number)[:8]:
-            if kernel.number not in tried and kernel.template is None:
-                if self.attempt(kernel, node, producers):
-                    return True
+            if kernel.number in tried or kernel.template is not None:
+                continue
+            if self.attempt(kernel, node, producers):
+                return True
         return False
 
     def attempt(self, kernel: _Kernel, node: Loop, producers: set[_Kernel]) -> bool:
@@ -238,11 +239,14 @@ class _Fuser:
         everything = set(loop_vars(len(kernel.sizes)))
         for access in node_loads:
             for m in kernel.members:
-                for x in loads(m.body):
+                found += [
+                    (x.payload.index, access.index)
+                    for x in loads(m.body)
+                    if x.payload.buffer == access.buffer
+                    and not x.args
                     # A broadcast read says nothing about how the nests correspond.
-                    if x.payload.buffer == access.buffer and not x.args:
-                        if everything <= x.payload.index.free_symbols:
-                            found.append((x.payload.index, access.index))
+                    and everything <= x.payload.index.free_symbols
+                ]
         return found[:4]
 
     def store_index(self, kernel: _Kernel, name: str) -> sympy.Expr:
@@ -405,7 +409,7 @@ class _Fuser:
         ranges = dict(zip(loop_vars(len(space)), space, strict=True))
         back: dict[sympy.Symbol, sympy.Expr] = {}
         refined = fit.outer
-        for d, v in enumerate(loop_vars(len(space))):
+        for v in loop_vars(len(space)):
             expression = fit.kernel_map[v]
             # v == sum(piece * stride): invert digit by digit
             affine = [
