@@ -48,7 +48,6 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         dense = p["x_strides"][-1] == 1 and p["icg"] >= 8
         tile = simt_tile(device, p["acc"], p["pixels_hint"], p["ocg"])
         return shared | tile | {"channels_dense": dense}
-    vector_store, scalar_store = store_edges(p["ocg"], p["lanes"])
     nr = p["nv"] * p["lanes"]
     return shared | {
         "W": p["lanes"],
@@ -57,8 +56,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": p["mr"],
         "MB": p["mb"],
         "panels": ceil_div(p["ocg"], nr),
-        "vector_store": vector_store,
-        "scalar_store": scalar_store,
+        **store_edges(p["ocg"], p["lanes"], nr),
     }
 
 

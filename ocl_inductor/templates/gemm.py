@@ -31,11 +31,23 @@ def _out_space(p: Params) -> tuple[Size, ...]:
     return (*(outer[d] for d in p["out_order"]), p["n"])
 
 
-def store_edges(columns: Size, lanes: int) -> tuple[bool, bool]:
-    """Whether whole vectors and whether single columns are to be stored."""
-    if not is_static(columns):
-        return True, lanes > 1
-    return int(columns) >= lanes, int(columns) % lanes != 0
+#: An epilogue of up to this many characters is emitted for each register of a tile.
+MAX_UNROLLED_STORE = 600
+
+
+def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, Any]:
+    """Which stores a vector tile needs for ``columns`` in panels of ``nr``.
+
+    ``whole_vectors``: no column is left over after whole vectors; ``whole_panels``: nor any vector.
+    """
+    known = int(columns) if is_static(columns) else 0
+    return {
+        "vector_store": not known or known >= lanes,
+        "scalar_store": not known or known % lanes != 0,
+        "whole_vectors": bool(known) and known % lanes == 0,
+        "whole_panels": bool(known) and known % nr == 0,
+        "max_unrolled_store": MAX_UNROLLED_STORE,
+    }
 
 
 def simt_tile(device: DeviceInfo, acc: str, rows: int, columns: int) -> dict[str, int]:
@@ -66,18 +78,17 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
             "b_rows_dense": p["b_strides"][nb + 1] == 1,
             **simt_tile(device, p["acc"], p["m_hint"], p["n_hint"]),
         }
-    vector_store, scalar_store = store_edges(p["n"], p["lanes"])
+    nr = p["nv"] * p["lanes"]
     return {
         "profile": profile,
         "out_prefix": prefix,
         "W": p["lanes"],
         "NV": p["nv"],
-        "NR": p["nv"] * p["lanes"],
+        "NR": nr,
         "MR": p["mr"],
         "MB": p["mb"],
         "whole_rows": is_static(p["m"]) and int(p["m"]) >= p["mr"],
-        "vector_store": vector_store,
-        "scalar_store": scalar_store,
+        **store_edges(p["n"], p["lanes"], nr),
     }
 
 
