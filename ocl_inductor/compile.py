@@ -75,17 +75,11 @@ def make_plan(
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     schedule = schedule_graph(graph, info, _size_hint(shape_env))
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups, dynamic=_is_dynamic(graph.inputs))
+    memory = plan_memory(graph, schedule.groups)
     debug.dump("memory", lambda: str(memory))
     plan = build_plan(graph, schedule, memory, info)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
     return plan
-
-
-def _is_dynamic(inputs: Sequence[Any]) -> bool:
-    from ocl_inductor.ir.nodes import Buffer
-
-    return any(not isinstance(x, (Buffer, str)) for x in inputs)
 
 
 def _size_hint(shape_env: Any) -> Callable[[Any], int]:

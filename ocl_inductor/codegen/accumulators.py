@@ -77,9 +77,7 @@ class Accumulator:
             return [f"{self.name} = {text};"]
         better = self._better(value, self.name, position, f"{self.name}_at")
         if self.width == 1:
-            return [
-                f"if ({better}) {{ {self.name} = {value}; {self.name}_at = {position}; }}"
-            ]
+            return [f"if ({better}) {{ {self.name} = {value}; {self.name}_at = {position}; }}"]
         value_mask = mask_type(self.dtype, self.width)
         place_mask = vector(self.position_type, self.width)
         flag = f"{self.name}_better"

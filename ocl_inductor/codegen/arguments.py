@@ -39,20 +39,3 @@ def index_type(storages: Sequence[Size], sizes: Sequence[Size]) -> str:
         if not is_static(s) or int(s) >= MAX_INT_ELEMENTS:
             return "long"
     return "int"
-
-
-def size_symbols(expressions: Sequence[object]) -> list[sympy.Symbol]:
-    """Size symbols (not loop variables) used in the expressions, in a stable order."""
-    found: set[sympy.Symbol] = set()
-    for e in expressions:
-        if isinstance(e, sympy.Basic):
-            found |= {
-                s  # type: ignore[misc]
-                for s in e.free_symbols
-                if not _is_loop_symbol(s.name)  # type: ignore[attr-defined]
-            }
-    return sorted(found, key=lambda s: s.name)
-
-
-def _is_loop_symbol(name: str) -> bool:
-    return (name[0] == "v" and name[1:].isdigit()) or name.startswith("ind")

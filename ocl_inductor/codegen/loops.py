@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
-import torch
 
 from ocl_inductor.codegen.accumulators import COMBINE, Accumulator
-from ocl_inductor.codegen.arguments import Parameters, index_type, size_symbols
+from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.emitter import Emitter, Scope, Text
 from ocl_inductor.codegen.indexing import index_text
 from ocl_inductor.codegen.kernel import KernelSource
@@ -29,7 +28,14 @@ from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, indices
-from ocl_inductor.ir.index import Size, coefficients, is_static, loop_vars, prod
+from ocl_inductor.ir.index import (
+    Size,
+    coefficients,
+    is_static,
+    loop_vars,
+    prod,
+    size_symbols,
+)
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
@@ -138,9 +144,7 @@ class _LoopKernel:
             and (m.kind != "pointwise" or m.buffer.name in self.group.stored)
         ]
 
-    def visit(
-        self, writer: Emitter, m: Member, accumulators: Mapping[str, Accumulator]
-    ) -> None:
+    def visit(self, writer: Emitter, m: Member, accumulators: Mapping[str, Accumulator]) -> None:
         """One point (or vector of points) of a member."""
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.kind == "pointwise":
@@ -272,9 +276,7 @@ class _LoopKernel:
 
     # -- assembling ------------------------------------------------------------------------
 
-    def decompose(
-        self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol]
-    ) -> None:
+    def decompose(self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol]) -> None:
         """Declare row-major coordinates of ``position`` over ``variables``."""
         for k, v in enumerate(variables):
             after = prod([self.size_of[u] for u in variables[k + 1 :]])
@@ -285,9 +287,7 @@ class _LoopKernel:
 
     def source(self, lines: Sequence[str], attribute: str) -> str:
         body = "\n".join(f"    {line}" if line else "" for line in lines)
-        text = (
-            f"__kernel {attribute}\nvoid {self.name}({self.parameters.text()})\n{{\n{body}\n}}\n"
-        )
+        text = f"__kernel {attribute}\nvoid {self.name}({self.parameters.text()})\n{{\n{body}\n}}\n"
         return prelude(Target(1, self.device), text) + "\n" + text
 
     def kernel(
@@ -402,26 +402,30 @@ class _VectorKernel(_LoopKernel):
                 self.columns(writer, lanes, begin, end, columns)
         return self.finish(writer, work)
 
-    def columns(
-        self, writer: Emitter, lanes: _Lanes, begin: str, end: str, columns: Size
-    ) -> None:
+    def columns(self, writer: Emitter, lanes: _Lanes, begin: str, end: str, columns: Size) -> None:
         """Whole vectors along the lane variable, then single points."""
         v, width = lanes.var, lanes.width
         assert v is not None
-        writer.line(f"{self.index} {v}_next = {begin};")
-        head = f"for (; {v}_next + {width} <= {end}; {v}_next += {width})"
-        with writer.block(head, frozenset([v])):
-            writer.line(f"const {self.index} {v} = {v}_next;")
+        ragged = not (is_static(columns) and int(columns) % width == 0)
+        with writer.block(self.vector_loop(writer, v, width, begin, end, ragged), frozenset([v])):
             self.outer_point_levels(writer)
         writer.results.clear()
         writer.in_memory.clear()
-        if is_static(columns) and int(columns) % width == 0:
+        if not ragged:
             return
         tail = self.emitter(_Lanes(None, 1, False), frozenset())
         tail.scopes = [_uniform(s) for s in writer.scopes]
-        with tail.block(f"for (; {v}_next < {end}; ++{v}_next)", frozenset([v])):
-            tail.line(f"const {self.index} {v} = {v}_next;")
+        with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
             self.outer_point_levels(tail)
+
+    def vector_loop(
+        self, writer: Emitter, v: sympy.Symbol, width: int, begin: str, end: str, ragged: bool
+    ) -> str:
+        """Head of the loop over whole vectors; a ragged end goes on where it stops."""
+        if not ragged:
+            return f"for ({self.index} {v} = {begin}; {v} < {end}; {v} += {width})"
+        writer.line(f"{self.index} {v} = {begin};")
+        return f"for (; {v} + {width} <= {end}; {v} += {width})"
 
     def tile_columns(self, columns: Size, width: int, sweep: int) -> int | None:
         """Columns of a tile when one row is too long for one work-item, else None."""
@@ -463,7 +467,7 @@ class _VectorKernel(_LoopKernel):
         wide = self.accumulators(level, width, "")
         # Lanes are folded into the scalar accumulators that also serve the ragged end.
         narrow = self.accumulators(level, 1, "_s")
-        for a in [*wide.values(), *narrow.values()]:
+        for a in [*wide.values(), *(narrow.values() if ragged else ())]:
             for line in a.declare():
                 writer.line(line)
         *before, _ = self.inner_vars
@@ -473,13 +477,11 @@ class _VectorKernel(_LoopKernel):
             if m.kind != "reduction":
                 continue
             a, s = wide[m.buffer.name], narrow[m.buffer.name]
-            if a.is_position or a.dtype is torch.bool:
-                with writer.block(""):
-                    for line in a.fold_lanes(s, scalar, f"{a.name}_lane"):
-                        writer.line(line)
-            else:
-                for line in a.fold_lanes(s, scalar, f"{a.name}_half"):
+            if not ragged:
+                for line in s.declare():
                     writer.line(line)
+            for line in a.fold_lanes(s, scalar, f"{a.name}_lane"):
+                writer.line(line)
             self.finish_reduction(writer, m, s)
 
     def _sweep_nest(
@@ -500,22 +502,24 @@ class _VectorKernel(_LoopKernel):
         v, width = lanes.var, lanes.width
         assert v is not None
         end = self.text(self.size_of[v])
-        with writer.block(""):
-            writer.line(f"{self.index} {v}_next = 0;")
-            head = f"for (; {v}_next + {width} <= {end}; {v}_next += {width})"
+        if not ragged:
+            head = self.vector_loop(writer, v, width, "0", end, ragged)
             with writer.block(head, frozenset([v])):
-                writer.line(f"const {self.index} {v} = {v}_next;")
                 for m in members:
                     self.visit(writer, m, wide)
-            if ragged:
-                tail = self.emitter(_Lanes(None, 1, False), frozenset())
-                tail.scopes = [_uniform(s) for s in writer.scopes]
-                tail.results = dict(writer.results)
-                tail.in_memory = set(writer.in_memory)
-                with tail.block(f"for (; {v}_next < {end}; ++{v}_next)", frozenset([v])):
-                    tail.line(f"const {self.index} {v} = {v}_next;")
-                    for m in members:
-                        self.visit(tail, m, narrow)
+            return
+        with writer.block(""):
+            head = self.vector_loop(writer, v, width, "0", end, ragged)
+            with writer.block(head, frozenset([v])):
+                for m in members:
+                    self.visit(writer, m, wide)
+            tail = self.emitter(_Lanes(None, 1, False), frozenset())
+            tail.scopes = [_uniform(s) for s in writer.scopes]
+            tail.results = dict(writer.results)
+            tail.in_memory = set(writer.in_memory)
+            with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
+                for m in members:
+                    self.visit(tail, m, narrow)
 
     # -- shared ------------------------------------------------------------------------------
 
@@ -528,8 +532,10 @@ class _VectorKernel(_LoopKernel):
             writer.line(f"const {self.index} tile = get_global_id(0);")
             return writer.block("", variables)
         kind = self.index
-        writer.line(f"const {kind} first = ({kind})get_global_id(0) * ({per_item});")
-        writer.line(f"const {kind} last = min(first + ({kind})({per_item}), ({kind})({tiles}));")
+        step = per_item if is_static(work.per_item) else f"({kind})({per_item})"
+        end = tiles if is_static(work.tiles) else f"({kind})({tiles})"
+        writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
+        writer.line(f"const {kind} last = min(first + {step}, {end});")
         return writer.block(f"for ({kind} tile = first; tile < last; ++tile)", variables)
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
@@ -576,8 +582,7 @@ class _SimtKernel(_LoopKernel):
                     for line in a.declare():
                         writer.line(line)
                 head = (
-                    f"for ({self.index} swept = lid; swept < {self.text(total)}; "
-                    f"swept += {group})"
+                    f"for ({self.index} swept = lid; swept < {self.text(total)}; swept += {group})"
                 )
                 with writer.block(head, frozenset(self.inner_vars)):
                     self.decompose(writer, "swept", self.inner_vars)

@@ -37,9 +37,7 @@ def merge_dimensions(group: LoopGroup) -> LoopGroup:
             target[at : at + 2] = [prod(target[at : at + 2])]
             changed = True
             break
-    return dataclasses.replace(
-        group, outer=tuple(outer), inner=tuple(inner), members=members
-    )
+    return dataclasses.replace(group, outer=tuple(outer), inner=tuple(inner), members=members)
 
 
 def _walks_as_one(

@@ -36,9 +36,7 @@ _code_log = artifact(__name__, "code")
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
-def build_plan(
-    graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo
-) -> Plan:
+def build_plan(graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo) -> Plan:
     """Emit every kernel and describe every buffer, launch and result."""
     return _PlanBuilder(graph, schedule, memory, device).build()
 
@@ -58,9 +56,7 @@ class _PlanBuilder:
         self.schedule = schedule
         self.memory = memory
         self.device = device
-        self.buffers: dict[str, Buffer] = {
-            b.name: b for b in graph.inputs if isinstance(b, Buffer)
-        }
+        self.buffers: dict[str, Buffer] = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
         for name, tensor in graph.constants:
             self.buffers[name] = Buffer(
                 name, tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), _extent(tensor)
@@ -80,9 +76,7 @@ class _PlanBuilder:
         watched = self.watched(prologue)
         fallbacks = sum(isinstance(s, HostCall) for s in steps)
         return Plan(
-            symbols=tuple(
-                str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)
-            ),
+            symbols=tuple(str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)),
             inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
             constants=self.graph.constants,
             buffers=tuple(self.buffer_specs()),
@@ -125,9 +119,7 @@ class _PlanBuilder:
         text = canonical_names(source.text)
         key = (source.name, text)
         if key not in self.kernels:
-            _code_log.debug(
-                "// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text
-            )
+            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
                 Kernel(source.name, text, self.device.build_options, source.origin.fx_nodes)
@@ -235,7 +227,7 @@ def canonical_names(text: str) -> str:
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:
-        return names.setdefault(match.group(0), f"b{len(names)}")
+        return names.setdefault(match.group(0), f"arg{len(names)}")
 
     return _BUFFER_NAME.sub(rename, text)
 

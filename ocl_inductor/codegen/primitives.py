@@ -67,6 +67,18 @@ def _infix(operator: str) -> Emit:
     return emit
 
 
+def _wrapping(operator: str) -> Emit:
+    """Arithmetic modulo 2^bits. Scalar signed overflow is undefined in C, a vector's is not."""
+
+    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+        base = REGISTER_TYPE[node.dtype]
+        if target.width == 1 and base in ("int", "long"):
+            return f"(({base})((u{base}){args[0]} {operator} (u{base}){args[1]}))"
+        return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
+
+    return emit
+
+
 def _boolean(operator: str) -> Emit:
     """Bitwise on masks is logical, for 0/1 and for 0/-1 alike."""
 
@@ -144,14 +156,17 @@ def _one(target: Target, node: Expr, dtype: torch.dtype | None = None) -> str:
 
 
 def _neg(target: Target, node: Expr, args: Sequence[str]) -> str:
-    return wrap(f"-{args[0]}", node.dtype, target.width)
+    if is_float(node.dtype) or target.width > 1:
+        return f"(-{args[0]})"
+    return _wrapping("-")(target, node, ["0", args[0]])
 
 
 def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
     if node.dtype is torch.uint8:
         return args[0]
     zero = literal(0, node.dtype, target.width)
-    return wrap(f"{args[0]} < {zero} ? -{args[0]} : {args[0]}", node.dtype, target.width)
+    negative = _neg(target, node, args)
+    return wrap(f"{args[0]} < {zero} ? {negative} : {args[0]}", node.dtype, target.width)
 
 
 def _divide(name: str, operator: str | None) -> Emit:
@@ -183,9 +198,9 @@ def _min_max(operator: str) -> Emit:
     return emit
 
 
-_define("add", _infix("+"))
-_define("sub", _infix("-"))
-_define("mul", _infix("*"))
+_define("add", _by_kind(_infix("+"), _wrapping("+")))
+_define("sub", _by_kind(_infix("-"), _wrapping("-")))
+_define("mul", _by_kind(_infix("*"), _wrapping("*")))
 _define("div", _infix("/"))
 _define("neg", _neg)
 _define("abs", _by_kind(_builtin("fabs"), _abs_int, _identity))
@@ -202,7 +217,9 @@ _define("gcd", _library("gcd"))
 
 def _fma(target: Target, node: Expr, args: Sequence[str]) -> str:
     # Written out: FP_CONTRACT fuses it, where fma() would be a function call on some drivers.
-    return wrap(f"{args[0]} * {args[1]} + {args[2]}", node.dtype, target.width)
+    if is_float(node.dtype):
+        return f"({args[0]} * {args[1]} + {args[2]})"
+    return _wrapping("+")(target, node, [_wrapping("*")(target, node, args), args[2]])
 
 
 _define("fma", _fma)

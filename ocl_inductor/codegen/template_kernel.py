@@ -7,14 +7,22 @@ from typing import cast
 
 import sympy
 
-from ocl_inductor.codegen.arguments import Parameters, index_type, size_symbols
+from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.emitter import Emitter, Scope, Text
 from ocl_inductor.codegen.indexing import index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.primitives import Target, emit_load, prelude
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.expr import indices
-from ocl_inductor.ir.index import Size, contiguous_strides, is_static, linear, loop_vars, prod
+from ocl_inductor.ir.index import (
+    Size,
+    contiguous_strides,
+    is_static,
+    linear,
+    loop_vars,
+    prod,
+    size_symbols,
+)
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS

@@ -315,3 +315,20 @@ def delinearize(position: sympy.Expr, sizes: Sequence[Size]) -> list[sympy.Expr]
         coordinates.append(q)
         stride = as_size(stride * sizes[k])
     return list(reversed(coordinates))
+
+
+def size_symbols(expressions: Sequence[object]) -> list[sympy.Symbol]:
+    """Size symbols (not loop variables) used in the expressions, in a stable order."""
+    found: set[sympy.Symbol] = set()
+    for e in expressions:
+        if isinstance(e, sympy.Basic):
+            found |= {
+                s  # type: ignore[misc]
+                for s in e.free_symbols
+                if not _is_loop_symbol(s.name)  # type: ignore[attr-defined]
+            }
+    return sorted(found, key=lambda s: s.name)
+
+
+def _is_loop_symbol(name: str) -> bool:
+    return (name[0] == "v" and name[1:].isdigit()) or name.startswith("ind")

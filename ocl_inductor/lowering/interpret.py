@@ -264,9 +264,7 @@ class _GraphLowering:
             return GraphOutput("value", value=value)
         return self._tensor_output(x, value, taken)
 
-    def _tensor_output(
-        self, node: FxNode, value: Value, taken: dict[str, FxNode]
-    ) -> GraphOutput:
+    def _tensor_output(self, node: FxNode, value: Value, taken: dict[str, FxNode]) -> GraphOutput:
         """Give the result the strides eager gives it, in memory no other result shares."""
         fake = node.meta["val"]
         want = tuple(as_size(s) for s in fake.stride())
@@ -291,16 +289,12 @@ class _GraphLowering:
                 for d, v in enumerate(loop_vars(value.ndim))
             ]
             compact = reindex(value, size, index)
-        order = sorted(
-            range(value.ndim), key=lambda d: (-self.ctx.hint(want[d]), d)
-        )
+        order = sorted(range(value.ndim), key=lambda d: (-self.ctx.hint(want[d]), d))
         stored = self.ctx.pointwise(compact, tuple(order))
         view = strided_view(stored)
         assert view is not None
         taken[view.buffer] = node
-        stride = tuple(
-            0 if d in repeated else s for d, s in enumerate(view.stride)
-        )
+        stride = tuple(0 if d in repeated else s for d, s in enumerate(view.stride))
         if _same_strides(value.size, stride, want):
             stride = want
         return GraphOutput("buffer", view.buffer, value.size, stride, 0)
@@ -400,8 +394,10 @@ def _verify_result(node: FxNode, result: Any) -> None:
         if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
             continue
         size = tuple(as_size(s) for s in want.shape)
-        if got.dtype != want.dtype or len(got.size) != len(size) or not all(
-            map(same, got.size, size)
+        if (
+            got.dtype != want.dtype
+            or len(got.size) != len(size)
+            or not all(map(same, got.size, size))
         ):
             raise VerifyError(
                 "lowering",

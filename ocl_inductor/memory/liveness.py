@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.expr import indices
+from ocl_inductor.ir.index import Size, is_static, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.schedule.groups import Group, LoopGroup
 
@@ -32,12 +33,12 @@ class MemoryPlan:
     lower_bound_bytes: int
 
 
-def plan_memory(graph: Graph, groups: Sequence[Group], dynamic: bool) -> MemoryPlan:
+def plan_memory(graph: Graph, groups: Sequence[Group]) -> MemoryPlan:
     """Assign slots greedily in execution order: the smallest free slot that fits, else the
     largest free one grown, else a new one (best fit; lifetimes end at the last reader).
     """
     outputs = {o.name for o in graph.outputs if o.kind == "buffer"}
-    hoisted = _hoistable(graph, groups, outputs) if not dynamic else frozenset()
+    hoisted = _hoistable(graph, groups, outputs)
     aliases = _aliases(groups)
     kept: set[str] = set()
     for n in hoisted:
@@ -88,9 +89,7 @@ def plan_memory(graph: Graph, groups: Sequence[Group], dynamic: bool) -> MemoryP
             need = _bytes(buffer_of[r])
             live_bytes -= int(need) if is_static(need) else 0
     peak = sum(int(s) for s in slots if is_static(s))
-    return MemoryPlan(
-        slot_of, tuple(slots), frozenset(kept), aliases, hoisted, peak, peak_live
-    )
+    return MemoryPlan(slot_of, tuple(slots), frozenset(kept), aliases, hoisted, peak, peak_live)
 
 
 def _best_fit(need: Size, slots: Sequence[Size], free: Sequence[int]) -> int | None:
@@ -130,9 +129,7 @@ def _root(name: str, aliases: dict[str, str]) -> str:
     return name
 
 
-def _hoistable(
-    graph: Graph, groups: Sequence[Group], outputs: set[str]
-) -> frozenset[int]:
+def _hoistable(graph: Graph, groups: Sequence[Group], outputs: set[str]) -> frozenset[int]:
     """Groups that read only parameters, constants and results of such groups.
 
     A group that updates memory in place, or writes a graph output, stays: outputs must be fresh
@@ -145,9 +142,19 @@ def _hoistable(
         if not isinstance(g, LoopGroup):
             continue  # host calls may be random; products of two parameters are rare
         writes = {b.name for b in g.writes()}
-        if g.reads() <= steady and not writes & (outputs | updated):
-            if any(m.base for m in g.members):
-                continue
-            chosen.add(n)
-            steady |= writes
+        if not g.reads() <= steady or writes & (outputs | updated):
+            continue
+        if any(m.base for m in g.members) or _depends_on_sizes(g):
+            continue  # results that depend on a size differ from call to call
+        chosen.add(n)
+        steady |= writes
     return frozenset(chosen)
+
+
+def _depends_on_sizes(g: LoopGroup) -> bool:
+    expressions: list[object] = [*g.outer, *g.inner, *(b.storage for b in g.writes())]
+    for m in g.members:
+        expressions += [m.store, *indices(m.body)]
+        for e in m.store_indirect:
+            expressions += list(indices(e))
+    return bool(size_symbols(expressions))

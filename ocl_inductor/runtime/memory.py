@@ -120,9 +120,7 @@ class DiscreteMemory:
         buffer = self._buffer(name, nbytes)
         if nbytes:
             count("bytes_uploaded", nbytes)
-            self.cl.enqueue_copy(
-                self.queue, buffer, host_bytes(tensor, nbytes), is_blocking=True
-            )
+            self.cl.enqueue_copy(self.queue, buffer, host_bytes(tensor, nbytes), is_blocking=True)
         return buffer
 
     def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
@@ -149,8 +147,6 @@ class DiscreteMemory:
     def finish(self) -> None:
         for buffer, tensor, nbytes in self.pending:
             count("bytes_downloaded", nbytes)
-            self.cl.enqueue_copy(
-                self.queue, host_bytes(tensor, nbytes), buffer, is_blocking=False
-            )
+            self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer, is_blocking=False)
         self.pending.clear()
         self.queue.finish()

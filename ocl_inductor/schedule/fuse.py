@@ -105,9 +105,7 @@ class _Fit:
     row: bool
 
 
-def schedule_graph(
-    graph: Graph, device: DeviceInfo, hint: Callable[[Size], int]
-) -> Schedule:
+def schedule_graph(graph: Graph, device: DeviceInfo, hint: Callable[[Size], int]) -> Schedule:
     """Fuse and order the nodes of ``graph``."""
     return _Fuser(graph, device, hint).run()
 
@@ -272,9 +270,7 @@ class _Fuser:
         if pieces is None:
             return Decision(False, f"extents {[s for _, s in a]} and {[s for _, s in b]} differ")
         left_kernel = [
-            (d, s)
-            for d, s in enumerate(sizes)
-            if d not in {x for x, _ in a} and not same(s, 1)
+            (d, s) for d, s in enumerate(sizes) if d not in {x for x, _ in a} and not same(s, 1)
         ]
         left_node = [
             (d, s)
@@ -296,9 +292,7 @@ class _Fuser:
             return Decision(False, "needs dimensions that the kernel does not have")
         return self.place(kernel, node, pieces, row)
 
-    def place(
-        self, kernel: _Kernel, node: Loop, pieces: list[Piece], row: bool
-    ) -> _Fit | Decision:
+    def place(self, kernel: _Kernel, node: Loop, pieces: list[Piece], row: bool) -> _Fit | Decision:
         """Turn matched pieces into the kernel's new dimensions and both variable maps."""
         reduced = set(range(len(node.ranges), len(node.ranges) + len(node.reduction_ranges)))
         by_dim: dict[int, list[Piece]] = {}
@@ -347,9 +341,7 @@ class _Fuser:
 
     def join(self, kernel: _Kernel, node: Loop, fit: _Fit) -> Decision:
         ranges = dict(
-            zip(
-                loop_vars(len(fit.outer) + len(fit.inner)), fit.outer + fit.inner, strict=True
-            )
+            zip(loop_vars(len(fit.outer) + len(fit.inner)), fit.outer + fit.inner, strict=True)
         )
 
         def tidy(e: sympy.Expr) -> sympy.Expr:
@@ -358,9 +350,7 @@ class _Fuser:
         body = map_indices(substitute(node.body, fit.loop_map), tidy)
         store = tidy(node.store.xreplace(fit.loop_map))
         moved = any(v != e for v, e in fit.kernel_map.items())
-        stores = {
-            m.buffer.name: tidy(m.store.xreplace(fit.kernel_map)) for m in kernel.members
-        }
+        stores = {m.buffer.name: tidy(m.store.xreplace(fit.kernel_map)) for m in kernel.members}
         template_store = None
         if kernel.template is not None:
             template_store = tidy(
@@ -413,9 +403,7 @@ class _Fuser:
             expression = fit.kernel_map[v]
             # v == sum(piece * stride): invert digit by digit
             affine = [
-                (w, expression.coeff(w))
-                for w in loop_vars(len(refined))
-                if expression.has(w)
+                (w, expression.coeff(w)) for w in loop_vars(len(refined)) if expression.has(w)
             ]
             for w, stride in affine:
                 size = refined[int(w.name[1:])]
@@ -439,9 +427,7 @@ class _Fuser:
                     # Digits recombined through floor and mod do not cancel symbolically;
                     # the refined-space check in join() has already proved the equality.
                     body = _replace_index(body, x, index)
-        kernel.members.append(
-            Member(node.buffer, node.kind, body, store, node.how, False, 0)
-        )
+        kernel.members.append(Member(node.buffer, node.kind, body, store, node.how, False, 0))
         kernel.origin = kernel.origin.merge(node.origin)
         self.index(kernel, node)
         return Decision(True)
@@ -473,9 +459,7 @@ class _Fuser:
     def topological(self) -> list[int]:
         """Kernel numbers so that producers come first, else in creation order."""
         waiting = {
-            k.number: {
-                self.producer[r].number for r in k.reads() if r in self.producer
-            }
+            k.number: {self.producer[r].number for r in k.reads() if r in self.producer}
             - {k.number}
             for k in self.kernels
         }
@@ -512,9 +496,7 @@ def _as_member(node: Loop) -> tuple[Member, list[Size], list[Size]]:
     """Drop extent-1 dimensions and renumber."""
     keep_outer = [d for d, s in enumerate(node.ranges) if not same(s, 1)]
     offset = len(node.ranges)
-    keep_inner = [
-        offset + d for d, s in enumerate(node.reduction_ranges) if not same(s, 1)
-    ]
+    keep_inner = [offset + d for d, s in enumerate(node.reduction_ranges) if not same(s, 1)]
     old = loop_vars(offset + len(node.reduction_ranges))
     mapping: dict[sympy.Symbol, sympy.Expr] = {v: sympy.Integer(0) for v in old}
     mapping.update(
