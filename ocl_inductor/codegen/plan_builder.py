@@ -71,6 +71,8 @@ class _PlanBuilder:
         prologue: list[Step] = []
         steps: list[Step] = []
         for n, group in enumerate(self.schedule.groups):
+            if _writes_nothing(group):
+                continue
             step = self.step(group)
             (prologue if n in self.memory.hoisted else steps).append(step)
         watched = self.watched(prologue)
@@ -204,6 +206,13 @@ class _PlanBuilder:
         if isinstance(o.value, sympy.Basic):
             return OutputSpec("size", value=size_text(o.value))
         return OutputSpec("constant", value=o.value)
+
+
+def _writes_nothing(group: Group) -> bool:
+    """Whether every result has no elements: a kernel would still run its first element."""
+    if isinstance(group, ExternGroup):
+        return False
+    return all(any(is_static(n) and n == 0 for n in b.size) for b in group.writes())
 
 
 def kernel_name(group: LoopGroup | Any) -> str:
