@@ -231,9 +231,9 @@ def _product_by_template(
     params |= {
         "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
     }  # fmt: skip
-    b_view = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
-    if b_view is not None:
-        params |= {"b_layout": "rows", "b_strides": b_view.stride[:-1], "b_offset": b_view.offset}
+    lying = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
+    if lying is not None:
+        params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
         return ctx.template("gemm", out, size, order, [a, b], **params)
     # Batch dimensions that share B are packed once.
     shared = [same(s, 1) or not depends_on(b, [d]) for d, s in enumerate(batch)]
