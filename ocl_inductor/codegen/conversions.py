@@ -48,6 +48,8 @@ def _scalar_literal(value: float | int | bool, dtype: torch.dtype) -> str:
             return "((double)NAN)" if double else "NAN"
         with np.errstate(over="ignore"):
             rounded = value if double else np.float32(value)
+            if dtype is torch.float16:
+                rounded = np.float32(np.float16(value))
         if math.isinf(rounded):
             sign = "-" if rounded < 0 else ""
             return f"({sign}(double)INFINITY)" if double else f"({sign}INFINITY)"

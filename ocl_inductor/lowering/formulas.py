@@ -11,7 +11,8 @@ import math
 import torch
 
 from ocl_inductor.ir.expr import Expr, compare, op, where
-from ocl_inductor.lowering.pointwise import constant, convert
+from ocl_inductor.lowering.pointwise import HALF_TYPES, constant, convert
+from ocl_inductor.lowering.registry import CannotLower
 
 Number = float | int | bool
 
@@ -139,6 +140,12 @@ def lcm(a: Expr, b: Expr) -> Expr:
 
 def copysign(a: Expr, b: Expr) -> Expr:
     return op("copysign", a, b)
+
+
+def nextafter(a: Expr, b: Expr) -> Expr:
+    if a.dtype in HALF_TYPES:
+        raise CannotLower("the neighbour of a half type, which is a float in registers")
+    return op("nextafter", a, b)
 
 
 def round_decimals(a: Expr, *, decimals: int = 0) -> Expr:

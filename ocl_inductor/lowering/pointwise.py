@@ -33,6 +33,7 @@ DEFAULT = Kind.DEFAULT
 NO_OPMATH = Kind.NO_OPMATH
 INT_TO_FLOAT = Kind.INT_TO_FLOAT
 ALWAYS_BOOL = Kind.ALWAYS_BOOL
+BOOL_TO_LONG = Kind.BOOL_TO_LONG
 
 HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
 Scalar = bool | int | float | sympy.Basic
@@ -193,18 +194,19 @@ def elementwise(
     compute: Callable[..., Expr],
     operands: Sequence[Any],
     kind: Kind,
+    narrow: bool = False,
 ) -> Value:
     """``compute`` over broadcast operands (Values, numbers, None), with eager's result dtype.
 
     ``compute`` gets an Expr of the computation dtype for each operand (None stays None) and
-    returns one of that dtype, or of bool where ``kind`` says so.
+    returns one of that dtype, or of bool where ``kind`` says so. ``narrow``: numbers and wider
+    0-d tensors are rounded to the common dtype where that is a half type, as eager's kernels
+    without an "opmath" path do; comparisons always are (0.1 equals the float16 nearest to it).
     """
     compute_dtype, result_dtype = promote(operands, kind)
     check_dtype(ctx, compute_dtype, result_dtype)
     common = compute_dtype
-    if kind is ALWAYS_BOOL:
-        # Eager compares in the common dtype, not in the wider one that half types compute in:
-        # 0.1 must equal the float16 nearest to it.
+    if narrow or kind is ALWAYS_BOOL:
         common = promote(operands, DEFAULT)[1]
     size = broadcast_sizes([x.size for x in operands if isinstance(x, Value)])
     exprs: list[Expr | None] = []
@@ -240,6 +242,7 @@ class Row:
     compute: Callable[..., Expr]
     kind: Kind = DEFAULT
     operands: tuple[str, ...] = ()
+    narrow: bool = False  # see elementwise()
 
 
 @functools.cache
@@ -278,7 +281,8 @@ def lower_row(
             raise CannotLower(f"argument {name} is not a plain number")
     if "result_dtype" in names:
         others["result_dtype"] = promote(operands, row.kind)[1]
-    return elementwise(ctx, functools.partial(row.compute, **others), operands, row.kind)
+    compute = functools.partial(row.compute, **others)
+    return elementwise(ctx, compute, operands, row.kind, row.narrow)
 
 
 def register_rows(rows: Sequence[Row]) -> None:
@@ -301,6 +305,12 @@ def overloads(name: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def row(names: str, compute: Callable[..., Expr], kind: Kind = DEFAULT, operands: str = "") -> Row:
+def row(
+    names: str,
+    compute: Callable[..., Expr],
+    kind: Kind = DEFAULT,
+    operands: str = "",
+    narrow: bool = False,
+) -> Row:
     """A row in the shape the tables are written in."""
-    return Row(overloads(names), compute, kind, tuple(operands.split()))
+    return Row(overloads(names), compute, kind, tuple(operands.split()), narrow)

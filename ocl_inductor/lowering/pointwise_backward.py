@@ -10,6 +10,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.formulas import Number, add, div, like, logical, mul
 from ocl_inductor.lowering.pointwise import (
     DEFAULT,
+    INT_TO_FLOAT,
     Row,
     elementwise,
     overloads,
@@ -142,7 +143,7 @@ ROWS: list[Row] = [
     row("logit_backward", logit_backward),
     row("hardshrink_backward softshrink_backward", shrink_backward),
     row("log_sigmoid_backward", log_sigmoid_backward),
-    row("native_dropout_backward", dropout_backward),
+    row("native_dropout_backward", dropout_backward, INT_TO_FLOAT),
 ]
 
 register_rows(ROWS)

@@ -10,6 +10,7 @@ from ocl_inductor.lowering import activations as act
 from ocl_inductor.lowering import formulas as f
 from ocl_inductor.lowering.pointwise import (
     ALWAYS_BOOL,
+    BOOL_TO_LONG,
     INT_TO_FLOAT,
     NO_OPMATH,
     Row,
@@ -24,12 +25,17 @@ ARITHMETIC = [
     row("mul.Tensor mul.Scalar", f.mul),
     row("div.Tensor div.Scalar", f.div, INT_TO_FLOAT),
     row("floor_divide floor_divide.Scalar", f.binary("floor_div")),
-    row("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", f.binary("remainder")),
-    row("fmod.Tensor fmod.Scalar", f.binary("fmod")),
-    row("pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar", f.power),
+    row(
+        "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
+        f.binary("remainder"),
+        narrow=True,
+    ),
+    row("fmod.Tensor fmod.Scalar", f.binary("fmod"), narrow=True),
+    row("pow.Tensor_Tensor pow.Tensor_Scalar", f.power),
+    row("pow.Scalar", f.power, narrow=True),
     row("neg", f.unary("neg")),
     row("abs", f.unary("abs")),
-    row("square", f.square),
+    row("square", f.square, BOOL_TO_LONG),
     row("reciprocal", f.reciprocal, INT_TO_FLOAT),
     row("addcmul", f.addcmul),
     row("addcdiv", f.addcdiv),
@@ -110,7 +116,7 @@ FUNCTIONS = [
     row("special_i1", f.unary("i1"), INT_TO_FLOAT),
     row("special_i1e", f.unary("i1e"), INT_TO_FLOAT),
     row("atan2", f.binary("atan2"), INT_TO_FLOAT),
-    row("nextafter", f.binary("nextafter"), NO_OPMATH),
+    row("nextafter", f.nextafter, NO_OPMATH),
     row("xlogy.Tensor xlogy.Scalar_Self xlogy.Scalar_Other", f.xlogy, INT_TO_FLOAT),
     row(
         "special_xlog1py special_xlog1py.self_scalar special_xlog1py.other_scalar",
