@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,6 +45,20 @@ class Scope:
     guarded: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """A private array with an element for each point of a row's sweep.
+
+    Filled by the first sweep that computes the value, ``ready`` for the sweeps after it.
+    """
+
+    name: str
+    dtype: torch.dtype
+    index: str
+    filled: bool = False
+    ready: bool = False
+
+
 class Emitter:
     """Writes statements into a stack of scopes.
 
@@ -74,6 +89,7 @@ class Emitter:
         self.scopes: list[Scope] = []
         self.results: dict[str, Text] = {}
         self.in_memory: set[str] = set()
+        self.stash: dict[Expr, Stash] = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
         self._numbers = temporaries if temporaries is not None else iter(range(1 << 30))
 
@@ -147,9 +163,18 @@ class Emitter:
             scope.lines.append(f"const {kind} {name} = {result.text};")
             result = Text(name, result.lanes)
             scope.known[e] = result
+            self._fill_stash(e, result)
         else:
             self.scopes[-1].known[e] = result
         return result
+
+    def _fill_stash(self, e: Expr, value: Text) -> None:
+        stash = self.stash.get(e)
+        if stash is None or stash.ready:
+            return
+        text = self.broadcast(value, e.dtype)
+        self.line(emit_store(self.target, stash.dtype, stash.name, stash.index, text, "__private"))
+        self.stash[e] = dataclasses.replace(stash, filled=True)
 
     def vectorised(self, e: Expr) -> str:
         """Text of ``e`` as a full register."""
@@ -169,6 +194,10 @@ class Emitter:
             return self._emit_index(e)
         if e.op == "load":
             return self._emit_load(e)
+        stash = self.stash.get(e)
+        if stash is not None and stash.ready:
+            text = emit_load(self.target, stash.dtype, stash.name, stash.index, "__private")
+            return Text(text, self.width > 1)
         if e.op == "masked":
             return self._emit_masked(e)
         args = [self.emit(a) for a in e.args]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -81,7 +82,7 @@ class RegisterType:
 @functools.cache
 def _module() -> Any:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ocl_inductor", "templates"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -9,8 +9,10 @@ from typing import Any
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
+from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops import emit_loop_group
+from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
@@ -73,8 +75,8 @@ class _PlanBuilder:
         for n, group in enumerate(self.schedule.groups):
             if _writes_nothing(group):
                 continue
-            step = self.step(group)
-            (prologue if n in self.memory.hoisted else steps).append(step)
+            hoisted = n in self.memory.hoisted
+            (prologue if hoisted else steps).append(self.step(group, hoisted))
         watched = self.watched(prologue)
         fallbacks = sum(isinstance(s, HostCall) for s in steps)
         return Plan(
@@ -100,19 +102,24 @@ class _PlanBuilder:
 
     # -- steps -----------------------------------------------------------------------------
 
-    def step(self, group: Group) -> Step:
+    def step(self, group: Group, hoisted: bool) -> Step:
         if isinstance(group, ExternGroup):
             return self.host_call(group.node)
         name = kernel_name(group)
+        values: dict[sympy.Symbol, sympy.Integer] = {}
         if isinstance(group, LoopGroup):
+            group = merge_dimensions(group)
+            if hoisted:
+                group, values = generalise(group)
+                name = "prologue"
             source = emit_loop_group(group, self.buffers, self.device, name)
         else:
             source = emit_template_group(group, self.buffers, self.device, name)
         return Launch(
             self.kernel(source),
             source.buffers,
-            tuple(size_text(s) for s in source.scalars),
-            tuple(size_text(s) for s in source.global_size),
+            tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.scalars),
+            tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.global_size),
             source.local_size,
         )
 

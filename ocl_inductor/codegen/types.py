@@ -1,2 +1,3 @@
 """Moved to ocl_inductor.dtypes."""
+
 from ocl_inductor.dtypes import *  # noqa: F403

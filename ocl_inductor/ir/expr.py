@@ -225,3 +225,10 @@ def indices(root: Expr) -> Iterator[sympy.Expr]:
 def indirect_symbol(position: int) -> sympy.Symbol:
     """The symbol that stands for ``args[position]`` inside a load's index."""
     return sympy.Symbol(f"ind{position}", integer=True)
+
+
+#: Operations that are never repeated to save a store.
+EXPENSIVE = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
+    "acosh atanh erf erfc erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt".split()
+)

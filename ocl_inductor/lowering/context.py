@@ -10,7 +10,7 @@ import sympy
 import torch
 
 from ocl_inductor.device import DeviceInfo
-from ocl_inductor.ir.expr import Expr, index_value, load, map_indices, walk
+from ocl_inductor.ir.expr import EXPENSIVE, Expr, index_value, load, map_indices, walk
 from ocl_inductor.ir.index import (
     Size,
     coefficients,
@@ -306,13 +306,6 @@ class LoweringContext:
         if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
             return self.realize(value)
         return value
-
-
-#: Operations that are never repeated to save a store.
-EXPENSIVE = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
-    "acosh atanh erf erfc erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt".split()
-)
 
 
 def load_of(buffer: Buffer, index: sympy.Expr, indirect: tuple[Expr, ...] = ()) -> Expr:

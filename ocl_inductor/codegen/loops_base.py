@@ -1,0 +1,320 @@
+"""What every kernel of a loop group shares: parameters, members by level, the sweep in plain loops.
+
+Three shapes of kernel serve every group:
+
+* *lanes over outer points*: a vector of neighbouring outer points, each with its own sweep (pure
+  pointwise groups, reductions over a strided dimension, scans, scatters). At width 1 and one
+  work-item a point, the first ``simt`` shape.
+* *lanes over the sweep*: one row at a time, vectors along its innermost dimension, lanes folded at
+  the end (``vector`` profile; loops_vector.py).
+* *work-group over the sweep*: one row a work-group, folded through local memory (loops_simt.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.accumulators import COMBINE, Accumulator, identity
+from ocl_inductor.codegen.arguments import Parameters, index_type
+from ocl_inductor.codegen.conversions import literal
+from ocl_inductor.codegen.emitter import Emitter, Scope, Text
+from ocl_inductor.codegen.indexing import index_text
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store, prelude
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.expr import Expr, const, indices, where
+from ocl_inductor.ir.index import (
+    Size,
+    is_static,
+    loop_vars,
+    prod,
+    size_symbols,
+)
+from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.schedule.groups import LoopGroup, Member
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Where vector lanes run: a variable of the group (None: scalar code) and their number."""
+
+    var: sympy.Symbol | None
+    width: int
+    over_sweep: bool
+
+
+class LoopKernel:
+    """What all shapes share: members by level, parameters, the statement writer."""
+
+    def __init__(
+        self,
+        group: LoopGroup,
+        buffers: Mapping[str, Buffer],
+        device: DeviceInfo,
+        name: str,
+    ) -> None:
+        self.group = group
+        self.device = device
+        self.name = name
+        self.members = {m.buffer.name: m for m in group.members}
+        self.sizes = list(group.outer + group.inner)
+        self.variables = loop_vars(len(self.sizes))
+        self.outer_vars = self.variables[: len(group.outer)]
+        self.inner_vars = self.variables[len(group.outer) :]
+        self.size_of = dict(zip(self.variables, self.sizes, strict=True))
+        self.levels = 1 + max((m.level for m in group.members), default=0)
+        self.parameters = self._parameters(buffers)
+        storages = [buffers[b].storage for b in self.parameters.buffers]
+        self.index = index_type(storages, [prod(self.sizes)])
+        self.numbers = iter(range(1 << 30))
+
+    def _parameters(self, buffers: Mapping[str, Buffer]) -> Parameters:
+        group = self.group
+        reads = sorted(group.reads(), key=_natural)
+        written = sorted(group.stored, key=_natural)
+        bases = {m.base for m in group.members if m.base}
+        order = [n for n in reads if n not in bases and n not in group.stored] + written
+        expressions: list[object] = list(self.sizes)
+        for m in group.members:
+            expressions += [m.store, *indices(m.body)]
+            for e in m.store_indirect:
+                expressions += list(indices(e))
+        return Parameters(
+            tuple(order),
+            tuple(buffers[n].dtype for n in order),
+            frozenset(written),
+            tuple((s.name, s) for s in size_symbols(expressions)),
+        )
+
+    # -- emitters --------------------------------------------------------------------------
+
+    def emitter(self, lanes: Lanes, variables: frozenset[sympy.Symbol]) -> Emitter:
+        writer = Emitter(
+            self.device,
+            self.members,
+            width=lanes.width,
+            vector_var=lanes.var,
+            index_type=self.index,
+            temporaries=self.numbers,
+        )
+        writer.scopes.append(Scope(variables))
+        return writer
+
+    def text(self, e: object) -> str:
+        return index_text(sympy.sympify(e), {})
+
+    # -- levels ----------------------------------------------------------------------------
+
+    def begin_level(self, writer: Emitter, level: int) -> None:
+        """Evaluate the members that need no sweep."""
+        for m in self.group.members:
+            if m.level == level and m.row:
+                value = writer.emit(m.body)
+                writer.results[m.buffer.name] = value
+                if m.buffer.name in self.group.stored:
+                    writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+
+    def swept(self, level: int) -> list[Member]:
+        """Members of a level that do something at every inner point."""
+        return [
+            m
+            for m in self.group.members
+            if m.level == level
+            and not m.row
+            and (m.kind != "pointwise" or m.buffer.name in self.group.stored)
+        ]
+
+    def visit(
+        self, writer: Emitter, m: Member, accumulators: Mapping[str, Accumulator], done: int = 0
+    ) -> None:
+        """One point (or vector of points) of a member; the first ``done`` lanes were seen before.
+
+        Seeing an element twice only matters to sums and products: stores repeat the same value,
+        and extremes and truth are idempotent.
+        """
+        name, dtype = m.buffer.name, m.buffer.dtype
+        if m.kind == "pointwise":
+            value = writer.emit(m.body)
+            writer.store(name, dtype, m.store, value)
+        elif m.kind == "scatter":
+            self._scatter(writer, m)
+        else:
+            accumulator = accumulators[name]
+            wide = accumulator.width > 1
+            value_text = writer.vectorised(m.body) if wide else writer.emit(m.body).text
+            if done and m.how in ("sum", "prod"):
+                value_text = self.without_lanes(writer, m, value_text, done)
+            position = ""
+            if accumulator.is_position:
+                where = m.store_indirect[0]
+                position = writer.vectorised(where) if wide else writer.emit(where).text
+                kind = accumulator.position_type
+                position = f"convert_{kind}{accumulator.width if wide else ''}({position})"
+                named = writer.fresh("p")
+                full = kind if not wide else f"{kind}{accumulator.width}"
+                writer.line(f"const {full} {named} = {position};")
+                position = named
+            target = Target(accumulator.width, self.device)
+            for line in accumulator.take(target, value_text, position):
+                writer.line(line)
+            if m.kind == "scan":
+                running = Text(accumulator.name, wide)
+                writer.store(name, dtype, m.store, running)
+
+    def without_lanes(self, writer: Emitter, m: Member, value: str, done: int) -> str:
+        """``value`` with its first lanes replaced by what changes nothing."""
+        width = writer.width
+        flags = ", ".join("0" if lane < done else "-1" for lane in range(width))
+        neutral = literal(identity(m.how, m.body.dtype), m.body.dtype, width)
+        node = where(const(True, torch.bool), m.body, m.body)
+        mask = f"({register_type(torch.bool, width)})({flags})"
+        return PRIMITIVES["where"].emit(writer.target, node, [mask, value, neutral])
+
+    def _scatter(self, writer: Emitter, m: Member) -> None:
+        value = writer.emit(m.body)
+        names: dict[sympy.Symbol, str] = {}
+        lanes = False
+        if m.store_indirect:
+            probe = Expr("load", m.store_indirect, m.buffer.dtype, None)
+            names, lanes = writer.indirect(probe)
+        name, dtype = m.buffer.name, m.buffer.dtype
+        if m.how != "set":
+            assert writer.width == 1, "read-modify-write scatters are scalar"
+            at = index_text(m.store, {**writer.names, **names})
+            place = writer.fresh("i")
+            writer.line(f"const {self.index} {place} = {at};")
+            leaf = Expr("load", (), dtype, None)
+            node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
+            scalar = Target(1, self.device)
+            old = writer.fresh()
+            kind = register_type(dtype, 1)
+            writer.line(f"const {kind} {old} = {emit_load(scalar, dtype, name, place)};")
+            new = PRIMITIVES[node.op].emit(scalar, node, [old, value.text])
+            writer.line(emit_store(scalar, dtype, name, place, new))
+            return
+        writer.store_at(name, dtype, m.store, names, lanes, value)
+
+    def accumulators(self, level: int, width: int, suffix: str) -> dict[str, Accumulator]:
+        swept_elements = prod(list(self.group.inner))
+        small = is_static(swept_elements) and int(swept_elements) < 2**31 - 1
+        return {
+            m.buffer.name: Accumulator(
+                f"acc_{m.buffer.name}{suffix}",
+                m.how,
+                m.body.dtype,
+                width,
+                "int" if small else "long",
+            )
+            for m in self.swept(level)
+            if m.kind in ("reduction", "scan")
+        }
+
+    def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
+        """Name the result and store it when somebody outside wants it."""
+        kind = register_type(m.buffer.dtype, a.width)
+        text = a.result
+        if a.is_position:
+            text = f"convert_{kind}({text})"
+        elif m.body.dtype != m.buffer.dtype:
+            leaf = Expr("load", (), m.body.dtype, None)
+            node = Expr("cast", (leaf,), m.buffer.dtype)
+            text = PRIMITIVES["cast"].emit(Target(a.width, self.device), node, [text])
+        name = writer.fresh("r")
+        writer.line(f"const {kind} {name} = {text};")
+        result = Text(name, a.width > 1)
+        writer.results[m.buffer.name] = result
+        if m.buffer.name in self.group.stored:
+            writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
+
+    def end_level(self, writer: Emitter, level: int) -> None:
+        for m in self.swept(level):
+            if m.kind == "pointwise":
+                writer.in_memory.add(m.buffer.name)
+        for e, stash in writer.stash.items():
+            if stash.filled:
+                writer.stash[e] = dataclasses.replace(stash, ready=True)
+
+    def sweep_blocks(self, writer: Emitter, variables: Sequence[sympy.Symbol]) -> list[str]:
+        """Heads of plain ``for`` loops over inner variables."""
+        return [
+            f"for ({self.index} {v} = 0; {v} < {self.text(self.size_of[v])}; ++{v})"
+            for v in variables
+        ]
+
+    def outer_point_levels(self, writer: Emitter) -> None:
+        """All levels at one outer point (or vector of them), the sweep in plain loops."""
+        width = writer.width
+        for level in range(self.levels):
+            self.begin_level(writer, level)
+            members = self.swept(level)
+            if not members:
+                continue
+            accumulators = self.accumulators(level, width, "")
+            for a in accumulators.values():
+                for line in a.declare():
+                    writer.line(line)
+            self._nest(writer, self.inner_vars, members, accumulators)
+            for m in members:
+                if m.kind == "reduction":
+                    self.finish_reduction(writer, m, accumulators[m.buffer.name])
+            self.end_level(writer, level)
+
+    def _nest(
+        self,
+        writer: Emitter,
+        variables: Sequence[sympy.Symbol],
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> None:
+        if not variables:
+            for m in members:
+                self.visit(writer, m, accumulators)
+            return
+        head = self.sweep_blocks(writer, variables[:1])[0]
+        with writer.block(head, frozenset(variables[:1])):
+            self._nest(writer, variables[1:], members, accumulators)
+
+    # -- assembling ------------------------------------------------------------------------
+
+    def decompose(self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol]) -> None:
+        """Declare row-major coordinates of ``position`` over ``variables``."""
+        for k, v in enumerate(variables):
+            after = prod([self.size_of[u] for u in variables[k + 1 :]])
+            text = position if after == 1 else f"{position} / ({self.text(after)})"
+            if k > 0:
+                text = f"({text}) % ({self.text(self.size_of[v])})"
+            writer.line(f"const {self.index} {v} = {text};")
+
+    def source(self, lines: Sequence[str], attribute: str) -> str:
+        body = "\n".join(f"    {line}" if line else "" for line in lines)
+        text = f"__kernel {attribute}\nvoid {self.name}({self.parameters.text()})\n{{\n{body}\n}}\n"
+        return prelude(Target(1, self.device), text) + "\n" + text
+
+    def kernel(
+        self,
+        text: str,
+        global_size: tuple[Size, ...],
+        local_size: tuple[int, ...] | None,
+    ) -> KernelSource:
+        return KernelSource(
+            self.name,
+            text,
+            self.parameters.buffers,
+            tuple(e for _, e in self.parameters.scalars),
+            global_size,
+            local_size,
+            self.group.origin,
+            self.parameters.dtypes,
+        )
+
+
+def _natural(name: str) -> tuple[str, int]:
+    head = name.rstrip("0123456789")
+    tail = name[len(head) :]
+    return (head, int(tail) if tail else -1)

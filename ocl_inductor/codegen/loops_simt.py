@@ -1,0 +1,109 @@
+"""Loop groups in the ``simt`` profile: coalesced work-items, work-groups folded in local memory."""
+
+from __future__ import annotations
+
+from ocl_inductor.codegen.accumulators import Accumulator
+from ocl_inductor.codegen.emitter import Emitter
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
+from ocl_inductor.codegen.primitives import Target
+from ocl_inductor.codegen.work import ceil_div
+from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.index import is_static, prod
+
+#: Shortest sweep for which a whole work-group shares one row.
+MIN_GROUP_SWEEP = 128
+GROUP_SIZE = 64
+
+
+class SimtKernel(LoopKernel):
+    """Profile ``simt``: a work-item for each point, or a work-group for each row."""
+
+    def build(self) -> KernelSource:
+        sweep = prod(list(self.group.inner))
+        kinds = {m.kind for m in self.group.members}
+        long_sweep = not is_static(sweep) or int(sweep) >= MIN_GROUP_SWEEP
+        if long_sweep and self.group.inner and not kinds & {"scan", "scatter"}:
+            return self.group_rows()
+        writer = self.emitter(Lanes(None, 1, False), frozenset())
+        total = prod(list(self.group.outer))
+        writer.line(f"const {self.index} point = get_global_id(0);")
+        with writer.block(f"if (point < {self.text(total)})", frozenset(self.outer_vars)):
+            self.decompose(writer, "point", self.outer_vars)
+            self.outer_point_levels(writer)
+        text = self.source(writer.scopes[0].lines, "")
+        group = min(64, self.device.max_work_group_size)
+        items = prod((ceil_div(total, group), group))
+        return self.kernel(text, (items,), (group,))
+
+    def group_rows(self) -> KernelSource:
+        group = min(GROUP_SIZE, self.device.max_work_group_size)
+        total = prod(list(self.group.inner))
+        writer = self.emitter(Lanes(None, 1, False), frozenset())
+        writer.line(f"const {self.index} row = get_group_id(0);")
+        writer.line(f"const {self.index} lid = get_local_id(0);")
+        with writer.block("", frozenset(self.outer_vars)):
+            self.decompose(writer, "row", self.outer_vars)
+            for level in range(self.levels):
+                self.begin_level(writer, level)
+                members = self.swept(level)
+                if not members:
+                    continue
+                accumulators = self.accumulators(level, 1, "")
+                for a in accumulators.values():
+                    for line in a.declare():
+                        writer.line(line)
+                head = (
+                    f"for ({self.index} swept = lid; swept < {self.text(total)}; swept += {group})"
+                )
+                with writer.block(head, frozenset(self.inner_vars)):
+                    self.decompose(writer, "swept", self.inner_vars)
+                    for m in members:
+                        self.visit(writer, m, accumulators)
+                for m in members:
+                    if m.kind == "reduction":
+                        a = accumulators[m.buffer.name]
+                        self.fold_group(writer, a, group)
+                        self.finish_reduction(writer, m, a)
+                self.end_level(writer, level)
+        text = self.source(
+            [*self.local_arrays(group), *writer.scopes[0].lines],
+            f"__attribute__((reqd_work_group_size({group}, 1, 1)))",
+        )
+        rows = prod(list(self.group.outer))
+        return self.kernel(text, (prod((rows, group)),), (group,))
+
+    def local_arrays(self, group: int) -> list[str]:
+        lines = []
+        for level in range(self.levels):
+            for a in self.accumulators(level, 1, "").values():
+                lines.append(f"__local {register_type(a.dtype, 1)} {a.name}_local[{group}];")
+                if a.is_position:
+                    lines.append(f"__local {a.position_type} {a.name}_at_local[{group}];")
+        return lines
+
+    def fold_group(self, writer: Emitter, a: Accumulator, group: int) -> None:
+        """Tree over the work-group; every work-item ends with the full result."""
+        fence = "barrier(CLK_LOCAL_MEM_FENCE);"
+        target = Target(1, self.device)
+
+        def publish() -> list[str]:
+            lines = [f"{a.name}_local[lid] = {a.name};"]
+            if a.is_position:
+                lines.append(f"{a.name}_at_local[lid] = {a.name}_at;")
+            return lines
+
+        for line in publish():
+            writer.line(line)
+        writer.line(fence)
+        taken = a.take(
+            target, f"{a.name}_local[lid + half_size]", f"{a.name}_at_local[lid + half_size]"
+        )
+        body = " ".join([*taken, *publish()])
+        writer.line(f"for (int half_size = {group // 2}; half_size > 0; half_size /= 2) {{")
+        writer.line(f"    if (lid < half_size) {{ {body} }}")
+        writer.line(f"    {fence}")
+        writer.line("}")
+        writer.line(f"{a.name} = {a.name}_local[0];")
+        if a.is_position:
+            writer.line(f"{a.name}_at = {a.name}_at_local[0];")

@@ -1,0 +1,352 @@
+"""Loop groups in the ``vector`` profile: explicit lanes, a run of tiles for each work-item."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.accumulators import Accumulator
+from ocl_inductor.codegen.conversions import HALF_TYPES
+from ocl_inductor.codegen.emitter import Emitter, Scope, Stash
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
+from ocl_inductor.codegen.primitives import Target
+from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
+from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.expr import EXPENSIVE, Expr, indices, walk
+from ocl_inductor.ir.index import Size, coefficients, is_static, prod
+from ocl_inductor.schedule.groups import Member
+
+#: A stashed row must leave the first-level cache room for what the kernel reads.
+MAX_STASHED_ROW = 4096
+MAX_STASHED_VALUES = 2
+
+
+class Ending(enum.Enum):
+    """What happens to the elements after the last whole vector."""
+
+    EXACT = "none are left"
+    OVERLAP = "a last vector that overlaps the one before"
+    SCALAR = "one at a time"
+
+
+class VectorKernel(LoopKernel):
+    """Profile ``vector``: work-groups of one, explicit lanes, a run of tiles a work-item."""
+
+    def build(self) -> KernelSource:
+        lanes = self.choose_lanes()
+        if lanes.over_sweep:
+            return self.rows(lanes)
+        return self.points(lanes)
+
+    def choose_lanes(self) -> Lanes:
+        """The variable along which most accesses are contiguous."""
+        device_width = self.device.vector_width
+        scalar = Lanes(None, 1, False)
+        if any(m.kind == "scatter" and m.how != "set" for m in self.group.members):
+            return scalar
+        if any(m.store_indirect and m.kind == "scatter" for m in self.group.members):
+            return scalar
+        candidates = list(self.outer_vars)
+        swept_kinds = {m.kind for m in self.group.members if not m.row}
+        if self.inner_vars and "scan" not in swept_kinds and "scatter" not in swept_kinds:
+            candidates.append(self.inner_vars[-1])
+        best, best_score = scalar, 0.0
+        for v in candidates:
+            size = self.size_of[v]
+            width = device_width
+            if is_static(size):
+                while width > 1 and width > int(size):
+                    width //= 2
+            if width == 1:
+                continue
+            score = self.contiguity(v) * (width / device_width) ** 0.5
+            if v in self.inner_vars:
+                score *= 1.01  # a row read once beats lanes over rows when both are contiguous
+            elif v == self.variables[-1]:
+                score *= 1.005
+            if score > best_score:
+                best, best_score = Lanes(v, width, v in self.inner_vars), score
+        return best
+
+    def contiguity(self, v: sympy.Symbol) -> float:
+        """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather."""
+        score = 0.0
+        for m in self.group.members:
+            accesses = [(e, 1.0) for e in indices(m.body)]
+            for e in m.store_indirect:
+                accesses += [(i, 1.0) for i in indices(e)]
+            if m.buffer.name in self.group.stored and m.kind != "reduction":
+                accesses.append((m.store, 1.5))
+            for e, weight in accesses:
+                affine = coefficients(e, [v])
+                if v not in e.free_symbols:
+                    score += 0.6 * weight
+                elif affine is None or v in affine[1].free_symbols:
+                    score += 0.5 * weight  # a division that often stays within one block
+                elif affine[0][v] == 1:
+                    score += weight
+                else:
+                    score += 0.15 * weight
+        return score
+
+    # -- lanes over outer points -------------------------------------------------------------
+
+    def points(self, lanes: Lanes) -> KernelSource:
+        v = lanes.var
+        others = [u for u in self.outer_vars if u != v]
+        columns: Size = self.size_of[v] if v is not None else 1
+        sweep = self.hint_size(prod(list(self.group.inner)))
+        tile_columns = self.tile_columns(columns, lanes.width, sweep)
+        blocks = ceil_div(columns, tile_columns) if tile_columns is not None else 1
+        rows = prod([self.size_of[u] for u in others])
+        run = self.hint_size(columns) if tile_columns is None else tile_columns
+        work = divide(prod((rows, blocks)), run * sweep, self.device.compute_units)
+        writer = self.emitter(lanes, frozenset())
+        with self.tile_loop(writer, work, frozenset(others)):
+            row = "tile"
+            if blocks != 1:
+                writer.line(f"const {self.index} row = tile / ({self.text(blocks)});")
+                row = "row"
+            self.decompose(writer, row, others)
+            if v is None:
+                self.outer_point_levels(writer)
+            else:
+                begin, end = "0", self.text(columns)
+                if blocks != 1:
+                    block = f"(tile % ({self.text(blocks)}))"
+                    writer.line(f"const {self.index} begin = {block} * {tile_columns};")
+                    writer.line(
+                        f"const {self.index} end = min(begin + {tile_columns}, "
+                        f"({self.index})({end}));"
+                    )
+                    begin, end = "begin", "end"
+                self.columns(writer, lanes, begin, end, columns)
+        return self.finish(writer, work)
+
+    def columns(self, writer: Emitter, lanes: Lanes, begin: str, end: str, columns: Size) -> None:
+        """Whole vectors along the lane variable, then what is left at its end."""
+        v, width = lanes.var, lanes.width
+        assert v is not None
+        ending = self.ending(lanes) if begin == "0" else self.ending(lanes, overlap=False)
+        head = self.vector_loop(writer, v, width, begin, end, ending)
+        with writer.block(head, frozenset([v])):
+            self.outer_point_levels(writer)
+        writer.results.clear()
+        writer.in_memory.clear()
+        if ending is Ending.OVERLAP:
+            with writer.block("", frozenset([v])):
+                writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
+                self.outer_point_levels(writer)
+        elif ending is Ending.SCALAR:
+            tail = self.emitter(Lanes(None, 1, False), frozenset())
+            tail.scopes = [uniform_scope(s) for s in writer.scopes]
+            with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
+                self.outer_point_levels(tail)
+
+    def ending(self, lanes: Lanes, overlap: bool = True) -> Ending:
+        """How the elements after the last whole vector are done.
+
+        A last vector that overlaps the one before computes some points twice, to the same values,
+        which is cheaper than up to ``width - 1`` scalar rounds. Not where indices divide the lane
+        variable (their vectors must start at multiples of the width) nor where sizes are symbolic.
+        """
+        assert lanes.var is not None
+        size = self.size_of[lanes.var]
+        if is_static(size) and int(size) % lanes.width == 0:
+            return Ending.EXACT
+        if not overlap or not is_static(size):
+            return Ending.SCALAR
+        for m in self.group.members:
+            accesses = [*indices(m.body), m.store]
+            for e in m.store_indirect:
+                accesses += list(indices(e))
+            for e in accesses:
+                affine = coefficients(e, [lanes.var])
+                if affine is None or lanes.var in affine[1].free_symbols:
+                    return Ending.SCALAR
+        return Ending.OVERLAP
+
+    def vector_loop(
+        self, writer: Emitter, v: sympy.Symbol, width: int, begin: str, end: str, ending: Ending
+    ) -> str:
+        """Head of the loop over whole vectors; a scalar ending goes on where it stops."""
+        if ending is Ending.EXACT:
+            return f"for ({self.index} {v} = {begin}; {v} < {end}; {v} += {width})"
+        if ending is Ending.OVERLAP:
+            return f"for ({self.index} {v} = {begin}; {v} <= {end} - {width}; {v} += {width})"
+        writer.line(f"{self.index} {v} = {begin};")
+        return f"for (; {v} + {width} <= {end}; {v} += {width})"
+
+    def tile_columns(self, columns: Size, width: int, sweep: int) -> int | None:
+        """Columns of a tile when one row is too long for one work-item, else None."""
+        if is_static(columns) and int(columns) * sweep <= MAX_TILE_COLUMNS:
+            return None
+        if is_static(columns):
+            # Cut long runs so that every compute unit gets several pieces.
+            pieces = self.device.compute_units * 8
+            even = -(-int(columns) // pieces)
+            tile = min(max(even, 512 // max(1, min(sweep, 512))), MAX_TILE_COLUMNS)
+        else:
+            tile = 4096 // max(1, min(sweep, 4096 // width))
+        return max(width, -(-tile // width) * width)
+
+    # -- lanes over the sweep ----------------------------------------------------------------
+
+    def rows(self, lanes: Lanes) -> KernelSource:
+        sweep = self.hint_size(prod(list(self.group.inner)))
+        work = divide(
+            prod([self.size_of[u] for u in self.outer_vars]), sweep, self.device.compute_units
+        )
+        writer = self.emitter(lanes, frozenset())
+        with self.tile_loop(writer, work, frozenset(self.outer_vars)):
+            self.decompose(writer, "tile", self.outer_vars)
+            self.declare_stash(writer)
+            for level in range(self.levels):
+                self.begin_level(writer, level)
+                self.sweep(writer, lanes, level)
+                self.end_level(writer, level)
+        return self.finish(writer, work)
+
+    def sweep(self, writer: Emitter, lanes: Lanes, level: int) -> None:
+        members = self.swept(level)
+        if not members:
+            return
+        ending = self.ending(lanes)
+        wide = self.accumulators(level, lanes.width, "")
+        # Lanes are folded into scalar accumulators, which also serve a scalar end.
+        narrow = self.accumulators(level, 1, "_s")
+        for a in [*wide.values(), *narrow.values()]:
+            for line in a.declare():
+                writer.line(line)
+        *before, _ = self.inner_vars
+        self._sweep_nest(writer, lanes, before, members, wide, narrow, ending)
+        scalar = Target(1, self.device)
+        for m in members:
+            if m.kind == "reduction":
+                a, s = wide[m.buffer.name], narrow[m.buffer.name]
+                for line in a.fold_lanes(s, scalar, f"{a.name}_lane"):
+                    writer.line(line)
+                self.finish_reduction(writer, m, s)
+
+    def _sweep_nest(
+        self,
+        writer: Emitter,
+        lanes: Lanes,
+        before: Sequence[sympy.Symbol],
+        members: Sequence[Member],
+        wide: Mapping[str, Accumulator],
+        narrow: Mapping[str, Accumulator],
+        ending: Ending,
+    ) -> None:
+        if before:
+            head = self.sweep_blocks(writer, before[:1])[0]
+            with writer.block(head, frozenset(before[:1])):
+                self._sweep_nest(writer, lanes, before[1:], members, wide, narrow, ending)
+            return
+        v, width = lanes.var, lanes.width
+        assert v is not None
+        end = self.text(self.size_of[v])
+        if ending is not Ending.SCALAR:
+            head = self.vector_loop(writer, v, width, "0", end, ending)
+            with writer.block(head, frozenset([v])):
+                for m in members:
+                    self.visit(writer, m, wide)
+            if ending is Ending.OVERLAP:
+                with writer.block("", frozenset([v])):
+                    writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
+                    done = width - int(self.size_of[v]) % width
+                    for m in members:
+                        self.visit(writer, m, wide, done)
+            return
+        with writer.block(""):
+            head = self.vector_loop(writer, v, width, "0", end, ending)
+            with writer.block(head, frozenset([v])):
+                for m in members:
+                    self.visit(writer, m, wide)
+            tail = self.emitter(Lanes(None, 1, False), frozenset())
+            tail.scopes = [uniform_scope(s) for s in writer.scopes]
+            tail.results = dict(writer.results)
+            tail.in_memory = set(writer.in_memory)
+            tail.stash = writer.stash
+            with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
+                for m in members:
+                    self.visit(tail, m, narrow)
+
+    def declare_stash(self, writer: Emitter) -> None:
+        """Keep expensive values that several sweeps of a row need, instead of computing them again.
+
+        The softmax's exponentials, for instance: the sum's sweep computes them, the division's
+        sweep reads them back from a private array that stays in the first-level cache.
+        """
+        if len(self.inner_vars) != 1 or not is_static(self.size_of[self.inner_vars[0]]):
+            return
+        row = int(self.size_of[self.inner_vars[0]])
+        if row > MAX_STASHED_ROW:
+            return
+        for number, e in enumerate(self.shared_between_levels()):
+            name = f"kept{number}"
+            dtype = torch.float32 if e.dtype in HALF_TYPES else e.dtype
+            writer.line(f"{register_type(dtype, 1)} {name}[{row}];")
+            writer.stash[e] = Stash(name, dtype, str(self.inner_vars[0]))
+
+    def shared_between_levels(self) -> list[Expr]:
+        """Outermost expensive expressions that depend on the sweep and occur in several levels."""
+        seen_at: dict[Expr, set[int]] = {}
+        inner = set(self.inner_vars)
+
+        def visit(e: Expr, level: int) -> None:
+            if e.op == "masked":
+                return  # evaluated under a condition: not for every element
+            m = self.members.get(e.payload.buffer) if e.op == "load" else None
+            if m is not None:
+                if m.kind == "pointwise" and not m.row and m.buffer.name not in self.group.stored:
+                    visit(m.body, level)
+                return
+            if e.op in EXPENSIVE and e.dtype.is_floating_point:
+                symbols = {s for i in indices(e) for s in i.free_symbols}
+                if symbols & inner:
+                    levels = seen_at.setdefault(e, set())
+                    levels.add(level)
+                    if len(levels) > 1:
+                        return
+            for a in e.args:
+                visit(a, level)
+
+        for m in self.group.members:
+            if m in self.swept(m.level):
+                visit(m.body, m.level)
+        shared = [e for e, levels in seen_at.items() if len(levels) > 1]
+        inside = {a for e in shared for x in e.args for a in walk(x)}
+        return [e for e in shared if e not in inside][:MAX_STASHED_VALUES]
+
+    # -- shared ------------------------------------------------------------------------------
+
+    def hint_size(self, size: Size) -> int:
+        return int(size) if is_static(size) else 1024
+
+    def tile_loop(self, writer: Emitter, work: Work, variables: frozenset[sympy.Symbol]):  # type: ignore[no-untyped-def]
+        per_item, tiles = self.text(work.per_item), self.text(work.tiles)
+        if work.per_item == 1:
+            writer.line(f"const {self.index} tile = get_global_id(0);")
+            return writer.block("", variables)
+        kind = self.index
+        step = per_item if is_static(work.per_item) else f"({kind})({per_item})"
+        end = tiles if is_static(work.tiles) else f"({kind})({tiles})"
+        writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
+        writer.line(f"const {kind} last = min(first + {step}, {end});")
+        return writer.block(f"for ({kind} tile = first; tile < last; ++tile)", variables)
+
+    def finish(self, writer: Emitter, work: Work) -> KernelSource:
+        attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
+        text = self.source(writer.scopes[0].lines, attribute)
+        return self.kernel(text, (work.items,), (1,))
+
+
+def uniform_scope(scope: Scope) -> Scope:
+    """The scope as scalar code sees it: the same lines, and only values equal in all lanes."""
+    known = {e: t for e, t in scope.known.items() if not t.lanes}
+    return Scope(scope.variables, scope.lines, known, scope.guarded)
