@@ -104,13 +104,36 @@ def decompose_mkldnn_rnn_layer(
     return out, h.unsqueeze(0), c.unsqueeze(0), input.new_empty((0,), dtype=torch.uint8)
 
 
+def decompose_as_strided(
+    x: torch.Tensor, size: list[int], stride: list[int], storage_offset: int | None = None
+) -> Any:
+    """Strides that address what the tensor already is (only those of extent-1 dimensions differ)
+    make no view at all. Only here, where eager's strides are known, can that be told; every other
+    call stays one node.
+    """
+    if storage_offset is not None and storage_offset != x.storage_offset():
+        return NotImplemented
+    if len(size) != x.ndim or any(a != b for a, b in zip(size, x.shape, strict=True)):
+        return NotImplemented
+    strides = zip(stride, x.stride(), size, strict=True)
+    if any(a != b for a, b, n in strides if n != 1):
+        return NotImplemented
+    return aten.alias.default(x)
+
+
+#: Decompositions of our own; each may decline with NotImplemented.
+OWN: dict[Any, Decomposition] = {
+    aten.as_strided.default: decompose_as_strided,
+    aten.mkldnn_rnn_layer.default: decompose_mkldnn_rnn_layer,
+}
+
+
 @functools.cache
 def decomposition_table() -> dict[Any, Decomposition]:
     """Operator overload to decomposition, as ``aot_autograd(decompositions=)`` takes it."""
     table: dict[Any, Decomposition] = dict(core_aten_decompositions())
     for target in EXTRA:
         table[target] = _all_decompositions[target]
-    table[aten.mkldnn_rnn_layer.default] = decompose_mkldnn_rnn_layer
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
-    return table
+    return table | OWN
