@@ -58,7 +58,6 @@ EXTRA: tuple[Any, ...] = (
     aten.grid_sampler_2d.default,
     aten.ldexp.Tensor,
     aten.lift.default,
-    aten.max_pool2d_with_indices_backward.default,
     aten.narrow_copy.default,
     aten.native_batch_norm.default,
     aten.permute_copy.default,

@@ -233,12 +233,12 @@ def avg_pool(
     if divisor_override is not None:
         divisor = const(divisor_override, dtype)
     else:
-        divisor = _divisor(windows, window_vars(len(size), n), count_include_pad, dtype)
+        divisor = window_divisor(windows, window_vars(len(size), n), count_include_pad, dtype)
     how = "div" if dtype.is_floating_point else "trunc_div"
     return cast_value(_tidy(size, dtype, op(how, total, divisor)), x.dtype)
 
 
-def _divisor(
+def window_divisor(
     windows: Windows, own: Sequence[sympy.Expr], count_include_pad: bool, dtype: torch.dtype
 ) -> Expr:
     """Points of each window in the input, or in the padded input."""

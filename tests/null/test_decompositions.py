@@ -45,6 +45,7 @@ def test_removals_are_still_needed(target: Any) -> None:
 @pytest.mark.parametrize("target", EXTRA, ids=str)
 def test_extras_are_not_in_the_core_table(target: Any) -> None:
     assert target not in core_aten_decompositions()
+    assert target in decomposition_table()
 
 
 @pytest.mark.parametrize("reverse", [False, True])
