@@ -7,6 +7,7 @@ An operand's text may appear more than once in the result, so operands should be
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ def _scalar_literal(value: float | int | bool, dtype: torch.dtype) -> str:
         if math.isnan(value):
             return "((double)NAN)" if double else "NAN"
         with np.errstate(over="ignore"):
-            rounded = value if double else np.float32(value)
+            rounded: Any = value if double else np.float32(value)
             if dtype is torch.float16:
                 rounded = np.float32(np.float16(value))
         if math.isinf(rounded):

@@ -226,10 +226,10 @@ _define("fma", _fma)
 
 # -- comparison, logic, bits ---------------------------------------------------------------
 
-for _name, _sign in (
+for _name, _operator in (
     ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="),
 ):  # fmt: skip
-    _define(_name, _compare(_sign))
+    _define(_name, _compare(_operator))
 
 
 def _logical_not(target: Target, node: Expr, args: Sequence[str]) -> str:

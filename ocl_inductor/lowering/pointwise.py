@@ -12,7 +12,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sympy
@@ -28,7 +28,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.values import HostValue, Value, expand
 
-Kind = ELEMENTWISE_TYPE_PROMOTION_KIND
+Kind: TypeAlias = ELEMENTWISE_TYPE_PROMOTION_KIND
 DEFAULT = Kind.DEFAULT
 NO_OPMATH = Kind.NO_OPMATH
 INT_TO_FLOAT = Kind.INT_TO_FLOAT
@@ -36,7 +36,7 @@ ALWAYS_BOOL = Kind.ALWAYS_BOOL
 BOOL_TO_LONG = Kind.BOOL_TO_LONG
 
 HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
-Scalar = bool | int | float | sympy.Basic
+Scalar: TypeAlias = bool | int | float | sympy.Basic
 
 
 # -- constants and conversions ---------------------------------------------------------------
