@@ -59,11 +59,15 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel call: buffers by name, then sizes, over ``global_size`` work-items."""
+    """One kernel call over ``global_size`` work-items.
+
+    Arguments: buffers by name, then ``scalars`` (64-bit), then ``literals`` (32-bit).
+    """
 
     kernel: int
     buffers: tuple[str, ...]
     scalars: tuple[SizeText, ...]
+    literals: tuple[int, ...]
     global_size: tuple[SizeText, ...]
     local_size: tuple[int, ...] | None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -17,12 +18,17 @@ MAX_INT_ELEMENTS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Buffers a kernel reads and writes, in argument order, and its size arguments."""
+    """Buffers a kernel reads and writes, its size arguments and its literals, in argument order."""
 
     buffers: tuple[str, ...]
     dtypes: tuple[torch.dtype, ...]
     written: frozenset[str]
     scalars: tuple[tuple[str, sympy.Expr], ...]
+    literals: tuple[tuple[str, int], ...] = ()
+
+    def with_literals(self, literals: Mapping[int, str]) -> Parameters:
+        """The same with an ``int`` for each literal of the finished text."""
+        return dataclasses.replace(self, literals=tuple((k, n) for n, k in literals.items()))
 
     def text(self) -> str:
         parts = []
@@ -30,6 +36,7 @@ class Parameters:
             const = "" if name in self.written else "const "
             parts.append(f"__global {const}{MEMORY_TYPE[dtype]} *restrict {name}")
         parts += [f"const long {name}" for name, _ in self.scalars]
+        parts += [f"const int {name}" for name, _ in self.literals]
         return ", ".join(parts)
 
 

@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.conversions import literal
-from ocl_inductor.codegen.indexing import index_text, lane_stride
+from ocl_inductor.codegen.indexing import Literals, index_text, lane_stride
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
@@ -77,11 +77,13 @@ class Emitter:
         index_type: str = "int",
         names: Mapping[sympy.Symbol, str] | None = None,
         temporaries: Iterator[int] | None = None,
+        literals: Literals | None = None,
     ) -> None:
         self.device = device
         self.members = members
         self.width = width
         self.vector_var = vector_var if width > 1 else None
+        self.literals = literals
         self.index_type = index_type
         self.names: dict[sympy.Symbol, str] = dict(names or {})
         self.target = Target(width, device)
@@ -215,7 +217,7 @@ class Emitter:
             wide = vector(kind, self.width)
             return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
         base, stride = split
-        text = f"({kind})({index_text(base, self.names)})"
+        text = f"({kind})({self.index_text(base, {})})"
         if stride == 0:
             return Text(text, False)
         wide = vector(kind, self.width)
@@ -230,6 +232,10 @@ class Emitter:
         steps = ", ".join(str(i * stride) for i in range(self.width))
         return f"({vector(kind, self.width)})({steps})"
 
+    def index_text(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
+        """The index as C text for one lane."""
+        return index_text(index, {**self.names, **names}, self.literals)
+
     def index_vector(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
         """The index of each lane, as an integer vector."""
         kind = vector(self.index_type, self.width)
@@ -237,6 +243,7 @@ class Emitter:
         if self.vector_var is not None and self.vector_var in index.free_symbols:
             base = self.names.get(self.vector_var, self.vector_var.name)
             all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"
+        # No arguments for literals here: dividing vectors by what is not constant is slow.
         return index_text(index, all_names)
 
     # -- memory ----------------------------------------------------------------------------
@@ -252,13 +259,13 @@ class Emitter:
         if not lanes:
             split = self._lanes_of(index)
             if split is not None and split[1] in (0, 1):
-                base = index_text(split[0], {**self.names, **names})
+                base = self.index_text(split[0], names)
                 target = self.target if split[1] == 1 else self.scalar
                 return Text(emit_load(target, e.dtype, buffer, base), split[1] == 1)
         position = self.fresh("i")
         kind = vector(self.index_type, self.width)
         text = self.index_vector(index, names)
-        self.scopes[-1].lines.append(f"const {kind} {position} = {text};")
+        self.home(e).lines.append(f"const {kind} {position} = {text};")
         indices = [f"{position}.s{LANES[i]}" for i in range(self.width)]
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
 
@@ -289,12 +296,12 @@ class Emitter:
         value: Text,
     ) -> None:
         if self.width == 1:
-            text = index_text(index, {**self.names, **names})
+            text = self.index_text(index, names)
             self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             return
         split = None if lanes else self._lanes_of(index)
         if split is not None and split[1] in (0, 1):
-            text = index_text(split[0], {**self.names, **names})
+            text = self.index_text(split[0], names)
             if split[1] == 0:
                 self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             else:
@@ -384,6 +391,7 @@ class Emitter:
             index_type=self.index_type,
             names={**self.names, self.vector_var: f"({base} + {counter})"},
             temporaries=self._numbers,
+            literals=self.literals,
         )
         for name, t in self.results.items():
             member = self.members[name]

@@ -27,7 +27,7 @@ class Generaliser:
 
     def symbol(self, n: int) -> sympy.Symbol:
         if n not in self.symbols:
-            name = f"k{len(self.symbols)}"
+            name = f"dim{len(self.symbols)}"
             self.symbols[n] = sympy.Symbol(name, integer=True, positive=True)
         return self.symbols[n]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import sympy
 from torch.utils._sympy.functions import (
@@ -23,60 +24,96 @@ from ocl_inductor.ir.index import coefficients
 Names = Mapping[sympy.Symbol, str]
 
 
-def index_text(e: sympy.Expr, names: Names) -> str:
-    """C text of ``e``; every free symbol must be in ``names`` or names itself in C.
+class Literals:
+    """Large integers of a kernel's text as arguments ``k0..``: layers of other sizes share it.
 
-    Division truncates in C, which equals flooring because all divided expressions are
-    non-negative by construction.
+    Small ones stay in the text, where they let the compiler unroll and avoid divisions.
     """
-    e = sympy.sympify(e)
-    if isinstance(e, sympy.Integer):
-        return str(int(e)) if -(2**31) < int(e) < 2**31 else f"{int(e)}L"
-    if isinstance(e, sympy.Symbol):
-        return names.get(e, e.name)
-    if isinstance(e, sympy.Add):
-        # Sympy's own order of terms depends on names; sort so that sources are reproducible.
-        terms = sorted(e.args, key=sympy.default_sort_key)
-        positive = [t for t in terms if not t.could_extract_minus_sign()]
-        negative = [-t for t in terms if t.could_extract_minus_sign()]
-        text = " + ".join(_factor(t, names) for t in positive) or "0"
-        return text + "".join(f" - {_factor(t, names)}" for t in negative)
-    if isinstance(e, sympy.Mul):
+
+    SMALLEST = 32
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+
+    def text(self, n: int) -> str:
+        if n < self.SMALLEST:
+            return str(n)
+        if n >= 2**31:
+            return f"{n}L"
+        return self.names.setdefault(n, f"k{len(self.names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    names: Names
+    literals: Literals | None
+
+    def integer(self, n: int) -> str:
+        if self.literals is not None and n > 0:
+            return self.literals.text(n)
+        return str(n) if -(2**31) < n < 2**31 else f"{n}L"
+
+    def text(self, e: sympy.Expr) -> str:
+        if isinstance(e, sympy.Integer):
+            return self.integer(int(e))
+        if isinstance(e, sympy.Symbol):
+            return self.names.get(e, e.name)
+        if isinstance(e, sympy.Add):
+            # Sympy's own order of terms depends on names; sort so that sources are reproducible.
+            terms = sorted(e.args, key=sympy.default_sort_key)
+            positive = [t for t in terms if not t.could_extract_minus_sign()]
+            negative = [-t for t in terms if t.could_extract_minus_sign()]
+            text = " + ".join(self.factor(t) for t in positive) or "0"
+            return text + "".join(f" - {self.factor(t)}" for t in negative)
+        if isinstance(e, sympy.Mul):
+            return self.product(e)
+        if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and int(e.exp) > 0:
+            return "*".join([self.factor(e.base)] * int(e.exp))
+        if isinstance(e, (FloorDiv, CleanDiv)):
+            return f"{self.factor(e.args[0])} / {self.factor(e.args[1])}"
+        if isinstance(e, ModularIndexing):
+            base, div, mod = e.args
+            text = self.factor(base)
+            if div != 1:
+                text = f"({text} / {self.factor(div)})"
+            return f"{text} % {self.factor(mod)}"
+        if isinstance(e, (Mod, PythonMod)):
+            return f"{self.factor(e.args[0])} % {self.factor(e.args[1])}"
+        if isinstance(e, (Max, sympy.Max, Min, sympy.Min)):
+            how = "max" if isinstance(e, (Max, sympy.Max)) else "min"
+            text = self.text(e.args[0])
+            for other in e.args[1:]:
+                text = f"{how}((long)({text}), (long)({self.text(other)}))"
+            return text
+        if isinstance(e, CeilToInt) and isinstance(e.args[0], IntTrueDiv):
+            a, b = (f"({self.text(x)})" for x in e.args[0].args)
+            return f"({a} + {b} - 1) / {b}"
+        raise NotImplementedError(f"index expression {type(e).__name__}: {e}")
+
+    def product(self, e: sympy.Mul) -> str:
         constant, rest = e.as_coeff_Mul()
         if constant.is_Rational and not constant.is_Integer:
-            return f"({index_text(rest * constant.p, names)}) / {constant.q}"
+            return f"({self.text(rest * constant.p)}) / {constant.q}"
         numerator, denominator = e.as_numer_denom()
         if denominator != 1:
-            return f"({index_text(numerator, names)}) / ({index_text(denominator, names)})"
-        return "*".join(_factor(f, names) for f in e.args)
-    if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and int(e.exp) > 0:
-        return "*".join([_factor(e.base, names)] * int(e.exp))
-    if isinstance(e, (FloorDiv, CleanDiv)):
-        return f"{_factor(e.args[0], names)} / {_factor(e.args[1], names)}"
-    if isinstance(e, ModularIndexing):
-        base, div, mod = e.args
-        text = _factor(base, names)
-        if div != 1:
-            text = f"({text} / {_factor(div, names)})"
-        return f"{text} % {_factor(mod, names)}"
-    if isinstance(e, (Mod, PythonMod)):
-        return f"{_factor(e.args[0], names)} % {_factor(e.args[1], names)}"
-    if isinstance(e, (Max, sympy.Max, Min, sympy.Min)):
-        how = "max" if isinstance(e, (Max, sympy.Max)) else "min"
-        text = index_text(e.args[0], names)
-        for other in e.args[1:]:
-            text = f"{how}((long)({text}), (long)({index_text(other, names)}))"
-        return text
-    if isinstance(e, CeilToInt) and isinstance(e.args[0], IntTrueDiv):
-        a, b = (f"({index_text(x, names)})" for x in e.args[0].args)
-        return f"({a} + {b} - 1) / {b}"
-    raise NotImplementedError(f"index expression {type(e).__name__}: {e}")
+            return f"({self.text(numerator)}) / ({self.text(denominator)})"
+        if constant == -1:
+            return f"-{self.factor(rest)}"
+        return "*".join(self.factor(f) for f in e.args)
+
+    def factor(self, e: sympy.Expr) -> str:
+        text = self.text(e)
+        atomic = isinstance(e, (sympy.Symbol, sympy.Integer)) and not text.startswith("-")
+        return text if atomic and " " not in text else f"({text})"
 
 
-def _factor(e: sympy.Expr, names: Names) -> str:
-    text = index_text(e, names)
-    atomic = isinstance(e, (sympy.Symbol, sympy.Integer)) and not text.startswith("-")
-    return text if atomic and " " not in text else f"({text})"
+def index_text(e: sympy.Expr, names: Names, literals: Literals | None = None) -> str:
+    """C text of ``e``; symbols that ``names`` does not map print as they are called.
+
+    Division truncates in C, which equals flooring because all divided expressions are
+    non-negative by construction. With ``literals``, large integers become arguments.
+    """
+    return _Printer(names, literals).text(sympy.sympify(e))
 
 
 def lane_stride(

@@ -15,14 +15,16 @@ from ocl_inductor.ir.nodes import Origin
 class KernelSource:
     """A kernel in source form.
 
-    Arguments in order: one pointer for each of ``buffers``, then one ``long`` for each of
-    ``scalars`` (expressions over size symbols). ``global_size`` in work-items.
+    Arguments in order: one pointer for each of ``buffers``, one ``long`` for each of ``scalars``
+    (expressions over size symbols), one ``int`` for each of ``literals``. ``global_size`` in
+    work-items.
     """
 
     name: str
     text: str
     buffers: tuple[str, ...]
     scalars: tuple[sympy.Expr, ...]
+    literals: tuple[int, ...]
     global_size: tuple[Size, ...]
     local_size: tuple[int, ...] | None
     origin: Origin

@@ -23,7 +23,7 @@ from ocl_inductor.codegen.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.conversions import literal
 from ocl_inductor.codegen.emitter import Emitter, Scope, Text
-from ocl_inductor.codegen.indexing import index_text
+from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store, prelude
 from ocl_inductor.device import DeviceInfo
@@ -73,6 +73,7 @@ class LoopKernel:
         storages = [buffers[b].storage for b in self.parameters.buffers]
         self.index = index_type(storages, [prod(self.sizes)])
         self.numbers = iter(range(1 << 30))
+        self.literals = Literals()
 
     def _parameters(self, buffers: Mapping[str, Buffer]) -> Parameters:
         group = self.group
@@ -102,12 +103,13 @@ class LoopKernel:
             vector_var=lanes.var,
             index_type=self.index,
             temporaries=self.numbers,
+            literals=self.literals,
         )
         writer.scopes.append(Scope(variables))
         return writer
 
     def text(self, e: object) -> str:
-        return index_text(sympy.sympify(e), {})
+        return index_text(sympy.sympify(e), {}, self.literals)
 
     # -- levels ----------------------------------------------------------------------------
 
@@ -186,7 +188,7 @@ class LoopKernel:
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.how != "set":
             assert writer.width == 1, "read-modify-write scatters are scalar"
-            at = index_text(m.store, {**writer.names, **names})
+            at = writer.index_text(m.store, names)
             place = writer.fresh("i")
             writer.line(f"const {self.index} {place} = {at};")
             leaf = Expr("load", (), dtype, None)
@@ -293,6 +295,8 @@ class LoopKernel:
 
     def source(self, lines: Sequence[str], attribute: str) -> str:
         body = "\n".join(f"    {line}" if line else "" for line in lines)
+        # The body is complete, so every literal has its name.
+        self.parameters = self.parameters.with_literals(self.literals.names)
         text = f"__kernel {attribute}\nvoid {self.name}({self.parameters.text()})\n{{\n{body}\n}}\n"
         return prelude(Target(1, self.device), text) + "\n" + text
 
@@ -307,6 +311,7 @@ class LoopKernel:
             text,
             self.parameters.buffers,
             tuple(e for _, e in self.parameters.scalars),
+            tuple(n for _, n in self.parameters.literals),
             global_size,
             local_size,
             self.group.origin,

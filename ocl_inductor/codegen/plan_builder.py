@@ -119,6 +119,7 @@ class _PlanBuilder:
             self.kernel(source),
             source.buffers,
             tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.scalars),
+            source.literals,
             tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.global_size),
             source.local_size,
         )

@@ -9,7 +9,7 @@ import sympy
 
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.emitter import Emitter, Scope, Text
-from ocl_inductor.codegen.indexing import index_text
+from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.primitives import Target, emit_load, prelude
 from ocl_inductor.device import DeviceInfo
@@ -29,6 +29,8 @@ from ocl_inductor.templates.registry import SPECS
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import Profile
 
+_ARGUMENTS = "/* arguments */"
+
 
 def emit_template_group(
     group: TemplateGroup, buffers: Mapping[str, Buffer], device: DeviceInfo, name: str
@@ -45,9 +47,11 @@ def emit_template_group(
     kind = index_type(storages, [prod(group.space)])
     variables = loop_vars(len(group.space))
     numbers = iter(range(1 << 30))
+    literals = Literals()
 
     def size(x: Size) -> str:
-        return str(int(x)) if is_static(x) else f"({index_text(sympy.sympify(x), {})})"
+        text = index_text(sympy.sympify(x), {}, literals)
+        return text if is_static(x) else f"({text})"
 
     def pointer(operand: int) -> str:
         return node.operands[operand]
@@ -64,6 +68,7 @@ def emit_template_group(
             vector_var=variables[-1],
             index_type=kind,
             temporaries=numbers,
+            literals=literals,
         )
         writer.scopes.append(Scope(frozenset(variables)))
         for v, coordinate in zip(variables, coordinates, strict=True):
@@ -82,16 +87,20 @@ def emit_template_group(
     text = render(
         spec,
         name,
-        parameters.text(),
+        _ARGUMENTS,
         params,
         tile,
         {"size": size, "pointer": pointer, "load": load, "store": store},
     )
+    # The body is complete, so every literal has its name.
+    parameters = parameters.with_literals(literals.names)
+    text = text.replace(_ARGUMENTS, parameters.text())
     return KernelSource(
         name,
         prelude(Target(1, device), text) + "\n" + text,
         parameters.buffers,
         tuple(e for _, e in parameters.scalars),
+        tuple(n for _, n in parameters.literals),
         launch.global_size,
         launch.local_size,
         group.origin,

@@ -295,6 +295,10 @@ class _Site:
         first = len(self.step.buffers)
         for position, text in enumerate(self.step.scalars):
             self.kernel.set_arg(first + position, np.int64(sizes(text)))
+        if self.global_size is None:
+            first += len(self.step.scalars)
+            for position, value in enumerate(self.step.literals):
+                self.kernel.set_arg(first + position, np.int32(value))
         self.global_size = sizes.all(self.step.global_size)
         return self.global_size
 
