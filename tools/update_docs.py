@@ -1,0 +1,88 @@
+"""Rewrite the generated parts of ``docs/``: ``python tools/update_docs.py``.
+
+Tables come from the code they describe; ``tests/null/test_docs.py`` compares them. The kernels in
+``pipeline.md`` come from compiling the page's example; they depend on the machine, so that they are
+only rewritten here.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import textwrap
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+
+from ocl_inductor import log, settings
+
+ROOT = Path(__file__).parents[1]
+
+
+def accepted(spec: Field) -> str:
+    """What the parser of a setting takes, in its own words."""
+    try:
+        spec.metadata["parse"](object())
+    except settings._BadValue as bad:
+        return ", ".join(f"`{a}`" if " " not in a else a for a in bad.args)
+    raise AssertionError(f"{spec.name} takes anything")
+
+
+def settings_table() -> str:
+    """One row a setting."""
+    rows = ["| option | variable | values | default | |", "|---|---|---|---|---|"]
+    for spec in fields(settings.Settings):
+        default = "see below" if spec.default is MISSING else f"`{spec.default}`"
+        values = accepted(spec)
+        what = spec.metadata["help"]
+        rows.append(f"| `{spec.name}` | `{spec.metadata['env']}` | {values} | {default} | {what} |")
+    return "\n".join(rows)
+
+
+def logs_table() -> str:
+    """One row an artefact of ``TORCH_LOGS``."""
+    rows = ["| name | what it prints | when |", "|---|---|---|"]
+    for kind, what in log.ARTIFACTS.items():
+        when = "only when named" if kind in log._QUIET else "also under `+opencl`"
+        rows.append(f"| `{log.artifact_name(kind)}` | {what} | {when} |")
+    return "\n".join(rows)
+
+
+def kernel(profile: str) -> str:
+    """The kernel of the example in ``pipeline.md``, its repetitive folds left out."""
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"debug_dir": folder, "profile": profile}
+        function = torch.compile(lambda x: x.softmax(-1), backend="opencl", options=options)
+        function(torch.randn(128, 1024))
+        (path,) = Path(folder).glob("*/*kernels.cl")
+        text = path.read_text().strip()
+    folds = r"(\n +)const \w+ (\w+)_lane_\d+ = .*(\n.*_lane_.*)*"
+    text = re.sub(folds, r"\1// … \2 folded …", text)
+    return f"```c\n{text}\n```"
+
+
+def first_sweep(text: str) -> str:
+    """From the first accumulator to the row's maximum."""
+    found = re.search(r"\n( *float acc_arg2 = .*?float r1 = [^\n]*)", text, re.S)
+    assert found is not None
+    return f"```c\n{textwrap.dedent(found[1])}\n```"
+
+
+def replace(page: str, name: str, content: str) -> None:
+    """Put ``content`` between the markers ``name:begin`` and ``name:end`` of a page."""
+    path = ROOT / "docs" / page
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, rest = path.read_text().split(begin)
+    path.write_text(f"{before}{begin}\n{content}\n{end}{rest.split(end)[1]}")
+
+
+def main() -> None:
+    replace("options.md", "settings", settings_table())
+    replace("options.md", "logs", logs_table())
+    replace("pipeline.md", "vector", kernel("vector"))
+    replace("pipeline.md", "simt", first_sweep(kernel("simt")))
+
+
+if __name__ == "__main__":
+    main()
