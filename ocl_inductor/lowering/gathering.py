@@ -16,7 +16,7 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, indirect_symbol, lo
 from ocl_inductor.ir.index import Ranges, Size, interval, is_static, linear
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower
-from ocl_inductor.lowering.shapes import size_expr
+from ocl_inductor.lowering.shapes import position_dtype, size_expr
 from ocl_inductor.lowering.values import Value, strided_view
 
 #: A coordinate is an index expression, or data that is only known when the kernel runs.
@@ -26,7 +26,7 @@ INDEX_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def as_coordinate(value: Expr, extent: Size, ranges: Ranges, *, wrap: bool = True) -> Coordinate:
-    """An int64 coordinate in ``[0, extent)``; ``wrap`` lets negative ones count from the end.
+    """An integer coordinate in ``[0, extent)``; ``wrap`` lets negative ones count from the end.
 
     Index expressions (from arange and the like) and literals stay index expressions where they
     are certainly in range, so that reads through them remain affine.
@@ -36,18 +36,20 @@ def as_coordinate(value: Expr, extent: Size, ranges: Ranges, *, wrap: bool = Tru
         bounds = interval(position, ranges)
         if bounds is not None and bounds[0] >= 0 and bounds[1] < int(extent):
             return position
-    position_expr = cast(value, torch.int64)
-    bound = size_expr(extent)
+    # Narrowing may turn an index that is far out of range into another one; clamping comes after.
+    dtype = position_dtype(extent)
+    position_expr = cast(value, dtype)
+    bound = size_expr(extent, dtype)
     if wrap and value.dtype is not torch.uint8:
-        negative = compare("lt", position_expr, const(0, torch.int64))
+        negative = compare("lt", position_expr, const(0, dtype))
         position_expr = where(negative, op("add", position_expr, bound), position_expr)
     return clamp(position_expr, extent)
 
 
 def clamp(position: Expr, extent: Size) -> Expr:
     """``min(max(position, 0), extent - 1)``."""
-    top = size_expr(extent - 1)
-    return op("maximum", op("minimum", position, top), const(0, torch.int64))
+    top = size_expr(extent - 1, position.dtype)
+    return op("maximum", op("minimum", position, top), const(0, position.dtype))
 
 
 def bind(coordinates: Sequence[Coordinate]) -> tuple[list[sympy.Expr], tuple[Expr, ...]]:

@@ -18,7 +18,7 @@ from ocl_inductor.lowering.gathering import (
     require_index,
 )
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, normalize_dim
+from ocl_inductor.lowering.shapes import cast_value, normalize_dim, position_dtype
 from ocl_inductor.lowering.values import ZERO, Value, reindex, reshape, strided_view
 
 aten = torch.ops.aten
@@ -164,6 +164,8 @@ def lower_one_hot(ctx: LoweringContext, x: Value, num_classes: int = -1) -> Valu
         raise CannotLower("one_hot without num_classes: the size depends on data")
     size = (*x.size, num_classes)
     variables = loop_vars(len(size))
-    wide = cast_value(x, torch.int64)
-    hit = compare("eq", wide.at(variables[:-1]), index_value(variables[-1]))
+    # Classes out of range are eager's error, so narrowing cannot make a wrong hit.
+    dtype = position_dtype(num_classes)
+    classes = cast_value(x, dtype)
+    hit = compare("eq", classes.at(variables[:-1]), index_value(variables[-1], dtype))
     return Value(size, torch.int64, where(hit, const(1, torch.int64), const(0, torch.int64)))

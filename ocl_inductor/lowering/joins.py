@@ -22,6 +22,7 @@ from ocl_inductor.lowering.shapes import (
     full,
     in_bounds,
     normalize_dim,
+    position_dtype,
     static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reindex
@@ -29,11 +30,9 @@ from ocl_inductor.lowering.views import clamp_slice, diagonal_geometry, lower_un
 
 aten = torch.ops.aten
 
-#: A join of more inputs than this goes to memory at once, so that its choices are not repeated in
-#: every consumer's body.
+#: A join of more inputs than this is written to memory piece by piece: choosing among many sources
+#: at each element costs more than the copy.
 MAX_INLINE_INPUTS = 2
-#: Inputs of one kernel. Each is a kernel argument, of which devices guarantee only so many.
-MAX_KERNEL_INPUTS = 32
 
 
 def guarded(condition: Expr | None, value: Expr, other: Expr) -> Expr:
@@ -43,15 +42,11 @@ def guarded(condition: Expr | None, value: Expr, other: Expr) -> Expr:
 
 def concatenate(ctx: LoweringContext, parts: Sequence[Value], dim: int) -> Value:
     """``parts`` of one dtype and rank, none of them empty along ``dim``, after one another."""
-    if len(parts) > MAX_KERNEL_INPUTS:
-        groups = [
-            ctx.realize(concatenate(ctx, parts[k : k + MAX_KERNEL_INPUTS], dim))
-            for k in range(0, len(parts), MAX_KERNEL_INPUTS)
-        ]
-        return concatenate(ctx, groups, dim)
     first = parts[0]
     if len(parts) == 1:
         return first
+    if len(parts) > MAX_INLINE_INPUTS:
+        return ctx.concatenate(parts, dim)
     starts: list[Size] = [0]
     for p in parts:
         starts.append(as_size(starts[-1] + p.size[dim]))
@@ -64,9 +59,7 @@ def concatenate(ctx: LoweringContext, parts: Sequence[Value], dim: int) -> Value
         index[dim] = variables[dim] - starts[k]
         condition = in_bounds(variables[dim], starts[k], starts[k + 1], ranges)
         body = guarded(condition, parts[k].at(index), body)
-    result = Value(size, first.dtype, body)
-    result = reindex(result, size, variables)
-    return result if len(parts) <= MAX_INLINE_INPUTS else ctx.realize(result)
+    return reindex(Value(size, first.dtype, body), size, variables)
 
 
 @register(aten.cat.default)
@@ -122,13 +115,13 @@ def lower_constant_pad(
 
 def _reflect(v: sympy.Symbol, left: int, n: int) -> Expr:
     """Coordinate of a mirror without repeating the border: ``n-1-|n-1-|v-left||``."""
-    last = const(n - 1, torch.int64)
-    distance = op("abs", index_value(v - left))
+    last = const(n - 1, torch.int32)
+    distance = op("abs", index_value(v - left, torch.int32))
     return op("sub", last, op("abs", op("sub", last, distance)))
 
 
 def _replicate(v: sympy.Symbol, left: int, n: int) -> Expr:
-    return clamp(index_value(v - left), n)
+    return clamp(index_value(v - left, torch.int32), n)
 
 
 def _border_pad(ctx: LoweringContext, x: Value, padding: Sequence[Size], how: str) -> Value:
@@ -193,7 +186,8 @@ def lower_slice_scatter(
     if step != 1:
         # The sum keeps the dividend non-negative; its remainder only counts within the bounds.
         phase = ModularIndexing(v + (step - 1) * first, sympy.Integer(1), sympy.Integer(step))
-        conditions.append(compare("eq", index_value(phase), const(0, torch.int64)))
+        zero = const(0, torch.int32)
+        conditions.append(compare("eq", index_value(phase, torch.int32), zero))
         offset = FloorDiv(offset, sympy.Integer(step))
     index = [*variables[:dim], offset, *variables[dim + 1 :]]
     source = cast_value(src, x.dtype)
@@ -226,7 +220,8 @@ def lower_diagonal_scatter(
         return x
     variables = loop_vars(x.ndim)
     row, column = variables[d1], variables[d2]
-    on = compare("eq", index_value(row + offset), index_value(column))
+    dtype = position_dtype(x.size[d1], x.size[d2])
+    on = compare("eq", index_value(row + offset, dtype), index_value(column, dtype))
     kept = [v for d, v in enumerate(variables) if d not in (d1, d2)]
     along = row if offset >= 0 else column
     body = masked(on, cast_value(src, x.dtype).at([*kept, along]), x.body)

@@ -26,7 +26,7 @@ from ocl_inductor.ir.index import Size, contiguous_strides, linear, loop_vars, s
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, full, lowest, static_sizes
+from ocl_inductor.lowering.shapes import cast_value, full, lowest, position_dtype, static_sizes
 from ocl_inductor.lowering.values import Value, reindex
 from ocl_inductor.lowering.windows import (
     MAX_UNROLLED_POINTS,
@@ -88,9 +88,9 @@ def max_pool(ctx: LoweringContext, x: Value, windows: Windows) -> tuple[Value, V
         # Outside counts as the lowest value, which never beats what was seen.
         candidate = _masked_read(inside, read(at), lowest(x.dtype))
         take = _is_larger(candidate, best)
-        position = where(take, index_value(linear(at, strides)), position)
+        position = where(take, index_value(linear(at, strides), position.dtype), position)
         best = op("maximum", best, candidate)
-    return _tidy(size, x.dtype, best), _tidy(size, torch.int64, position)
+    return _tidy(size, x.dtype, best), _tidy(size, torch.int64, cast(position, torch.int64))
 
 
 def _first_position(
@@ -98,15 +98,16 @@ def _first_position(
 ) -> Expr:
     """Position of each window's first point inside the input: the answer where all are -inf."""
     total: Expr | None = None
+    dtype = position_dtype(*windows.extents)
     for k, w in enumerate(own):
         start, step = windows.origin(k, w), windows.dilation[k]
         steps = -(-windows.padding[k] // step)  # points of the first window in the left padding
-        first = index_value(start + steps * step)
+        first = index_value(start + steps * step, dtype)
         for i in range(steps - 1, -1, -1):
-            here = index_value(start + i * step)
-            first = where(compare("ge", here, const(0, torch.int64)), here, first)
+            here = index_value(start + i * step, dtype)
+            first = where(compare("ge", here, const(0, dtype)), here, first)
         if not same(strides[k], 1):
-            first = op("mul", first, index_value(strides[k]))
+            first = op("mul", first, index_value(strides[k], dtype))
         total = first if total is None else op("add", total, first)
     assert total is not None
     return total
@@ -127,20 +128,22 @@ def _max_pool_loop(
     dims = list(range(len(size), len(whole)))
     values = ctx.realize(reduce_dims(ctx, _tidy(whole, x.dtype, candidate), dims, "max"))
     # Positions grow in window order, so the first maximum has the smallest of them.
-    position = index_value(linear(at, contiguous_strides(windows.extents)))
-    none = const(torch.iinfo(torch.int64).max, torch.int64)
+    dtype = position_dtype(*windows.extents)
+    position = index_value(linear(at, contiguous_strides(windows.extents)), dtype)
+    none = const(torch.iinfo(dtype).max, dtype)
     hit = compare("eq", candidate, values.at(variables[: len(size)]))
     if inside is not None:
         hit = logical_and(inside, hit)
-    first = reduce_dims(ctx, _tidy(whole, torch.int64, where(hit, position, none)), dims, "min")
+    first = reduce_dims(ctx, _tidy(whole, dtype, where(hit, position, none)), dims, "min")
     if not x.dtype.is_floating_point:
-        return values, first
+        return values, cast_value(first, torch.int64)
     # A NaN wins, and of several the last (see _is_larger); elsewhere it equals nothing.
-    absent = const(-1, torch.int64)
+    absent = const(-1, dtype)
     nan = where(compare("ne", candidate, candidate), position, absent)
-    last = reduce_dims(ctx, _tidy(whole, torch.int64, nan), dims, "max")
-    found = compare("ge", last.body, const(0, torch.int64))
-    return values, Value(size, torch.int64, where(found, last.body, first.body))
+    last = reduce_dims(ctx, _tidy(whole, dtype, nan), dims, "max")
+    found = compare("ge", last.body, const(0, dtype))
+    chosen = Value(size, dtype, where(found, last.body, first.body))
+    return values, cast_value(chosen, torch.int64)
 
 
 def _pool_arguments(x: Value, n: int) -> Sequence[Size]:

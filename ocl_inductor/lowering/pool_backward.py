@@ -20,9 +20,9 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.pool import window_divisor
 from ocl_inductor.lowering.reduce import accumulation_dtype
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import all_of, cast_value, full, in_bounds
+from ocl_inductor.lowering.shapes import all_of, cast_value, full, in_bounds, position_dtype
 from ocl_inductor.lowering.values import Value, reindex
-from ocl_inductor.lowering.windows import MAX_UNROLLED_POINTS, AdaptiveWindows, Windows
+from ocl_inductor.lowering.windows import INT32, MAX_UNROLLED_POINTS, AdaptiveWindows, Windows
 
 aten = torch.ops.aten
 
@@ -84,10 +84,11 @@ def max_pool_backward(
         return full(x.size, 0, x.dtype)
     grad, indices = ctx.realize(grad), ctx.realize(indices)
     lead, own = _split_vars(x, n)
-    here = index_value(linear(own, contiguous_strides(windows.extents)))
+    dtype = position_dtype(*windows.extents)
+    here = index_value(linear(own, contiguous_strides(windows.extents)), dtype)
 
     def term(o: list[sympy.Expr]) -> Expr:
-        chosen = compare("eq", indices.at([*lead, *o]), here)
+        chosen = compare("eq", cast(indices.at([*lead, *o]), dtype), here)
         value = grad.at([*lead, *o])
         return where(chosen, value, const(0, grad.dtype))
 
@@ -192,7 +193,9 @@ def _adaptive_covers(windows: AdaptiveWindows, own: Sequence[sympy.Symbol]) -> I
         for j in range(most):
             o = first + j
             always = j < least
-            inside = None if always else compare("lt", index_value(o), index_value(end))
+            inside = (
+                None if always else compare("lt", index_value(o, INT32), index_value(end, INT32))
+            )
             options.append((o, inside))
         choices.append(options)
     return _combinations(choices)

@@ -9,7 +9,7 @@ from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import accumulation_dtype
 from ocl_inductor.lowering.registry import register
-from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, reused
+from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype, reused
 from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten
@@ -64,9 +64,10 @@ def _extremum(ctx: LoweringContext, x: Value, dim: int, how: str) -> tuple[Value
     here = compare("eq", source.body, values.body)
     if source.dtype.is_floating_point:
         here = op("logical_or", here, compare("ne", source.body, source.body))
-    place = where(here, index_value(loop_vars(x.ndim)[dim]), const(0, torch.int64))
-    positions = scan_along(ctx, Value(x.size, torch.int64, place), dim, "max")
-    return cast_value(values, x.dtype), positions
+    dtype = position_dtype(x.size[dim])
+    place = where(here, index_value(loop_vars(x.ndim)[dim], dtype), const(0, dtype))
+    positions = scan_along(ctx, Value(x.size, dtype, place), dim, "max")
+    return cast_value(values, x.dtype), cast_value(positions, torch.int64)
 
 
 @register(aten.cummax.default)

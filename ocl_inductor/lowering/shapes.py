@@ -8,7 +8,15 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and
-from ocl_inductor.ir.index import Ranges, Size, as_size, interval, is_static, nonnegative_below
+from ocl_inductor.ir.index import (
+    Ranges,
+    Size,
+    as_size,
+    interval,
+    is_static,
+    nonnegative_below,
+    prod,
+)
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower
 from ocl_inductor.lowering.values import Value
@@ -43,6 +51,17 @@ def cast_value(value: Value, dtype: torch.dtype) -> Value:
     return Value(value.size, dtype, cast(value.body, dtype))
 
 
+def position_dtype(*extents: Size) -> torch.dtype:
+    """What coordinates below the product of ``extents`` compute in.
+
+    int32 wherever it suffices: vectors have twice the lanes, and Mesa's llvmpipe gives wrong
+    answers when it compares 64-bit integers that were converted from 32-bit ones.
+    """
+    total = prod(extents)
+    small = is_static(total) and int(total) < 1 << 30  # room for padding and sums of two
+    return torch.int32 if small else torch.int64
+
+
 def size_expr(size: Size, dtype: torch.dtype = torch.int64) -> Expr:
     """A size (or any index expression) as data."""
     size = as_size(size)
@@ -69,10 +88,13 @@ def in_bounds(e: sympy.Expr, low: Size, high: Size, ranges: Ranges) -> Expr | No
     below = bounds is not None and is_static(high) and bounds[1] < int(high)
     if not (above and below) and low == 0 and nonnegative_below(e, high, ranges):
         return None
+    near = bounds is not None and position_dtype(max(map(abs, bounds))) is torch.int32
+    small = near and position_dtype(low) is position_dtype(high) is torch.int32
+    dtype = torch.int32 if small else torch.int64
     if not above:
-        conditions.append(compare("ge", index_value(e), size_expr(low)))
+        conditions.append(compare("ge", index_value(e, dtype), size_expr(low, dtype)))
     if not below:
-        conditions.append(compare("lt", index_value(e), size_expr(high)))
+        conditions.append(compare("lt", index_value(e, dtype), size_expr(high, dtype)))
     return all_of(conditions)
 
 

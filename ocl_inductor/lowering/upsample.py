@@ -25,6 +25,7 @@ from ocl_inductor.lowering.values import Value, reindex
 aten = torch.ops.aten
 
 F32 = torch.float32
+INT32 = torch.int32  # extents are far below 2**31
 
 
 def _float(number: float) -> Expr:
@@ -72,7 +73,7 @@ def _nearest_coordinate(
     place = cast(index_value(v), F32)
     if exact:
         place = op("add", place, _float(0.5))
-    position = cast(op("floor", op("mul", place, _float(float(step)))), torch.int64)
+    position = cast(op("floor", op("mul", place, _float(float(step)))), INT32)
     return clamp(position, old)
 
 
@@ -146,8 +147,8 @@ def _source_position(
 
 def _linear_taps(position: Expr, old: int, dtype: torch.dtype) -> list[tuple[Expr, Expr]]:
     """``(index, weight)`` of the two neighbours."""
-    first = op("minimum", cast(position, torch.int64), const(old - 1, torch.int64))
-    second = clamp(op("add", first, const(1, torch.int64)), old)
+    first = op("minimum", cast(position, INT32), const(old - 1, INT32))
+    second = clamp(op("add", first, const(1, INT32)), old)
     fraction = op("sub", position, cast(first, F32))
     fraction = op("minimum", op("maximum", fraction, _float(0.0)), _float(1.0))
     rest = op("sub", _float(1.0), fraction)
@@ -170,7 +171,7 @@ def _cubic_taps(position: Expr, old: int, dtype: torch.dtype) -> list[tuple[Expr
     """``(index, weight)`` of the four neighbours; indices are clamped to the border."""
     base = op("floor", position)
     t = cast(op("sub", position, base), dtype)
-    whole = cast(base, torch.int64)
+    whole = cast(base, INT32)
     one = const(1.0, dtype)
     a = _CUBIC_A
     near = (a + 2, -(a + 3), 0.0, 1.0)
@@ -179,7 +180,7 @@ def _cubic_taps(position: Expr, old: int, dtype: torch.dtype) -> list[tuple[Expr
     distances = [op("add", t, one), t, other, op("add", other, one)]
     taps = []
     for k, (distance, weights) in enumerate(zip(distances, (far, near, near, far), strict=True)):
-        at = clamp(op("add", whole, const(k - 1, torch.int64)), old)
+        at = clamp(op("add", whole, const(k - 1, INT32)), old)
         taps.append((at, _polynomial(distance, weights)))
     return taps
 

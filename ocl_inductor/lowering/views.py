@@ -283,9 +283,9 @@ def lower_as_strided(
     if storage_offset is not None and not same(as_size(storage_offset), eager_offset):
         raise CannotLower("as_strided of an intermediate with another storage offset")
     live = [d for d in range(len(sizes)) if not same(sizes[d], 1)]
-    if len(sizes) == x.ndim and all(map(same, sizes, x.size)):
-        if all(same(strides[d], eager_stride[d]) for d in live):
-            return x
+    same_size = len(sizes) == x.ndim and all(map(same, sizes, x.size))
+    if same_size and all(same(strides[d], eager_stride[d]) for d in live):
+        return x
     if not all(map(same, eager_stride, contiguous_strides(x.size))):
         raise CannotLower("as_strided of an intermediate that is not contiguous in eager")
     # The element at linear position p of a contiguous tensor is found by its row-major coordinates.

@@ -10,10 +10,12 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from ocl_inductor.ir.expr import Expr, cast, const, index_value, op
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op
 from ocl_inductor.ir.index import Ranges, Size, as_size, is_static, loop_vars
 from ocl_inductor.lowering.registry import CannotLower
 from ocl_inductor.lowering.shapes import all_of, in_bounds, static_sizes
+
+INT32 = torch.int32
 
 #: Windows of at most this many points are written out in the body; larger ones are loops.
 MAX_UNROLLED_POINTS = 25
@@ -164,7 +166,7 @@ class AdaptiveWindows:
         conditions = []
         for k, (w, i) in enumerate(zip(windows, offsets, strict=True)):
             length = self.end(k, w) - self.start(k, w)
-            conditions.append(Expr("lt", (index_value(i), index_value(length)), torch.bool))
+            conditions.append(compare("lt", index_value(i, INT32), index_value(length, INT32)))
         result = all_of(conditions)
         assert result is not None
         return result
@@ -192,6 +194,6 @@ def clipped_length(
         and (int(count) - 1) * stride - padding + kernel <= high
     ):
         return kernel
-    begin = op("maximum", index_value(start), const(low, torch.int64))
-    end = op("minimum", index_value(start + kernel), const(high, torch.int64))
+    begin = op("maximum", index_value(start, INT32), const(low, INT32))
+    end = op("minimum", index_value(start + kernel, INT32), const(high, INT32))
     return cast(op("sub", end, begin), dtype)

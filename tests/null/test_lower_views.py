@@ -71,7 +71,7 @@ CASES: list[tuple[Any, tuple[int, ...], tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "shape", "args"), CASES, ids=lambda c: str(c))
+@pytest.mark.parametrize(("op", "shape", "args"), CASES, ids=str)
 def test_view(op: Any, shape: tuple[int, ...], args: tuple[Any, ...]) -> None:
     for x in tensors(*shape):
         if "view" in str(op) and not x.is_contiguous():
