@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ocl_inductor.ir.expr import Expr, compare, const, index_value, where
+from ocl_inductor.ir.expr import Expr, cast, compare, index_value
 from ocl_inductor.ir.index import Size, delinearize, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import (
@@ -168,4 +168,4 @@ def lower_one_hot(ctx: LoweringContext, x: Value, num_classes: int = -1) -> Valu
     dtype = position_dtype(num_classes)
     classes = cast_value(x, dtype)
     hit = compare("eq", classes.at(variables[:-1]), index_value(variables[-1], dtype))
-    return Value(size, torch.int64, where(hit, const(1, torch.int64), const(0, torch.int64)))
+    return Value(size, torch.int64, cast(hit, torch.int64))
