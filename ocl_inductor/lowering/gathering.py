@@ -8,6 +8,7 @@ an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import sympy
 import torch
@@ -20,7 +21,7 @@ from ocl_inductor.lowering.shapes import position_dtype, size_expr
 from ocl_inductor.lowering.values import Value, strided_view
 
 #: A coordinate is an index expression, or data that is only known when the kernel runs.
-Coordinate = sympy.Expr | Expr
+Coordinate: TypeAlias = sympy.Expr | Expr
 
 INDEX_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 

@@ -97,6 +97,7 @@ def max_pool_backward(
 
 def _lower_max_backward(
     ctx: LoweringContext,
+    n: int,
     grad_output: Value,
     x: Value,
     kernel_size: Sequence[int],
@@ -105,7 +106,6 @@ def _lower_max_backward(
     dilation: Sequence[int],
     ceil_mode: bool,
     indices: Value,
-    n: int,
 ) -> Value:
     extents = x.size[x.ndim - n :]
     windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
@@ -114,12 +114,12 @@ def _lower_max_backward(
 
 @register(aten.max_pool2d_with_indices_backward.default)
 def lower_max_pool2d_backward(ctx: LoweringContext, *args: Any) -> Value:
-    return _lower_max_backward(ctx, *args, n=2)
+    return _lower_max_backward(ctx, 2, *args)
 
 
 @register(aten.max_pool3d_with_indices_backward.default)
 def lower_max_pool3d_backward(ctx: LoweringContext, *args: Any) -> Value:
-    return _lower_max_backward(ctx, *args, n=3)
+    return _lower_max_backward(ctx, 3, *args)
 
 
 # -- average -------------------------------------------------------------------------------
@@ -127,6 +127,7 @@ def lower_max_pool3d_backward(ctx: LoweringContext, *args: Any) -> Value:
 
 def _lower_avg_backward(
     ctx: LoweringContext,
+    n: int,
     grad_output: Value,
     x: Value,
     kernel_size: Sequence[int],
@@ -135,7 +136,6 @@ def _lower_avg_backward(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
-    n: int,
 ) -> Value:
     extents = x.size[x.ndim - n :]
     windows = Windows.make(extents, kernel_size, stride, padding, 1, ceil_mode)
@@ -169,12 +169,12 @@ def avg_pool_backward(
 
 @register(aten.avg_pool2d_backward.default)
 def lower_avg_pool2d_backward(ctx: LoweringContext, *args: Any) -> Value:
-    return _lower_avg_backward(ctx, *args, n=2)
+    return _lower_avg_backward(ctx, 2, *args)
 
 
 @register(aten.avg_pool3d_backward.default)
 def lower_avg_pool3d_backward(ctx: LoweringContext, *args: Any) -> Value:
-    return _lower_avg_backward(ctx, *args, n=3)
+    return _lower_avg_backward(ctx, 3, *args)
 
 
 # -- adaptive ------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def interpolate(
     lead = variables[: x.ndim - n]
     dtype = accumulation_dtype(x.dtype)
     source = ctx.realize(x)
-    taps = []
+    taps: list[Sequence[tuple[Coordinate, Expr | None]]] = []
     for k in range(n):
         v = variables[x.ndim - n + k]
         if old[k] == extents[k] and (scales[k] is None or scales[k] == 1):
