@@ -21,6 +21,7 @@ from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
 
 def opencl_backend(
@@ -68,16 +69,25 @@ def make_plan(
     """The compiler proper: FX graph in, plan out."""
     info = device.info.for_settings(settings)
     debug = DebugFolder.for_settings(settings)
+
+    def check(verify: Callable[..., None], *stage: Any) -> None:
+        if settings.verify:
+            verify(*stage)
+
     debug.dump("captured", lambda: gm.print_readable(print_output=False))
     gm = run_passes(gm)
     debug.dump("passes", lambda: gm.print_readable(print_output=False))
     graph = lower_graph(gm, info, settings, static_inputs=static_inputs, shape_env=shape_env)
+    check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     schedule = schedule_graph(graph, info, _size_hint(shape_env))
+    check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
     memory = plan_memory(graph, schedule.groups)
+    check(verify_memory, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = build_plan(graph, schedule, memory, info)
+    check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
     return plan
 

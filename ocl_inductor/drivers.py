@@ -15,6 +15,7 @@ import os
 import site
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -44,6 +45,9 @@ def load_pyopencl() -> ModuleType:
     with _vendors_in_environment():
         import pyopencl
 
+        # It repeats every non-empty build log as a warning; errors carry the log anyway. A filter
+        # around each build would not do: warnings.catch_warnings is not safe in threads.
+        warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
         try:
             pyopencl.get_platforms()
         except pyopencl.Error as error:  # none at all: the caller's listing says so

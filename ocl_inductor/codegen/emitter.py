@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.conversions import literal
-from ocl_inductor.codegen.indexing import Literals, index_text, lane_stride
+from ocl_inductor.codegen.indexing import Literals, index_text, known_multiple, lane_stride
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
@@ -84,6 +84,8 @@ class Emitter:
         self.width = width
         self.vector_var = vector_var if width > 1 else None
         self.literals = literals
+        #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
+        self.aligned = True
         self.index_type = index_type
         self.names: dict[sympy.Symbol, str] = dict(names or {})
         self.target = Target(width, device)
@@ -202,6 +204,10 @@ class Emitter:
             return Text(text, self.width > 1)
         if e.op == "masked":
             return self._emit_masked(e)
+        if e.op in ("lt", "ge") and self.vector_var is not None:
+            same = self._compare_in_block(e)
+            if same is not None:
+                return same
         args = [self.emit(a) for a in e.args]
         lanes = any(a.lanes for a in args)
         primitive = PRIMITIVES[e.op]
@@ -209,6 +215,21 @@ class Emitter:
             return Text(primitive.emit(self.scalar, e, [a.text for a in args]), False)
         texts = [self.broadcast(a, x.dtype) for a, x in zip(args, e.args, strict=True)]
         return Text(primitive.emit(self.target, e, texts), True)
+
+    def _compare_in_block(self, e: Expr) -> Text | None:
+        """A comparison of an index with a multiple of the width is equal in all lanes."""
+        index, bound = e.args
+        if not self.aligned or index.op != "index" or bound.op != "const":
+            return None
+        split = self._lanes_of(index.payload)
+        if split is None or split[1] != 1:
+            return None
+        assert self.vector_var is not None
+        step = known_multiple(split[0], self.vector_var, self.width)
+        if step % self.width or int(bound.payload) % self.width:
+            return None
+        sign = "<" if e.op == "lt" else ">="
+        return Text(f"({self.index_text(split[0], {})} {sign} {int(bound.payload)})", False)
 
     def _emit_index(self, e: Expr) -> Text:
         kind = register_type(e.dtype, 1)

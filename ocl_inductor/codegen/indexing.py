@@ -173,11 +173,11 @@ def _stays_in_block(
         return True
     if stride < 0 or not isinstance(divisor, sympy.Integer):
         return False
-    multiple = math.gcd(_known_multiple(base, vector_var, width), int(divisor))
+    multiple = math.gcd(known_multiple(base, vector_var, width), int(divisor))
     return multiple > stride * (width - 1)
 
 
-def _known_multiple(e: sympy.Expr, vector_var: sympy.Symbol, width: int) -> int:
+def known_multiple(e: sympy.Expr, vector_var: sympy.Symbol, width: int) -> int:
     """A number that certainly divides ``e``."""
     result = 0
     for term in sympy.Add.make_args(e):

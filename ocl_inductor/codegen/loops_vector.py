@@ -140,7 +140,9 @@ class VectorKernel(LoopKernel):
         if ending is Ending.OVERLAP:
             with writer.block("", frozenset([v])):
                 writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
+                writer.aligned = False
                 self.outer_point_levels(writer)
+                writer.aligned = True
         elif ending is Ending.SCALAR:
             tail = self.emitter(Lanes(None, 1, False), frozenset())
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
@@ -259,8 +261,10 @@ class VectorKernel(LoopKernel):
                 with writer.block("", frozenset([v])):
                     writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
                     done = width - int(self.size_of[v]) % width
+                    writer.aligned = False
                     for m in members:
                         self.visit(writer, m, wide, done)
+                    writer.aligned = True
             return
         with writer.block(""):
             head = self.vector_loop(writer, v, width, "0", end, ending)

@@ -112,7 +112,8 @@ def _parameters(
     group: TemplateGroup, buffers: Mapping[str, Buffer], params: Mapping[str, object]
 ) -> Parameters:
     order = list(dict.fromkeys(group.template.operands))
-    order += sorted(group.reads() - set(order))
+    bases = {m.base for m in group.epilogue if m.base}
+    order += sorted(group.reads() - set(order) - bases)
     order += sorted(group.stored)
     expressions: list[object] = list(group.space)
     for value in params.values():

@@ -69,7 +69,8 @@ class Loop:
     Loop variables are ``v0..``: first one for each entry of ``ranges``, then one for each of
     ``reduction_ranges``. ``ranges`` is ordered as the result lies in memory, outermost first.
 
-    * pointwise: ``buffer[store] = body``.
+    * pointwise: ``buffer[store] = body``. With a ``base`` it fills a part of the base's memory, as
+      the pieces of a concatenation do; the rest keeps the base's contents.
     * reduction: ``buffer[store] = reduce(how, body over reduction_ranges)``; ``store`` depends on
       the outer variables only. ``how``: sum, prod, max, min, argmax, argmin, any, all.
     * scan: one entry in ``reduction_ranges``; ``buffer[store]`` at each step is the running result.

@@ -13,6 +13,7 @@ from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, Expr, index_value, load, map_indices, walk
 from ocl_inductor.ir.index import (
     Size,
+    as_size,
     coefficients,
     contiguous_strides,
     is_static,
@@ -191,6 +192,8 @@ class LoweringContext:
         outer: list[int],
         inner: list[int],
         how: str,
+        offset: Size = 0,
+        base: str = "",
     ) -> None:
         """Rename the value's coordinates to loop variables in the chosen nesting order."""
         nest = outer + inner
@@ -206,7 +209,7 @@ class LoweringContext:
             kept = [d for d in range(value.ndim) if d not in inner]
             store = linear([index[d] for d in kept], buffer.stride)
         else:
-            store = linear(index, buffer.stride)
+            store = linear(index, buffer.stride, offset)
         position: tuple[Expr, ...] = ()
         if how.startswith("arg"):
             # The answer of argmax is a position, so it travels with the value.
@@ -222,9 +225,31 @@ class LoweringContext:
                 store,
                 how,
                 position,
+                base,
                 origin=self.origin,
             )
         )
+
+    def concatenate(self, parts: Sequence[Value], dim: int) -> Value:
+        """Write each of ``parts`` (one dtype and rank) into its slice of one buffer.
+
+        Each part is a loop of its own, so that it can join the kernel that computes the part; all
+        but the first update the buffer that the one before has begun (``Loop.base``).
+        """
+        sizes = [p.size[dim] for p in parts]
+        total = as_size(sympy.Add(*map(sympy.sympify, sizes)))
+        size = (*parts[0].size[:dim], total, *parts[0].size[dim + 1 :])
+        largest = max(parts, key=lambda p: self.hint(prod(p.size)))
+        order = self.preferred_order(largest)
+        start: Size = 0
+        base = ""
+        for part in parts:
+            buffer = dense_buffer(self.new_name(), part.dtype, size, order)
+            offset = as_size(start * buffer.stride[dim])
+            self._emit_loop(part, buffer, "pointwise", list(order), [], "", offset, base)
+            start = as_size(start + part.size[dim])
+            base = buffer.name
+        return buffer_value(buffer)
 
     def scatter(
         self,

@@ -331,10 +331,11 @@ def _buffer_like(name: str, x: torch.Tensor) -> Buffer:
 
 
 def _origin(node: FxNode) -> Origin:
-    trace = (node.meta.get("stack_trace") or "").strip().splitlines()
-    lines = [line.strip() for line in trace if line.strip()]
-    # A FX stack trace ends with the innermost user frame: its "File ..." line and its code.
-    source = " ".join(lines[-2:]) if lines else ""
+    lines = [x.strip() for x in (node.meta.get("stack_trace") or "").splitlines()]
+    # An FX stack trace ends with the innermost user frame: its "File ..." line, its code, and in
+    # newer Pythons a line of marks below the code.
+    frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
+    source = ": ".join(lines[frames[-1] : frames[-1] + 2]) if frames else ""
     return Origin((node.name,), (str(node.target),), source)
 
 

@@ -10,7 +10,7 @@ import sympy
 from ocl_inductor.ir.expr import indices
 from ocl_inductor.ir.index import Size, is_static, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph
-from ocl_inductor.schedule.groups import Group, LoopGroup
+from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup
 
 ALIGNMENT = 128
 
@@ -116,10 +116,11 @@ def _names(g: Group) -> set[str]:
 def _aliases(groups: Sequence[Group]) -> dict[str, str]:
     found: dict[str, str] = {}
     for g in groups:
-        if isinstance(g, LoopGroup):
-            for m in g.members:
-                if m.base:
-                    found[m.buffer.name] = m.base
+        if isinstance(g, ExternGroup):
+            continue
+        for m in g.members if isinstance(g, LoopGroup) else g.epilogue:
+            if m.base:
+                found[m.buffer.name] = m.base
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,24 +45,22 @@ def _build(kernel: Kernel, device: Device, store: BinaryStore, settings: Setting
     cl = load_pyopencl()
     key = kernel_key(kernel, device)
     binary = store.read(key)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyopencl repeats every non-empty build log
-        if binary is not None:
-            try:
-                program = cl.Program(device.context, [device.cl_device], [binary])
-                program = program.build(cache_dir=False)
-                count("cache_hits")
-                return program
-            except cl.Error as error:
-                _log.info("cached binary of %s was rejected: %s", kernel.name, error)
-        count("cache_misses")
+    if binary is not None:
         try:
-            program = cl.Program(device.context, kernel.source).build(
-                options=list(kernel.options), cache_dir=False
-            )
+            program = cl.Program(device.context, [device.cl_device], [binary])
+            program = program.build(cache_dir=False)
+            count("cache_hits")
+            return program
         except cl.Error as error:
-            path = _save_failed(kernel, settings.cache_dir / "failed")
-            raise KernelBuildError(kernel.name, str(error), path, kernel.fx_nodes) from error
+            _log.info("cached binary of %s was rejected: %s", kernel.name, error)
+    count("cache_misses")
+    try:
+        program = cl.Program(device.context, kernel.source).build(
+            options=list(kernel.options), cache_dir=False
+        )
+    except cl.Error as error:
+        path = _save_failed(kernel, settings.cache_dir / "failed")
+        raise KernelBuildError(kernel.name, str(error), path, kernel.fx_nodes) from error
     binaries = program.get_info(cl.program_info.BINARIES)
     if binaries and binaries[0]:
         store.write(key, binaries[0])

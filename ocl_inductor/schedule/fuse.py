@@ -383,6 +383,7 @@ class _Fuser:
                 fit.row,
                 level,
                 tuple(map_indices(substitute(e, fit.loop_map), tidy) for e in node.store_indirect),
+                node.base,
             )
         )
         kernel.origin = kernel.origin.merge(node.origin)
@@ -427,7 +428,7 @@ class _Fuser:
                     # Digits recombined through floor and mod do not cancel symbolically;
                     # the refined-space check in join() has already proved the equality.
                     body = _replace_index(body, x, index)
-        kernel.members.append(Member(node.buffer, node.kind, body, store, node.how, False, 0))
+        kernel.members.append(Member(node.buffer, node.kind, body, store, node.how, base=node.base))
         kernel.origin = kernel.origin.merge(node.origin)
         self.index(kernel, node)
         return Decision(True)
@@ -442,10 +443,12 @@ class _Fuser:
                 read_by.setdefault(name, set()).add(k.number)
         groups: dict[int, Group] = {}
         for k in self.kernels:
-            stored = frozenset(
-                n for n in k.writes() if n in outputs or read_by.get(n, set()) - {k.number}
-            )
-            groups[k.number] = self.close(k, stored)
+            stored = {n for n in k.writes() if n in outputs or read_by.get(n, set()) - {k.number}}
+            # A stored update needs what it updates to be stored, even within one kernel.
+            for m in reversed(k.members):
+                if m.base and m.buffer.name in stored and k.member(m.base) is not None:
+                    stored.add(m.base)
+            groups[k.number] = self.close(k, frozenset(stored))
         return [groups[n] for n in self.topological()]
 
     def close(self, k: _Kernel, stored: frozenset[str]) -> Group:

@@ -97,7 +97,7 @@ class TemplateGroup:
         own = {self.template.buffer.name} | {m.buffer.name for m in self.epilogue}
         names = set(self.template.operands)
         for m in self.epilogue:
-            names |= m.reads()
+            names |= m.reads() | ({m.base} if m.base else set())
         return names - own
 
 

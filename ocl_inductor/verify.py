@@ -1,0 +1,116 @@
+"""Checks of what each stage hands to the next; run in tests and with ``verify=True``.
+
+Each raises VerifyError with the stage and the rule that is broken.
+"""
+
+from __future__ import annotations
+
+from ocl_inductor.codegen.primitives import PRIMITIVES
+from ocl_inductor.errors import VerifyError
+from ocl_inductor.ir.expr import Expr, indices, walk
+from ocl_inductor.ir.index import size_symbols
+from ocl_inductor.ir.nodes import Buffer, Graph, Loop
+from ocl_inductor.memory.liveness import MemoryPlan
+from ocl_inductor.plan import HostCall, Launch, Plan
+from ocl_inductor.schedule.groups import LoopGroup, Member, Schedule
+
+_LEAVES = frozenset({"const", "index", "load", "masked"})
+
+
+def verify_graph(graph: Graph) -> None:
+    """Names are written once and before they are read; bodies use known operations, their own loop
+    variables, and the dtype of the buffer they fill."""
+    known = {b.name for b in graph.inputs if isinstance(b, Buffer)}
+    known |= {name for name in graph.inputs if isinstance(name, str)}
+    known |= {name for name, _ in graph.constants}
+    for node in graph.nodes:
+        missing = node.reads() - known
+        if missing:
+            raise VerifyError("lowering", f"{sorted(missing)} read before being written")
+        for b in node.writes():
+            if b.name in known:
+                raise VerifyError("lowering", f"{b.name} is written twice")
+            known.add(b.name)
+        known |= set(getattr(node, "host_results", ()))
+        if isinstance(node, Loop):
+            _verify_body("lowering", node.buffer.name, node.body)
+            allowed = {v.name for v in node.var_ranges}
+            _verify_variables("lowering", node.buffer.name, node.body, allowed)
+            if node.kind == "pointwise" and node.body.dtype != node.buffer.dtype:
+                raise VerifyError("lowering", f"{node.buffer.name} has a body of another dtype")
+    for o in graph.outputs:
+        if o.kind == "buffer" and o.name not in known:
+            raise VerifyError("lowering", f"output {o.name} is never written")
+
+
+def verify_schedule(graph: Graph, schedule: Schedule) -> None:
+    """Every output is stored; every kernel's inputs are stored by an earlier kernel."""
+    ready = {b.name for b in graph.inputs if isinstance(b, Buffer)}
+    ready |= {name for name in graph.inputs if isinstance(name, str)}
+    ready |= {name for name, _ in graph.constants}
+    for group in schedule.groups:
+        missing = group.reads() - ready
+        if missing:
+            raise VerifyError("schedule", f"{sorted(missing)} read before being stored")
+        ready |= {b.name for b in group.writes()}
+        if isinstance(group, LoopGroup):
+            allowed = {v.name for v in group.var_ranges}
+            for m in group.members:
+                _verify_member(m, allowed, {v.name for v in group.outer_vars})
+        ready |= set(getattr(getattr(group, "node", None), "host_results", ()))
+    for o in graph.outputs:
+        if o.kind == "buffer" and o.name not in ready:
+            raise VerifyError("schedule", f"output {o.name} is not stored")
+
+
+def verify_memory(schedule: Schedule, memory: MemoryPlan) -> None:
+    """Buffers that are alive at the same time have slots of their own."""
+    last: dict[str, int] = {}
+    for step, group in enumerate(schedule.groups):
+        for name in group.reads() | {b.name for b in group.writes()}:
+            while name in memory.aliases:
+                name = memory.aliases[name]
+            last[name] = step
+    holder: dict[int, str] = {}
+    for step, group in enumerate(schedule.groups):
+        for b in group.writes():
+            slot = memory.slot_of.get(b.name)
+            if slot is None:
+                continue
+            other = holder.get(slot)
+            if other is not None and other != b.name and last[other] >= step:
+                raise VerifyError("memory", f"{b.name} overwrites {other}, which is still needed")
+            holder[slot] = b.name
+
+
+def verify_plan(plan: Plan) -> None:
+    """Every name a step uses exists, and every launch has a kernel and sizes."""
+    names = {s.name for s in plan.inputs} | {name for name, _ in plan.constants}
+    names |= {b.name for b in plan.buffers} | {name for name, _ in plan.aliases}
+    for step in (*plan.prologue, *plan.steps):
+        if isinstance(step, HostCall):
+            continue
+        assert isinstance(step, Launch)
+        unknown = set(step.buffers) - names
+        if unknown or not 0 <= step.kernel < len(plan.kernels) or not step.global_size:
+            raise VerifyError("codegen", f"launch of kernel {step.kernel} names {sorted(unknown)}")
+
+
+def _verify_member(m: Member, allowed: set[str], outer: set[str]) -> None:
+    _verify_body("schedule", m.buffer.name, m.body)
+    _verify_variables("schedule", m.buffer.name, m.body, outer if m.row else allowed)
+
+
+def _verify_body(stage: str, name: str, body: Expr) -> None:
+    for e in walk(body):
+        if e.op not in _LEAVES and e.op not in PRIMITIVES:
+            raise VerifyError(stage, f"{name} uses the unknown operation {e.op}")
+
+
+def _verify_variables(stage: str, name: str, body: Expr, allowed: set[str]) -> None:
+    for i in indices(body):
+        sizes = {s.name for s in size_symbols([i])}
+        used = {s.name for s in i.free_symbols} - sizes  # type: ignore[attr-defined]
+        strange = {s for s in used if not s.startswith("ind")} - allowed
+        if strange:
+            raise VerifyError(stage, f"{name} uses foreign loop variables {sorted(strange)}")
