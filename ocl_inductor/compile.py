@@ -13,6 +13,7 @@ from ocl_inductor.capture.autograd import capture
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
+from ocl_inductor.log import artifact
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.liveness import plan_memory
 from ocl_inductor.passes import run_passes
@@ -22,6 +23,8 @@ from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
+
+_memory_log = artifact(__name__, "memory")
 
 
 def opencl_backend(
@@ -84,6 +87,13 @@ def make_plan(
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
     memory = plan_memory(graph, schedule.groups)
+    _memory_log.info(
+        "%d slots, %d bytes planned, %d bytes live at most, %d buffers kept",
+        len(memory.slots),
+        memory.peak_bytes,
+        memory.lower_bound_bytes,
+        len(memory.kept),
+    )
     check(verify_memory, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = build_plan(graph, schedule, memory, info)

@@ -185,9 +185,12 @@ class _Fuser:
         return False
 
     def attempt(self, kernel: _Kernel, node: Loop, producers: set[_Kernel]) -> bool:
+        before = kernel.label
         decision = self.can_fuse(kernel, node, producers)
-        if not decision.ok:
-            record = (kernel.label, "+".join(node.origin.fx_nodes), decision.reason)
+        record = (before, "+".join(node.origin.fx_nodes), decision.reason)
+        if decision.ok:
+            _log.info("fused: %s with %s", *record[:2])
+        else:
             self.refusals.append(record)
             _log.info("not fused: %s with %s: %s", *record)
         return decision.ok
