@@ -338,8 +338,10 @@ class VectorKernel(LoopKernel):
             writer.line(f"const {self.index} tile = get_global_id(0);")
             return writer.block("", variables)
         kind = self.index
-        step = per_item if per_item.isdigit() else f"({kind})({per_item})"
-        end = tiles if tiles.isdigit() else f"({kind})({tiles})"
+        # min() must not meet operands of two types.
+        plain = kind == "int"
+        step = per_item if plain and per_item.isdigit() else f"({kind})({per_item})"
+        end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
         writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
         writer.line(f"const {kind} last = min(first + {step}, {end});")
         return writer.block(f"for ({kind} tile = first; tile < last; ++tile)", variables)

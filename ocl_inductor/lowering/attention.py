@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 
+import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
-from ocl_inductor.ir.index import is_static, loop_vars, same
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
+from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -63,14 +64,9 @@ def scores(
 
     A bool mask keeps where it is True; a causal one keeps columns up to the row's own number.
     """
-    if scale is None:
-        width = query.size[-1]
-        if not is_static(width):
-            raise CannotLower("attention over a symbolic head size without a scale")
-        scale = 1.0 / math.sqrt(int(width)) if int(width) else 1.0
     product = matmul(ctx, query, _transposed(key))
     dtype = product.dtype
-    body = op("mul", product.body, const(scale, dtype))
+    body = op("mul", product.body, _scale(scale, query.size[-1], dtype))
     if is_causal:
         row, column = loop_vars(product.ndim)[-2:]
         seen = compare("le", index_value(column), index_value(row))
@@ -118,6 +114,15 @@ def attend(
     e, total, shift = exponentials(ctx, s)
     out = matmul(ctx, e, cast_value(value, e.dtype), out_order=_row_order(ctx, query))
     return binary("div", out, _or_one(total)), total, shift
+
+
+def _scale(scale: float | None, width: Size, dtype: torch.dtype) -> Expr:
+    """The factor on scores; by default one over the root of the head size."""
+    if scale is not None:
+        return const(scale, dtype)
+    if is_static(width):
+        return const(1.0 / math.sqrt(int(width)) if int(width) else 1.0, dtype)
+    return op("rsqrt", cast(index_value(sympy.sympify(width)), dtype))
 
 
 @register(aten._scaled_dot_product_flash_attention_for_cpu.default)

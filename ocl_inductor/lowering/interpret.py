@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -154,8 +154,7 @@ class _GraphLowering:
                 del self.ctx.nodes[mark:]
                 reason = str(e)
             else:
-                _verify_result(node, result)
-                return self._finish(node, result)
+                return self._finish(node, _as_eager(node, result, self.ctx.hint))
         return self.fall_back(node, args, kwargs, reason)
 
     def _argument(self, x: Any) -> Any:
@@ -383,29 +382,35 @@ def _describe(arguments: Any) -> tuple[list[str], list[list[Any]]]:
     return [str(t.dtype)[6:] for t in fakes], [list(t.shape) for t in fakes]
 
 
-def _verify_result(node: FxNode, result: Any) -> None:
-    """Compare dtype and shape with what eager's meta function says."""
+def _as_eager(node: FxNode, result: Any, hint: Callable[[Any], int]) -> Any:
+    """Check dtype and shape against eager's meta function; take over its symbolic sizes.
+
+    Two symbolic sizes may be equal only under the guards of the trace, so sizes that are not
+    provably equal pass when their hints agree.
+    """
     meta = node.meta.get("val")
-    pairs = (
-        zip(result, meta)
-        if isinstance(meta, (tuple, list)) and isinstance(result, (tuple, list))
-        else [(result, meta)]
-    )
-    for got, want in pairs:
-        if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
-            continue
-        size = tuple(as_size(s) for s in want.shape)
-        if (
-            got.dtype != want.dtype
-            or len(got.size) != len(size)
-            or not all(map(same, got.size, size))
-        ):
-            raise VerifyError(
-                "lowering",
-                f"{node.target} gave {got.dtype}{list(got.size)}, "
-                f"eager gives {want.dtype}{list(size)}",
-            )
-        if got.body.dtype != got.dtype:
-            raise VerifyError(
-                "lowering", f"{node.target}: body has {got.body.dtype}, value {got.dtype}"
-            )
+    if isinstance(result, (tuple, list)) and isinstance(meta, (tuple, list)):
+        return type(result)(
+            _value_as_eager(node, r, m, hint) for r, m in zip(result, meta, strict=True)
+        )
+    return _value_as_eager(node, result, meta, hint)
+
+
+def _value_as_eager(node: FxNode, got: Any, want: Any, hint: Callable[[Any], int]) -> Any:
+    if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
+        return got
+    size = tuple(as_size(s) for s in want.shape)
+    fits = got.dtype == want.dtype and len(got.size) == len(size)
+    for a, b in zip(got.size, size, strict=False):
+        static = is_static(a) and is_static(b)
+        fits = fits and (same(a, b) or (not static and hint(a) == hint(b)))
+    if not fits:
+        raise VerifyError(
+            "lowering",
+            f"{node.target} gave {got.dtype}{list(got.size)}, eager gives {want.dtype}{list(size)}",
+        )
+    if got.body.dtype != got.dtype:
+        raise VerifyError(
+            "lowering", f"{node.target}: body has {got.body.dtype}, value {got.dtype}"
+        )
+    return Value(size, got.dtype, got.body)
