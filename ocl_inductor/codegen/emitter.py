@@ -159,7 +159,7 @@ class Emitter:
         for scope in reversed(self.scopes):
             if e in scope.known:
                 return scope.known[e]
-        result = self._emit(e)
+        result = self._emit_masked_at_home(e) if e.op == "masked" else self._emit(e)
         if not (e.op == "const" or result.text.isidentifier()):
             scope = self.home(e)
             name = self.fresh()
@@ -171,6 +171,17 @@ class Emitter:
         else:
             self.scopes[-1].known[e] = result
         return result
+
+    def _emit_masked_at_home(self, e: Expr) -> Text:
+        """A branch and its variable go where users of the value may be hoisted to."""
+        home = self.home(e)
+        depth = next(n for n, scope in enumerate(self.scopes) if scope is home)
+        inner = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        try:
+            return self._emit(e)
+        finally:
+            self.scopes += inner
 
     def _fill_stash(self, e: Expr, value: Text) -> None:
         stash = self.stash.get(e)

@@ -154,6 +154,16 @@ class LoweringContext:
         self._emit_loop(value, buffer, "pointwise", list(order), [], "")
         return buffer_value(buffer)
 
+    def store_with_strides(self, value: Value, stride: tuple[Size, ...], storage: Size) -> str:
+        """Store ``value`` with given strides in ``storage`` elements; returns the buffer's name.
+
+        For results, whose strides must be eager's; gaps between elements stay unwritten.
+        """
+        buffer = Buffer(self.new_name(), value.dtype, value.size, stride, storage)
+        order = sorted(range(value.ndim), key=lambda d: (-self.hint(stride[d]), d))
+        self._emit_loop(value, buffer, "pointwise", order, [], "")
+        return buffer.name
+
     def reduce(
         self, value: Value, dims: Sequence[int], how: str, dtype: torch.dtype | None = None
     ) -> Value:

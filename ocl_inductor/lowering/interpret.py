@@ -288,15 +288,9 @@ class _GraphLowering:
                 for d, v in enumerate(loop_vars(value.ndim))
             ]
             compact = reindex(value, size, index)
-        order = sorted(range(value.ndim), key=lambda d: (-self.ctx.hint(want[d]), d))
-        stored = self.ctx.pointwise(compact, tuple(order))
-        view = strided_view(stored)
-        assert view is not None
-        taken[view.buffer] = node
-        stride = tuple(0 if d in repeated else s for d, s in enumerate(view.stride))
-        if _same_strides(value.size, stride, want):
-            stride = want
-        return GraphOutput("buffer", view.buffer, value.size, stride, 0)
+        name = self.ctx.store_with_strides(compact, want, extent(compact.size, want))
+        taken[name] = node
+        return GraphOutput("buffer", name, value.size, want, 0)
 
     def _foreign_buffers(self) -> set[str]:
         names = {b.name for b in self.inputs if isinstance(b, Buffer)}
@@ -321,12 +315,15 @@ def _is_device_tensor(x: Any) -> bool:
 def _buffer_like(name: str, x: torch.Tensor) -> Buffer:
     size = tuple(as_size(s) for s in x.shape)
     stride = tuple(as_size(s) for s in x.stride())
+    return Buffer(name, x.dtype, size, stride, extent(size, stride))
+
+
+def extent(size: Sequence[Any], stride: Sequence[Any]) -> Any:
+    """Elements from the first to the last one of a strided tensor; 0 for an empty one."""
     if any(is_static(s) and s == 0 for s in size):
-        return Buffer(name, x.dtype, size, stride, 0)
-    extent: Any = 1
-    for n, s in zip(size, stride, strict=True):
-        extent = extent + (n - 1) * s
-    return Buffer(name, x.dtype, size, stride, as_size(sympy.expand(extent)))
+        return 0
+    reach = [(n - 1) * s for n, s in zip(size, stride, strict=True)]
+    return as_size(sympy.expand(sympy.Add(1, *reach)))
 
 
 def _origin(node: FxNode) -> Origin:
