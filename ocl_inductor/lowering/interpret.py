@@ -51,6 +51,16 @@ VIEW_OPERATORS = frozenset(
     }
 )
 
+#: PyTorch's shape functions call what these return float32; really it is a quantised tensor.
+QUANTISING_OPERATORS = frozenset(
+    {
+        torch.ops.aten.quantize_per_tensor.default,
+        torch.ops.aten.quantize_per_tensor.tensor_qparams,
+        torch.ops.aten.quantize_per_tensor_dynamic.default,
+        torch.ops.aten.quantize_per_channel.default,
+    }
+)
+
 
 def lower_graph(
     gm: GraphModule,
@@ -210,7 +220,7 @@ class _GraphLowering:
                 return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return as_size(value), None
-            if _is_device_tensor(value):
+            if _is_device_tensor(value) and target not in QUANTISING_OPERATORS:
                 outputs.append(_buffer_like(path, value))
                 return buffer_value(outputs[-1]), path
             host.append(path)

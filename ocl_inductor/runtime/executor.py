@@ -12,6 +12,7 @@ import torch
 
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.plan import (
     BufferSpec,
     HostCall,
@@ -232,7 +233,7 @@ class Executor:
         kwargs = {k: self._host_argument(v) for k, v in step.kwargs}
         with torch.no_grad():
             result = step.operator(*args, **kwargs)
-        self._file(step.results, result)
+        self._file(step.results, result, step.label)
 
     def _host_argument(self, x: Any) -> Any:
         if isinstance(x, SizeRef):
@@ -260,11 +261,11 @@ class Executor:
         data = self.memory.read(self.bound[name], self._spec_bytes(spec))
         return torch.as_strided(data.view(spec.dtype), size, stride, offset)
 
-    def _file(self, names: Any, result: Any) -> None:
+    def _file(self, names: Any, result: Any, label: str) -> None:
         """Put what a host call returned where later steps look for it."""
         if isinstance(names, tuple):
             for n, r in zip(names, result, strict=True):
-                self._file(n, r)
+                self._file(n, r, label)
             return
         if names is None:
             return
@@ -272,6 +273,14 @@ class Executor:
         if spec is None:
             self.host[names] = result
             return
+        if result.is_quantized or result.layout is not torch.strided:
+            raise UnsupportedOperatorError(
+                label,
+                [result.dtype],
+                [tuple(result.shape)],
+                reason="it returned a quantised or sparse tensor where its shape function "
+                "promised a plain one; keep this part of the model out of torch.compile",
+            )
         planned = torch.empty_strided(
             self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
         ).copy_(result)
