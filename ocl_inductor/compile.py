@@ -109,7 +109,7 @@ def _size_hint(shape_env: Any) -> Callable[[Any], int]:
         if isinstance(size, int) or size.is_Integer:
             return int(size)
         try:
-            return int(shape_env.size_hint(size))
+            return int(shape_env.guarding_hint_or_throw(size))
         except Exception:  # no hint for sizes that depend on data
             return 8192
 

@@ -72,7 +72,7 @@ class LoweringContext:
             return int(size)
         if self.shape_env is not None:
             try:
-                return int(self.shape_env.size_hint(sympy.sympify(size)))
+                return int(self.shape_env.guarding_hint_or_throw(sympy.sympify(size)))
             except Exception:  # unbacked symbols have no hint
                 pass
         return 8192

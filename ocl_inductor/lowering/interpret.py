@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -96,6 +96,9 @@ class _GraphLowering:
         self.static_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
         self.outputs: tuple[GraphOutput, ...] = ()
+        # Storages of the traced tensors: results that share one must share memory here as well.
+        self.input_storage: dict[Any, str] = {}
+        self.returned_whole: dict[str, Any] = {}
 
     def run(self) -> Graph:
         for node in self.gm.graph.nodes:
@@ -115,16 +118,17 @@ class _GraphLowering:
         position = len(self.inputs)
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-            size = as_size(value)
+            size = self.size(value)
             self.inputs.append(sympy.sympify(size))
             return size
         name = f"in{position}"
         if not _is_device_tensor(value):
             self.inputs.append(name)
             return HostValue(name)
-        buffer = _buffer_like(name, value)
+        buffer = self.buffer_like(name, value)
         self.inputs.append(buffer)
         self.ctx.buffers[name] = buffer
+        self.input_storage[_storage(value)] = name
         if position in self.static_indices:
             self.static_names.add(name)
         return buffer_value(buffer)
@@ -139,16 +143,35 @@ class _GraphLowering:
         self.constants[name] = owner
         if not _is_device_tensor(owner):
             return HostValue(name)
-        buffer = _buffer_like(name, owner)
+        buffer = self.buffer_like(name, owner)
         self.ctx.buffers[name] = buffer
         return buffer_value(buffer)
+
+    def size(self, x: Any) -> Any:
+        """A size as the graph uses it: ints stay ints, and what the guards pin to 1 becomes 1.
+
+        Broadcasting depends on extents of 1, and an expression such as ``s // 3`` does not show
+        that it is one; Dynamo has guarded it already, or the guard is added here.
+        """
+        size: Any = as_size(x)
+        env = self.ctx.shape_env
+        if is_static(size) or size.is_Symbol or env is None or not size.is_integer:
+            return size
+        if self.ctx.hint(size) == 1 and env.evaluate_expr(sympy.Eq(size, 1)):
+            return 1
+        return size
+
+    def buffer_like(self, name: str, x: torch.Tensor) -> Buffer:
+        size = tuple(self.size(s) for s in x.shape)
+        stride = tuple(self.size(s) for s in x.stride())
+        return Buffer(name, x.dtype, size, stride, extent(size, stride))
 
     # -- operators -------------------------------------------------------------------------
 
     def run_call_function(self, node: FxNode) -> Any:
         meta = node.meta.get("val")
         if isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return as_size(meta)
+            return self.size(meta)
         args = torch.fx.node.map_aggregate(node.args, self._argument)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, self._argument)
         if node.target is operator.getitem:
@@ -164,14 +187,14 @@ class _GraphLowering:
                 del self.ctx.nodes[mark:]
                 reason = str(e)
             else:
-                return self._finish(node, _as_eager(node, result, self.ctx.hint))
+                return self._finish(node, self.as_eager(node, result))
         return self.fall_back(node, args, kwargs, reason)
 
     def _argument(self, x: Any) -> Any:
         if isinstance(x, FxNode):
             return self.env[x]
         if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return as_size(x)
+            return self.size(x)
         return x
 
     def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
@@ -196,6 +219,34 @@ class _GraphLowering:
             )
         return result
 
+    def as_eager(self, node: FxNode, result: Any) -> Any:
+        """Check dtype and shape against eager's meta function; take over its symbolic sizes.
+
+        Two symbolic sizes may be equal only under the guards of the trace, so sizes that are not
+        provably equal pass when their hints agree.
+        """
+        meta = node.meta.get("val")
+        if isinstance(result, (tuple, list)) and isinstance(meta, (tuple, list)):
+            pairs = zip(result, meta, strict=True)
+            return type(result)(self.value_as_eager(node, r, m) for r, m in pairs)
+        return self.value_as_eager(node, result, meta)
+
+    def value_as_eager(self, node: FxNode, got: Any, want: Any) -> Any:
+        if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
+            return got
+        size = tuple(self.size(s) for s in want.shape)
+        fits = got.dtype == want.dtype == got.body.dtype and len(got.size) == len(size)
+        for a, b in zip(got.size, size, strict=False):
+            static = is_static(a) and is_static(b)
+            fits = fits and (same(a, b) or (not static and self.ctx.hint(a) == self.ctx.hint(b)))
+        if not fits:
+            raise VerifyError(
+                "lowering",
+                f"{node.target} gave {got.dtype}{list(got.size)} with a body of {got.body.dtype}, "
+                f"eager gives {want.dtype}{list(size)}",
+            )
+        return Value(size, got.dtype, got.body)
+
     # -- the host --------------------------------------------------------------------------
 
     def fall_back(self, node: FxNode, args: Any, kwargs: Any, reason: str) -> Any:
@@ -219,9 +270,9 @@ class _GraphLowering:
                 pairs = [wrap(v, f"{path}_{i}") for i, v in enumerate(value)]
                 return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                return as_size(value), None
+                return self.size(value), None
             if _is_device_tensor(value) and target not in QUANTISING_OPERATORS:
-                outputs.append(_buffer_like(path, value))
+                outputs.append(self.buffer_like(path, value))
                 return buffer_value(outputs[-1]), path
             host.append(path)
             return HostValue(path), path
@@ -265,7 +316,7 @@ class _GraphLowering:
 
     def _output(self, x: Any, taken: dict[str, FxNode]) -> GraphOutput:
         if not isinstance(x, FxNode):
-            return GraphOutput("value", value=as_size(x) if isinstance(x, torch.SymInt) else x)
+            return GraphOutput("value", value=self.size(x) if isinstance(x, torch.SymInt) else x)
         value = self.env[x]
         if isinstance(value, HostValue):
             return GraphOutput("host", value.name)
@@ -276,17 +327,22 @@ class _GraphLowering:
     def _tensor_output(self, node: FxNode, value: Value, taken: dict[str, FxNode]) -> GraphOutput:
         """Give the result the strides eager gives it, in memory no other result shares."""
         fake = node.meta["val"]
-        want = tuple(as_size(s) for s in fake.stride())
+        want = tuple(self.size(s) for s in fake.stride())
         view = strided_view(value)
-        owned = view is not None and view.buffer not in self._foreign_buffers()
+        storage = _storage(fake)
+        if view is not None and self.input_storage.get(storage) == view.buffer:
+            return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
+        if view is not None and self.returned_whole.get(view.buffer, ()) == (storage,):
+            return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
         if (
             view is not None
-            and owned
+            and view.buffer not in self._foreign_buffers()
             and taken.setdefault(view.buffer, node) is node
             and same(view.offset, 0)
             and _same_strides(value.size, view.stride, want)
             and same(prod(value.size), self.ctx.buffers[view.buffer].storage)
         ):
+            self.returned_whole[view.buffer] = (storage,)
             return GraphOutput("buffer", view.buffer, value.size, want, 0)
         # Stride-0 dimensions (an expanded result) are stored once and expanded on return.
         repeated = [d for d, s in enumerate(want) if same(s, 0) and not same(value.size[d], 1)]
@@ -307,6 +363,11 @@ class _GraphLowering:
         return names | set(self.constants)
 
 
+def _storage(fake: torch.Tensor) -> Any:
+    """Identifies the storage that a traced tensor shares with its views."""
+    return fake.untyped_storage()._cdata
+
+
 def _same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:
     return all(same(n, 1) or same(x, y) for n, x, y in zip(size, a, b, strict=True))
 
@@ -320,12 +381,6 @@ def _is_device_tensor(x: Any) -> bool:
         and not x.is_quantized
         and not x.is_neg()
     )
-
-
-def _buffer_like(name: str, x: torch.Tensor) -> Buffer:
-    size = tuple(as_size(s) for s in x.shape)
-    stride = tuple(as_size(s) for s in x.stride())
-    return Buffer(name, x.dtype, size, stride, extent(size, stride))
 
 
 def extent(size: Sequence[Any], stride: Sequence[Any]) -> Any:
@@ -387,37 +442,3 @@ def _describe(arguments: Any) -> tuple[list[str], list[list[Any]]]:
         if isinstance(x, FxNode) and isinstance(x.meta.get("val"), torch.Tensor)
     ]
     return [str(t.dtype)[6:] for t in fakes], [list(t.shape) for t in fakes]
-
-
-def _as_eager(node: FxNode, result: Any, hint: Callable[[Any], int]) -> Any:
-    """Check dtype and shape against eager's meta function; take over its symbolic sizes.
-
-    Two symbolic sizes may be equal only under the guards of the trace, so sizes that are not
-    provably equal pass when their hints agree.
-    """
-    meta = node.meta.get("val")
-    if isinstance(result, (tuple, list)) and isinstance(meta, (tuple, list)):
-        return type(result)(
-            _value_as_eager(node, r, m, hint) for r, m in zip(result, meta, strict=True)
-        )
-    return _value_as_eager(node, result, meta, hint)
-
-
-def _value_as_eager(node: FxNode, got: Any, want: Any, hint: Callable[[Any], int]) -> Any:
-    if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
-        return got
-    size = tuple(as_size(s) for s in want.shape)
-    fits = got.dtype == want.dtype and len(got.size) == len(size)
-    for a, b in zip(got.size, size, strict=False):
-        static = is_static(a) and is_static(b)
-        fits = fits and (same(a, b) or (not static and hint(a) == hint(b)))
-    if not fits:
-        raise VerifyError(
-            "lowering",
-            f"{node.target} gave {got.dtype}{list(got.size)}, eager gives {want.dtype}{list(size)}",
-        )
-    if got.body.dtype != got.dtype:
-        raise VerifyError(
-            "lowering", f"{node.target}: body has {got.body.dtype}, value {got.dtype}"
-        )
-    return Value(size, got.dtype, got.body)

@@ -68,6 +68,8 @@ class Executor:
         self.seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
+        self.returned_inputs = {o.name for o in plan.outputs} & self.input_spec.keys()
+        self.given: dict[str, torch.Tensor] = {}
         for name, tensor in plan.constants:
             self.host[name] = tensor
             if tensor.dtype in _KERNEL_DTYPES and tensor.layout is torch.strided:
@@ -138,6 +140,7 @@ class Executor:
         results = tuple(self._result(o, produced) for o in self.plan.outputs)
         del keep
         self.tensors.clear()
+        self.given.clear()
         return results
 
     def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
@@ -148,6 +151,8 @@ class Executor:
                 self.host[spec.name] = x
             if spec.kind != "tensor":
                 continue
+            if spec.name in self.returned_inputs:
+                self.given[spec.name] = x
             if spec.static and not self._changed(spec.name, x):
                 self.tensors[spec.name] = x
                 continue
@@ -206,8 +211,11 @@ class Executor:
 
     def _result(self, o: OutputSpec, produced: dict[str, torch.Tensor]) -> Any:
         if o.kind == "tensor":
-            base = produced[self._root(o.name)]
             size, stride = self.sizes.all(o.size), self.sizes.all(o.stride)
+            given = self.given.get(o.name)
+            if given is not None:  # a view of the tensor that the caller passed
+                return given.as_strided(size, stride, given.storage_offset() + self.sizes(o.offset))
+            base = produced[self._root(o.name)]
             if base.shape == size and base.stride() == stride:
                 return base
             return base.as_strided(size, stride, self.sizes(o.offset))
