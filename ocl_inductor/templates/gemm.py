@@ -25,6 +25,9 @@ from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
+#: Longest chain of additions into one accumulator.
+MAX_K_CHAIN = 384
+
 
 def _out_space(p: Params) -> tuple[Size, ...]:
     outer = (*p["out_batch"], p["m"])
@@ -87,6 +90,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "NR": nr,
         "MR": p["mr"],
         "MB": p["mb"],
+        "k_block": 0 if is_static(p["k"]) and int(p["k"]) <= MAX_K_CHAIN else MAX_K_CHAIN,
         "whole_rows": is_static(p["m"]) and int(p["m"]) >= p["mr"],
         **store_edges(p["n"], p["lanes"], nr),
     }
