@@ -49,6 +49,23 @@ def summarise(samples_ms: list[float], calls_per_sample: int) -> Timing:
     return Timing(median, min(samples_ms), spread, calls_per_sample, tuple(samples_ms))
 
 
+#: Longer than OpenMP's threads spin for work, and longer than thread pools need to wake up.
+SETTLE_SECONDS = 0.02
+
+
+def _settle(call: Callable[[], object]) -> None:
+    """Let the contender before come to rest, and this one come up to speed.
+
+    OpenMP's threads spin for milliseconds after their last work and would take a core from the next
+    contender; after a rest, the first calls of every thread pool are slower than those that follow.
+    """
+    time.sleep(SETTLE_SECONDS)
+    end = time.perf_counter() + SETTLE_SECONDS
+    call()
+    while time.perf_counter() < end:
+        call()
+
+
 def _sample(call: Callable[[], object], calls: int) -> float:
     """Seconds a call, averaged over ``calls`` of them."""
     start = time.perf_counter()
@@ -65,7 +82,8 @@ def interleave(
     """Time callables round-robin, so that a slow minute of the machine hits all alike.
 
     Each round starts with another callable, so none always runs on the caches its predecessor
-    left behind. The callables must be compiled already; each gets two calls to warm up.
+    left behind. The callables must be compiled already; each gets two calls to warm up, and again
+    some before each sample (see ``_settle``).
     """
     per_sample: dict[str, int] = {}
     for name, call in calls.items():
@@ -77,6 +95,7 @@ def interleave(
     for index in range(rounds):
         start = index % len(names) if names else 0
         for name in names[start:] + names[:start]:
+            _settle(calls[name])
             samples[name].append(_sample(calls[name], per_sample[name]) * 1e3)
         on_round(index + 1)
     return {name: summarise(samples[name], per_sample[name]) for name in names}

@@ -247,6 +247,17 @@ def test_unary(device: Device, name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_normal_cdf(device: Device, width: int) -> None:
+    """What gelu needs of it: absolute accuracy, and a tail that has not cancelled."""
+    x = floats(-math.inf, math.inf)
+    got = apply(device, "normal_cdf", [x], F32, width).double()
+    want = torch.special.ndtr(x.double())
+    torch.testing.assert_close(got, want, rtol=0, atol=1.5e-7, equal_nan=True)
+    tail = (x < 0) & (x > -4)
+    torch.testing.assert_close(got[tail], want[tail], rtol=2e-5, atol=0)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary_double(device: Device, name: str, width: int) -> None:
     """In units of double's last place, against eager, which is good to about one."""

@@ -28,6 +28,7 @@ SPECIAL: dict[str, Callable[..., torch.Tensor]] = {
     "trunc_div": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
     "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
     "fma": lambda a, b, c: a * b + c,
+    "normal_cdf": torch.special.ndtr,
 }
 
 
