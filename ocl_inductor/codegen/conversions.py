@@ -140,7 +140,10 @@ def emit_load(
     if dtype is torch.float16:
         if width == 1:
             return f"vload_half({index}, {pointer})"
-        return f"vload_half{width}(0, {pointer} + ({index}))"
+        # Not vload_half16 on memory: PoCL 3.1 reads it with an aligned move, a segmentation fault
+        # at an odd element.
+        bits = f"*({space} const ushort{width}u*)({pointer} + ({index}))"
+        return f"ocl_from_half_float{width}({bits})"
     memory = MEMORY_TYPE[dtype]
     if width == 1:
         return _widen(f"{pointer}[{index}]", dtype, 1)
@@ -160,7 +163,8 @@ def emit_store(
     if dtype is torch.float16:
         if width == 1:
             return f"vstore_half_rte({value}, {index}, {pointer});"
-        return f"vstore_half{width}_rte({value}, 0, {pointer} + ({index}));"
+        bits = f"ocl_to_half_float{width}({value})"
+        return f"*({space} ushort{width}u*)({pointer} + ({index})) = {bits};"
     memory = MEMORY_TYPE[dtype]
     if dtype is torch.bfloat16:
         value = f"ocl_bfloat16_bits_{vector('float', width)}({value})"
