@@ -198,7 +198,7 @@ def agree(
 
 
 def check_accuracy(actual: Any, eager: Any, fn: Function, args: Sequence[Any]) -> None:
-    """No further from float64 than twice what eager is, give or take float32's rounding."""
+    """No further from float64 than twice what eager is, give or take the rounding of some partial sums."""
     mine, its = tensors(actual), tensors(eager)
     if not any(t.dtype is torch.float32 for t in its):
         return
@@ -211,7 +211,7 @@ def check_accuracy(actual: Any, eager: Any, fn: Function, args: Sequence[Any]) -
             continue
         x, a, e = x[finite], a.double()[finite], e.double()[finite]
         scale = x.abs().max().item()
-        allowed = 2 * (e - x).abs().max().item() + 1e-6 * scale + 1e-7
+        allowed = 2 * (e - x).abs().max().item() + 2e-6 * (1 + scale)
         error = (a - x).abs().max().item()
         assert error <= allowed, f"error {error:.3g}, eager {(e - x).abs().max().item():.3g}"
 
