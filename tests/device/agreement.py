@@ -198,7 +198,7 @@ def agree(
 
 
 def check_accuracy(actual: Any, eager: Any, fn: Function, args: Sequence[Any]) -> None:
-    """No further from float64 than twice what eager is, give or take the rounding of some partial sums."""
+    """No further from float64 than twice what eager is, give or take some partial sums."""
     mine, its = tensors(actual), tensors(eager)
     if not any(t.dtype is torch.float32 for t in its):
         return

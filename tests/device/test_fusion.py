@@ -92,7 +92,7 @@ def test_parameters_are_packed_once(driver: str) -> None:
             return self.b(F.gelu(self.a(x))).softmax(-1)
 
     model = Mlp().requires_grad_(False)
-    agree(lambda x: model(x), random(19, 33), device=driver, reference=False)
+    agree(model, random(19, 33), device=driver, reference=False)
     assert counters["opencl"]["kernels"] == 3
 
 
