@@ -105,3 +105,9 @@ def oclgrind_env(clean_env: dict[str, str]) -> dict[str, str]:
         "OCL_ICD_VENDORS": str(library),
         "OCLGRIND_DATA_RACES": "1",
     }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite tests/golden from what is emitted"
+    )

@@ -1,0 +1,50 @@
+#pragma OPENCL FP_CONTRACT ON
+typedef float8 float8u __attribute__((aligned(4)));
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void reduction_native_layer_norm_output(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1)
+{
+    const int first = (int)get_global_id(0) * (int)(k0);
+    const int last = min(first + (int)(k0), (int)(k0));
+    for (int tile = first; tile < last; ++tile) {
+        const int v0 = tile;
+        float8 acc_arg4 = (float8)(0.0f);
+        float acc_arg4_s = 0.0f;
+        for (int v1 = 0; v1 < k1; v1 += 8) {
+            const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            acc_arg4 = (acc_arg4 + t0);
+        }
+        const float4 acc_arg4_lane_4 = (acc_arg4.lo + acc_arg4.hi);
+        const float2 acc_arg4_lane_2 = (acc_arg4_lane_4.lo + acc_arg4_lane_4.hi);
+        const float acc_arg4_lane_1 = (acc_arg4_lane_2.lo + acc_arg4_lane_2.hi);
+        acc_arg4_s = (acc_arg4_s + acc_arg4_lane_1);
+        const float r1 = acc_arg4_s;
+        const float t2 = (r1 / 192.0f);
+        float8 acc_arg5 = (float8)(0.0f);
+        float acc_arg5_s = 0.0f;
+        for (int v1 = 0; v1 < k1; v1 += 8) {
+            const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t4 = (t3 - (float8)(t2));
+            const float8 t5 = (t4 * t4);
+            acc_arg5 = (acc_arg5 + t5);
+        }
+        const float4 acc_arg5_lane_4 = (acc_arg5.lo + acc_arg5.hi);
+        const float2 acc_arg5_lane_2 = (acc_arg5_lane_4.lo + acc_arg5_lane_4.hi);
+        const float acc_arg5_lane_1 = (acc_arg5_lane_2.lo + acc_arg5_lane_2.hi);
+        acc_arg5_s = (acc_arg5_s + acc_arg5_lane_1);
+        const float r6 = acc_arg5_s;
+        const float t7 = (r6 / 192.0f);
+        const float t8 = (t7 + 1.0e-05f);
+        const float t9 = rsqrt(t8);
+        for (int v1 = 0; v1 < k1; v1 += 8) {
+            const float8 t10 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t11 = (t10 - (float8)(t2));
+            const float8 t12 = (t11 * (float8)(t9));
+            const float8 t13 = (*(__global const float8u*)(arg1 + (v1)));
+            const float8 t14 = (t12 * t13);
+            const float8 t15 = (*(__global const float8u*)(arg2 + (v1)));
+            const float8 t16 = (t14 + t15);
+            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t16;
+        }
+    }
+}

@@ -1,0 +1,51 @@
+#pragma OPENCL FP_CONTRACT ON
+
+__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
+void reduction_softmax_output(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
+{
+    __local float acc_arg2_local[64];
+    __local float acc_arg3_local[64];
+    const int row = get_group_id(0);
+    const int lid = get_local_id(0);
+    {
+        const int v0 = row;
+        float acc_arg2 = (-INFINITY);
+        for (int swept = lid; swept < k0; swept += 64) {
+            const int v1 = swept;
+            const float t0 = arg0[(k0*v0) + v1];
+            acc_arg2 = (((acc_arg2 > t0) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t0);
+        }
+        acc_arg2_local[lid] = acc_arg2;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int half_size = 32; half_size > 0; half_size /= 2) {
+            if (lid < half_size) { acc_arg2 = (((acc_arg2 > acc_arg2_local[lid + half_size]) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_local[lid + half_size]); acc_arg2_local[lid] = acc_arg2; }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        acc_arg2 = acc_arg2_local[0];
+        const float r1 = acc_arg2;
+        float acc_arg3 = 0.0f;
+        for (int swept = lid; swept < k0; swept += 64) {
+            const int v1 = swept;
+            const float t2 = arg0[(k0*v0) + v1];
+            const float t3 = (t2 - r1);
+            const float t4 = exp(t3);
+            acc_arg3 = (acc_arg3 + t4);
+        }
+        acc_arg3_local[lid] = acc_arg3;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int half_size = 32; half_size > 0; half_size /= 2) {
+            if (lid < half_size) { acc_arg3 = (acc_arg3 + acc_arg3_local[lid + half_size]); acc_arg3_local[lid] = acc_arg3; }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        acc_arg3 = acc_arg3_local[0];
+        const float r5 = acc_arg3;
+        for (int swept = lid; swept < k0; swept += 64) {
+            const int v1 = swept;
+            const float t6 = arg0[(k0*v0) + v1];
+            const float t7 = (t6 - r1);
+            const float t8 = exp(t7);
+            const float t9 = (t8 / r5);
+            arg1[(k0*v0) + v1] = t9;
+        }
+    }
+}
