@@ -19,7 +19,7 @@ from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
-_MAGIC = b"ocl-inductor kernel 1\n"
+_MAGIC = b"ocl-inductor kernel 2\n"
 _DIGEST_BYTES = 32
 
 
@@ -83,8 +83,13 @@ def _save_failed(kernel: Kernel, folder: Path) -> Path | str:
         return ""
 
 
+def _digest(key: str, binary: bytes) -> bytes:
+    """Of the key too, so that an entry under another's name is not taken."""
+    return hashlib.sha256(key.encode() + binary).digest()
+
+
 class BinaryStore:
-    """Files of magic, SHA-256 of the binary, binary. Anything unexpected is a miss."""
+    """Files of magic, SHA-256 of key and binary, binary. Anything unexpected is a miss."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -102,7 +107,7 @@ class BinaryStore:
             return None
         body = data[len(_MAGIC) + _DIGEST_BYTES :]
         digest = data[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]
-        if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
+        if not data.startswith(_MAGIC) or _digest(key, body) != digest:
             return None
         return body
 
@@ -116,7 +121,7 @@ class BinaryStore:
             handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
             try:
                 with os.fdopen(handle, "wb") as out:
-                    out.write(_MAGIC + hashlib.sha256(binary).digest() + binary)
+                    out.write(_MAGIC + _digest(key, binary) + binary)
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
