@@ -114,7 +114,7 @@ QUIRKS: tuple[Quirk, ...] = (
         changes={"opencl_c_version": (1, 2), "build_options": ("-cl-std=CL1.2",)},
         why="A simulator that interprets kernels to find invalid accesses; reports itself as every "
         "kind of device at once, so without this it would be taken for a GPU. Its compiler refuses "
-        "-cl-std=CL3.0 (\"cl_khr_fp64 and __opencl_c_fp64 are set to different values\").",
+        '-cl-std=CL3.0 ("cl_khr_fp64 and __opencl_c_fp64 are set to different values").',
     ),
 )
 

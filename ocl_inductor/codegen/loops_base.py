@@ -13,7 +13,8 @@ Three shapes of kernel serve every group:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sympy
@@ -25,6 +26,7 @@ from ocl_inductor.codegen.conversions import literal
 from ocl_inductor.codegen.emitter import Emitter, Scope, Text
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store, prelude
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type
@@ -242,12 +244,48 @@ class LoopKernel:
             if stash.filled:
                 writer.stash[e] = dataclasses.replace(stash, ready=True)
 
-    def sweep_blocks(self, writer: Emitter, variables: Sequence[sympy.Symbol]) -> list[str]:
-        """Heads of plain ``for`` loops over inner variables."""
-        return [
-            f"for ({self.index} {v} = 0; {v} < {self.text(self.size_of[v])}; ++{v})"
-            for v in variables
-        ]
+    # -- long sums -------------------------------------------------------------------------
+
+    def pieces(
+        self, members: Sequence[Member], loops: Sequence[tuple[sympy.Symbol, Size]]
+    ) -> Pieces | None:
+        """How to cut the sweep for its sums (pieces.py)."""
+        return cut(loops) if any(map(_in_pieces, members)) else None
+
+    @contextmanager
+    def piece_loop(
+        self,
+        writer: Emitter,
+        v: sympy.Symbol,
+        step: int,
+        end: str,
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> Iterator[tuple[str, str, Mapping[str, Accumulator]]]:
+        """A loop over pieces of ``step`` elements of ``v``; inside, sums go into partial sums.
+
+        Gives the beginning and the end of a piece and the accumulators to use within it.
+        """
+        first, last = f"{v}_first", f"{v}_last"
+        parts = {
+            m.buffer.name: dataclasses.replace(a, name=f"{a.name}_part")
+            for m in members
+            if _in_pieces(m)
+            for a in [accumulators[m.buffer.name]]
+        }
+        with writer.block(f"for ({self.index} {first} = 0; {first} < {end}; {first} += {step})"):
+            writer.line(
+                f"const {self.index} {last} = min({first} + {step}, ({self.index})({end}));"
+            )
+            for part in parts.values():
+                for line in part.declare():
+                    writer.line(line)
+            yield first, last, {**accumulators, **parts}
+            for name, part in parts.items():
+                for line in accumulators[name].take(Target(part.width, self.device), part.name):
+                    writer.line(line)
+
+    # -- sweeps in plain loops -------------------------------------------------------------
 
     def outer_point_levels(self, writer: Emitter) -> None:
         """All levels at one outer point (or vector of them), the sweep in plain loops."""
@@ -261,7 +299,8 @@ class LoopKernel:
             for a in accumulators.values():
                 for line in a.declare():
                     writer.line(line)
-            self._nest(writer, self.inner_vars, members, accumulators)
+            pieces = self.pieces(members, [(v, self.size_of[v]) for v in self.inner_vars])
+            self._nest(writer, self.inner_vars, members, accumulators, pieces)
             for m in members:
                 if m.kind == "reduction":
                     self.finish_reduction(writer, m, accumulators[m.buffer.name])
@@ -273,14 +312,25 @@ class LoopKernel:
         variables: Sequence[sympy.Symbol],
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
+        pieces: Pieces | None,
     ) -> None:
         if not variables:
             for m in members:
                 self.visit(writer, m, accumulators)
             return
-        head = self.sweep_blocks(writer, variables[:1])[0]
-        with writer.block(head, frozenset(variables[:1])):
-            self._nest(writer, variables[1:], members, accumulators)
+        v, *rest = variables
+        end = self.text(self.size_of[v])
+        if pieces is not None and v == pieces.variable:
+            with self.piece_loop(writer, v, pieces.rounds, end, members, accumulators) as piece:
+                first, last, parts = piece
+                with writer.block(self.plain_loop(v, first, last), frozenset([v])):
+                    self._nest(writer, rest, members, parts, None)
+            return
+        with writer.block(self.plain_loop(v, "0", end), frozenset([v])):
+            self._nest(writer, rest, members, accumulators, pieces)
+
+    def plain_loop(self, v: sympy.Symbol, begin: str, end: str) -> str:
+        return f"for ({self.index} {v} = {begin}; {v} < {end}; ++{v})"
 
     # -- assembling ------------------------------------------------------------------------
 
@@ -317,6 +367,10 @@ class LoopKernel:
             self.group.origin,
             self.parameters.dtypes,
         )
+
+
+def _in_pieces(m: Member) -> bool:
+    return m.kind == "reduction" and m.how == "sum" and m.body.dtype.is_floating_point
 
 
 def _natural(name: str) -> tuple[str, int]:

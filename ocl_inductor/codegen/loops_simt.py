@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import sympy
+
 from ocl_inductor.codegen.accumulators import Accumulator
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
@@ -10,6 +14,7 @@ from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.index import is_static, prod
+from ocl_inductor.schedule.groups import Member
 
 #: Shortest sweep for which a whole work-group shares one row.
 MIN_GROUP_SWEEP = 128
@@ -53,13 +58,15 @@ class SimtKernel(LoopKernel):
                 for a in accumulators.values():
                     for line in a.declare():
                         writer.line(line)
-                head = (
-                    f"for ({self.index} swept = lid; swept < {self.text(total)}; swept += {group})"
-                )
-                with writer.block(head, frozenset(self.inner_vars)):
-                    self.decompose(writer, "swept", self.inner_vars)
-                    for m in members:
-                        self.visit(writer, m, accumulators)
+                swept, end = sympy.Symbol("swept"), self.text(total)
+                pieces = self.pieces(members, [(swept, ceil_div(total, group))])
+                if pieces is None:
+                    self._strided(writer, group, "0", end, members, accumulators)
+                else:
+                    step = pieces.rounds * group
+                    with self.piece_loop(writer, swept, step, end, members, accumulators) as piece:
+                        first, last, parts = piece
+                        self._strided(writer, group, first, last, members, parts)
                 for m in members:
                     if m.kind == "reduction":
                         a = accumulators[m.buffer.name]
@@ -72,6 +79,23 @@ class SimtKernel(LoopKernel):
         )
         rows = prod(list(self.group.outer))
         return self.kernel(text, (prod((rows, group)),), (group,))
+
+    def _strided(
+        self,
+        writer: Emitter,
+        group: int,
+        begin: str,
+        end: str,
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> None:
+        """Neighbouring work-items take neighbouring elements of the row."""
+        start = "lid" if begin == "0" else f"{begin} + lid"
+        head = f"for ({self.index} swept = {start}; swept < {end}; swept += {group})"
+        with writer.block(head, frozenset(self.inner_vars)):
+            self.decompose(writer, "swept", self.inner_vars)
+            for m in members:
+                self.visit(writer, m, accumulators)
 
     def local_arrays(self, group: int) -> list[str]:
         lines = []

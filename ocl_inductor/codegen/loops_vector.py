@@ -13,6 +13,7 @@ from ocl_inductor.codegen.conversions import HALF_TYPES
 from ocl_inductor.codegen.emitter import Emitter, Scope, Stash
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
+from ocl_inductor.codegen.pieces import Pieces
 from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
 from ocl_inductor.dtypes import register_type
@@ -224,8 +225,10 @@ class VectorKernel(LoopKernel):
         for a in [*wide.values(), *narrow.values()]:
             for line in a.declare():
                 writer.line(line)
-        *before, _ = self.inner_vars
-        self._sweep_nest(writer, lanes, before, members, wide, narrow, ending)
+        *before, v = self.inner_vars
+        vectors = ceil_div(self.size_of[v], lanes.width)
+        pieces = self.pieces(members, [*((u, self.size_of[u]) for u in before), (v, vectors)])
+        self._sweep_nest(writer, lanes, before, members, wide, narrow, ending, pieces)
         scalar = Target(1, self.device)
         for m in members:
             if m.kind == "reduction":
@@ -243,42 +246,66 @@ class VectorKernel(LoopKernel):
         wide: Mapping[str, Accumulator],
         narrow: Mapping[str, Accumulator],
         ending: Ending,
+        pieces: Pieces | None,
     ) -> None:
         if before:
-            head = self.sweep_blocks(writer, before[:1])[0]
-            with writer.block(head, frozenset(before[:1])):
-                self._sweep_nest(writer, lanes, before[1:], members, wide, narrow, ending)
+            u, *rest = before
+            end = self.text(self.size_of[u])
+            if pieces is not None and u == pieces.variable:
+                with self.piece_loop(writer, u, pieces.rounds, end, members, wide) as piece:
+                    first, last, parts = piece
+                    with writer.block(self.plain_loop(u, first, last), frozenset([u])):
+                        self._sweep_nest(writer, lanes, rest, members, parts, narrow, ending, None)
+                return
+            with writer.block(self.plain_loop(u, "0", end), frozenset([u])):
+                self._sweep_nest(writer, lanes, rest, members, wide, narrow, ending, pieces)
             return
         v, width = lanes.var, lanes.width
         assert v is not None
         end = self.text(self.size_of[v])
-        if ending is not Ending.SCALAR:
-            head = self.vector_loop(writer, v, width, "0", end, ending)
-            with writer.block(head, frozenset([v])):
+        if pieces is None:
+            self._vectors(writer, lanes, ("0", end), ending, members, wide)
+        else:
+            step = pieces.rounds * width
+            with self.piece_loop(writer, v, step, end, members, wide) as piece:
+                first, last, parts = piece
+                self._vectors(writer, lanes, (first, last), ending, members, parts)
+        if ending is Ending.OVERLAP:
+            with writer.block("", frozenset([v])):
+                writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
+                done = width - int(self.size_of[v]) % width
+                writer.aligned = False
                 for m in members:
-                    self.visit(writer, m, wide)
-            if ending is Ending.OVERLAP:
-                with writer.block("", frozenset([v])):
-                    writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
-                    done = width - int(self.size_of[v]) % width
-                    writer.aligned = False
-                    for m in members:
-                        self.visit(writer, m, wide, done)
-                    writer.aligned = True
-            return
-        with writer.block(""):
-            head = self.vector_loop(writer, v, width, "0", end, ending)
-            with writer.block(head, frozenset([v])):
-                for m in members:
-                    self.visit(writer, m, wide)
+                    self.visit(writer, m, wide, done)
+                writer.aligned = True
+        elif ending is Ending.SCALAR:
             tail = self.emitter(Lanes(None, 1, False), frozenset())
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
             tail.results = dict(writer.results)
             tail.in_memory = set(writer.in_memory)
             tail.stash = writer.stash
-            with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
+            begin = f"{end} / {width} * {width}"
+            with tail.block(self.plain_loop(v, begin, end), frozenset([v])):
                 for m in members:
                     self.visit(tail, m, narrow)
+
+    def _vectors(
+        self,
+        writer: Emitter,
+        lanes: Lanes,
+        span: tuple[str, str],
+        ending: Ending,
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> None:
+        """The whole vectors between two positions of the sweep."""
+        v, width = lanes.var, lanes.width
+        begin, end = span
+        more = f"{v} < {end}" if ending is Ending.EXACT else f"{v} <= {end} - {width}"
+        head = f"for ({self.index} {v} = {begin}; {more}; {v} += {width})"
+        with writer.block(head, frozenset([v] if v is not None else [])):
+            for m in members:
+                self.visit(writer, m, accumulators)
 
     def declare_stash(self, writer: Emitter) -> None:
         """Keep expensive values that several sweeps of a row need, instead of computing them again.

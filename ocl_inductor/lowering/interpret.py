@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -98,7 +99,7 @@ class _GraphLowering:
         self.outputs: tuple[GraphOutput, ...] = ()
         # Storages of the traced tensors: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}
-        self.returned_whole: dict[str, Any] = {}
+        self.result_storage: dict[Any, str] = {}
 
     def run(self) -> Graph:
         for node in self.gm.graph.nodes:
@@ -203,10 +204,17 @@ class _GraphLowering:
         for v in _tensor_leaves((args, kwargs)):
             if isinstance(v, HostValue):
                 return "an argument only lives on the host"
+            if node.target not in VIEW_OPERATORS and self._is_too_wide(v.dtype):
+                return "the device has no double precision"
         for t in _fake_leaves(node.meta.get("val")):
             if not _is_device_tensor(t):
                 return f"result of dtype {t.dtype} and layout {t.layout} only lives on the host"
+            if node.target not in VIEW_OPERATORS and self._is_too_wide(t.dtype):
+                return "the device has no double precision"
         return None
+
+    def _is_too_wide(self, dtype: torch.dtype) -> bool:
+        return dtype is torch.float64 and not self.ctx.device.fp64
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = _effective_uses(node)
@@ -311,8 +319,29 @@ class _GraphLowering:
     def run_output(self, node: FxNode) -> None:
         results = node.args[0]
         assert isinstance(results, (tuple, list))
+        self._store_shared_results(results)
         taken: dict[str, FxNode] = {}
         self.outputs = tuple(self._output(r, taken) for r in results)
+
+    def _store_shared_results(self, results: Sequence[Any]) -> None:
+        """Give results that are views of one tensor that tensor's memory, as in eager."""
+        nodes = {r for r in results if isinstance(r, FxNode)}
+        counts = collections.Counter(
+            _storage(r.meta["val"]) for r in nodes if isinstance(self.env[r], Value)
+        )
+        shared = {s for s, n in counts.items() if n > 1} - self.input_storage.keys()
+        for node in self.gm.graph.nodes if shared else ():
+            value, fake = self.env.get(node), node.meta.get("val")
+            if not isinstance(value, Value) or _storage(fake) not in shared:
+                continue
+            shared.remove(
+                _storage(fake)
+            )  # the first node with a storage is the one it was made for
+            stride = tuple(self.size(s) for s in fake.stride())
+            reach = extent(value.size, stride)
+            if same(prod(value.size), reach) and same(fake.storage_offset(), 0):
+                name = self.ctx.store_with_strides(value, stride, reach)
+                self.result_storage[_storage(fake)] = name
 
     def _output(self, x: Any, taken: dict[str, FxNode]) -> GraphOutput:
         if not isinstance(x, FxNode):
@@ -328,11 +357,14 @@ class _GraphLowering:
         """Give the result the strides eager gives it, in memory no other result shares."""
         fake = node.meta["val"]
         want = tuple(self.size(s) for s in fake.stride())
-        view = strided_view(value)
         storage = _storage(fake)
+        if storage in self.result_storage:
+            offset = self.size(fake.storage_offset())
+            return GraphOutput("buffer", self.result_storage[storage], value.size, want, offset)
+        view = strided_view(value)
+        if view is not None and self._is_too_wide(value.dtype):
+            return GraphOutput("buffer", view.buffer, value.size, view.stride, view.offset)
         if view is not None and self.input_storage.get(storage) == view.buffer:
-            return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
-        if view is not None and self.returned_whole.get(view.buffer, ()) == (storage,):
             return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
         if (
             view is not None
@@ -342,7 +374,6 @@ class _GraphLowering:
             and _same_strides(value.size, view.stride, want)
             and same(prod(value.size), self.ctx.buffers[view.buffer].storage)
         ):
-            self.returned_whole[view.buffer] = (storage,)
             return GraphOutput("buffer", view.buffer, value.size, want, 0)
         # Stride-0 dimensions (an expanded result) are stored once and expanded on return.
         repeated = [d for d, s in enumerate(want) if same(s, 0) and not same(value.size[d], 1)]

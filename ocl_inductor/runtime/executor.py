@@ -26,6 +26,7 @@ from ocl_inductor.plan import (
 )
 from ocl_inductor.runtime.memory import DiscreteMemory, Strategy, UnifiedMemory
 from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.settings import Settings
 
@@ -66,6 +67,11 @@ class Executor:
         self.tensors: dict[str, torch.Tensor] = {}
         self.slot_buffers: list[tuple[int, Any]] = [(-1, None)] * len(plan.slots)
         self.seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
+        #: Parameters of which a copy is kept: packed or folded by the prologue, or uploaded.
+        self.copied = {
+            s.name for s in plan.inputs if s.static and (self.resident or s.name in plan.watched)
+        }
+        self.samples = Samples(())
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         self.returned_inputs = {o.name for o in plan.outputs} & self.input_spec.keys()
@@ -146,6 +152,7 @@ class Executor:
     def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         """Bind tensors; parameters only when they were replaced or written since the last call."""
         keep: list[torch.Tensor] = []
+        changed = self._changed_parameters(inputs)
         for spec, x in zip(self.plan.inputs, inputs, strict=True):
             if spec.kind == "host":
                 self.host[spec.name] = x
@@ -153,8 +160,8 @@ class Executor:
                 continue
             if spec.name in self.returned_inputs:
                 self.given[spec.name] = x
-            if spec.static and not self._changed(spec.name, x):
-                self.tensors[spec.name] = x
+            if spec.static and spec.name not in changed:
+                self.tensors[spec.name] = self.pinned.get(spec.name, x)
                 continue
             tensor = self._as_planned(spec, x)
             self.tensors[spec.name] = tensor
@@ -163,9 +170,29 @@ class Executor:
                 self.pinned.pop(spec.name, None)
                 if tensor.data_ptr() != x.data_ptr():
                     self.pinned[spec.name] = tensor  # the binding outlives this call
-            nbytes = self.sizes(spec.extent) * tensor.itemsize
-            self._bind(spec.name, self.memory.input(spec.name, tensor, nbytes))
+            self._bind(spec.name, self.memory.input(spec.name, tensor, self._reach(spec, tensor)))
         return keep
+
+    def _reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
+        return self.sizes(spec.extent) * tensor.itemsize
+
+    def _changed_parameters(self, inputs: Sequence[Any]) -> set[str]:
+        """Names of the parameters that were replaced, moved or written since the last call."""
+        static = [
+            (s, x)
+            for s, x in zip(self.plan.inputs, inputs, strict=True)
+            if s.static and s.kind == "tensor"
+        ]
+        changed = {s.name for s, x in static if self._changed(s.name, x)}
+        if not changed and self.samples.changed():
+            changed = set(self.copied)
+        elif changed & self.copied:
+            self.samples = Samples(
+                (x, self._reach(s, x)) for s, x in static if s.name in self.copied
+            )
+        if not changed.isdisjoint(self.plan.watched):
+            self.prologue_due = True
+        return changed
 
     def _changed(self, name: str, x: torch.Tensor) -> bool:
         """Whether a parameter is another tensor, moved, or was written in place.
@@ -179,8 +206,6 @@ class Executor:
         if reference() is x and state == [pointer, version] and version >= 0:
             return False
         self.seen[name] = (weakref.ref(x), pointer, version)
-        if name in self.plan.watched:
-            self.prologue_due = True
         return True
 
     def _as_planned(self, spec: InputSpec, x: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import torch
 from torch.nn import functional as F
 
@@ -53,7 +53,7 @@ for number, (function, inputs) in enumerate(programs):
     for a, b in pairs:
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
     print("ran", number, flush=True)
-'''
+"""
 
 
 @pytest.mark.timeout(600)

@@ -50,7 +50,7 @@ def test_numbers_of_compute_units(units: int, monkeypatch: pytest.MonkeyPatch) -
     _pretend(monkeypatch, compute_units=units)
 
     def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return x.softmax(-1), x.sum(0), (x * 2).exp(), x.t() @ y, x.sum(), x.argmax(0)
+        return x.softmax(-1), x.sum(0), (x * 2).exp(), x.t() @ y, (x * x).sum(), x.argmax(0)
 
     agree(fn, random(301, 65), random(301, 33), device=two_drivers()[0], atol=1e-4, rtol=1e-4)
 
@@ -60,7 +60,7 @@ def test_small_work_groups(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _pretend(monkeypatch, max_work_group_size=size)
 
     def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return x.softmax(-1), x.sum(0), (x * 2).exp(), x @ y, x.sum(), x.argmax(1)
+        return x.softmax(-1), x.sum(0), (x * 2).exp(), x @ y, (x * x).sum(), x.argmax(1)
 
     tensors = random(33, 301), random(301, 17)
     agree(fn, *tensors, device=two_drivers()[0], profile="simt", atol=1e-4, rtol=1e-4)

@@ -290,11 +290,16 @@ void reduction_mean_output(__global const float *restrict arg0, __global const f
         for (int v1 = 0; v1 < k0; v1 += 8) {
             float8 acc_arg3 = (float8)(0.0f);
             const float8 t1 = (*(__global const float8u*)(arg1 + (v1)));
-            for (int v2 = 0; v2 < k1; ++v2) {
-                const float8 t0 = (*(__global const float8u*)(arg0 + ((k2*v0) + v1 + (k0*v2))));
-                const float8 t2 = (t0 + t1);
-                const float8 t3 = (((t2 > (float8)(0.0f)) | (t2 != t2)) ? t2 : (float8)(0.0f));
-                acc_arg3 = (acc_arg3 + t3);
+            for (int v2_first = 0; v2_first < k1; v2_first += 16) {
+                const int v2_last = min(v2_first + 16, (int)(k1));
+                float8 acc_arg3_part = (float8)(0.0f);
+                for (int v2 = v2_first; v2 < v2_last; ++v2) {
+                    const float8 t0 = (*(__global const float8u*)(arg0 + ((k2*v0) + v1 + (k0*v2))));
+                    const float8 t2 = (t0 + t1);
+                    const float8 t3 = (((t2 > (float8)(0.0f)) | (t2 != t2)) ? t2 : (float8)(0.0f));
+                    acc_arg3_part = (acc_arg3_part + t3);
+                }
+                acc_arg3 = (acc_arg3 + acc_arg3_part);
             }
             const float8 r4 = acc_arg3;
             const float8 t5 = (r4 / (float8)(196.0f));
