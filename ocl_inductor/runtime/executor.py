@@ -126,7 +126,13 @@ class Executor:
         with self.lock:
             inputs = list(args)
             args.clear()  # boxed calling convention: the caller's references go away here
-            return self._run(inputs)
+            try:
+                return self._run(inputs)
+            except self.cl.MemoryError as error:  # drivers may allocate as late as at a launch
+                raise self.memory.out_of_memory() from error
+            finally:
+                self.tensors.clear()
+                self.given.clear()
 
     def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
         if self.sizes.dynamic:
@@ -145,8 +151,6 @@ class Executor:
         self.memory.finish()
         results = tuple(self._result(o, produced) for o in self.plan.outputs)
         del keep
-        self.tensors.clear()
-        self.given.clear()
         return results
 
     def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:

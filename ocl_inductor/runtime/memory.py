@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Protocol
 
+import psutil
 import torch
 
 from ocl_inductor.device import Device
@@ -40,6 +41,9 @@ class Strategy(Protocol):
     def finish(self) -> None:
         """Wait for everything, and bring outputs home."""
 
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        """The error to raise when ``nbytes`` more (0: unknown) could not be had."""
+
 
 def host_bytes(tensor: torch.Tensor, nbytes: int) -> Any:
     """The tensor's memory as a ctypes array (no copy; works for every dtype)."""
@@ -55,6 +59,7 @@ class UnifiedMemory:
         self.context = device.context
         self.queue = device.queue
         self.flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        self.global_mem_bytes = device.info.global_mem_bytes
         self.hosts: dict[int, torch.Tensor] = {}
         self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, _MIN_BYTES)
 
@@ -66,10 +71,20 @@ class UnifiedMemory:
     output = input
 
     def scratch(self, name: str, nbytes: int) -> Any:
-        host = torch.empty(max(nbytes, _MIN_BYTES), dtype=torch.uint8)
-        buffer = self.input(name, host, host.numel())
+        size = max(nbytes, _MIN_BYTES)
+        if size > self.global_mem_bytes:
+            raise self.out_of_memory(size)  # a system that overcommits would end the process later
+        try:
+            host = torch.empty(size, dtype=torch.uint8)
+        except RuntimeError as error:  # what PyTorch's allocator raises
+            raise self.out_of_memory(size) from error
+        buffer = self.input(name, host, size)
         self.hosts[buffer.int_ptr] = host
         return buffer
+
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        in_use = sum(host.numel() for host in self.hosts.values())
+        return DeviceMemoryError(nbytes, in_use, psutil.virtual_memory().available)
 
     def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
         self.queue.finish()
@@ -107,14 +122,19 @@ class DiscreteMemory:
         if have is not None and have[0] >= nbytes:
             return have[1]
         size = max(nbytes, _MIN_BYTES)
+        if size > self.device.info.global_mem_bytes:
+            raise self.out_of_memory(size)  # some drivers crash instead of refusing
         try:
             buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
-        except self.cl.MemoryError as error:
-            total = self.device.info.global_mem_bytes
-            raise DeviceMemoryError(size, self.in_use, max(0, total - self.in_use)) from error
+        except (self.cl.MemoryError, self.cl.LogicError) as error:  # too much, or too much at once
+            raise self.out_of_memory(size) from error
         self.in_use += size - (have[0] if have else 0)
         self.buffers[name] = (size, buffer)
         return buffer
+
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        free = self.device.info.global_mem_bytes - self.in_use
+        return DeviceMemoryError(nbytes, self.in_use, max(0, free))
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         buffer = self._buffer(name, nbytes)

@@ -310,3 +310,37 @@ def test_error_in_a_module_keeps_the_module(driver: str) -> None:
     )
     assert isinstance(error, errors.UnsupportedOperatorError)
     agree(model, random(3, 7), device=driver, reference=False)
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", ["unified", "discrete"])
+@each_driver
+def test_more_memory_than_there_is(memory: str, driver: str) -> None:
+    def fn(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return (a[:, None] * b).cumsum(1).softmax(0) @ c
+
+    n = 1_000_000  # 4 TB between the two operators
+    function = compiled(fn, driver, memory=memory)
+    with pytest.raises(Exception, match=r"Out of device memory: 4,\d\d\d,[\d,]+ bytes asked"):
+        function(random(n), random(n), random(n, 1))
+    agree(fn, random(5), random(5), random(5, 1), device=driver, memory=memory)
+
+
+def test_memory_error_at_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers may allocate as late as that. The next call works."""
+    import pyopencl as cl
+
+    function = compiled(lambda x: x.softmax(-1), two_drivers()[0])
+    function(random(3, 5))
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise cl.MemoryError("clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cl, "enqueue_nd_range_kernel", fail)
+        with pytest.raises(errors.DeviceMemoryError, match="bytes available"):
+            function(random(3, 5))
+    x = random(3, 5)
+    torch.testing.assert_close(function(x), x.softmax(-1))
