@@ -34,15 +34,22 @@ class Samples:
         words = (max(addresses) - base) // _WORD + 1 if addresses else 0
         self.memory = np.ctypeslib.as_array((ctypes.c_uint32 * words).from_address(base))
         self.positions = (np.array(addresses, np.int64) - base) // _WORD
-        self.values = self.memory.take(self.positions)
+        self.values = self._look()
 
     def changed(self) -> bool:
         """Whether any word differs from the last look; looks at all of them."""
-        values = self.memory.take(self.positions)
-        if np.array_equal(values, self.values):
+        values = self._look()
+        if values == self.values:
             return False
         self.values = values
         return True
+
+    def forget(self) -> None:
+        """Make the next look find a change."""
+        self.values = None
+
+    def _look(self) -> bytes | None:
+        return self.memory.take(self.positions).tobytes() if len(self.positions) else b""
 
 
 def _words(address: int, nbytes: int) -> list[int]:
