@@ -54,6 +54,7 @@ class DeviceInfo:
     fp16: bool
     fp64: bool
     fast_fma: bool  # builtin fma() is one instruction
+    prefetch: bool  # __builtin_prefetch(address) is one instruction
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
 
@@ -110,6 +111,7 @@ class DeviceInfo:
             fp64="cl_khr_fp64" in extensions or bool(_ask(device, "double_fp_config", 0)),
             # CPU drivers do not all set the FMA bit although they have it.
             fast_fma=kind == "cpu" or _reports_fma(device),
+            prefetch=False,
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
         )

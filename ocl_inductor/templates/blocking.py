@@ -1,26 +1,46 @@
 """Register and cache blocking of matrix products, shared by gemm, conv and their lowerings.
 
-The numbers come from a probe of register tiles (1024³, float32, two drivers): on 32 registers of 16
-lanes 12x2 gives 406/390 GFLOP/s, 8x2 383/361, 6x2 341/358, 6x4 339/422; on 16 registers of 8 lanes
-6x2 is best and 7x2 spills to a third.
+The numbers come from probes of register tiles (float32; GFLOP/s on Intel's driver / PoCL 3.1). On
+32 registers of 16 lanes, weights not in cache, prefetched: 512x768x768 8x3 360/342, 6x4 360/337,
+12x2 333/339; 512x3072x768 358/363, 352/345, 328/346; with 96 rows to a work-item instead of 256,
+12x2 drops to 288/268 without prefetching and 315/308 with it; MKL 337 and 357. On 16 registers of 8
+lanes 6x2 is best and 7x2 spills to a third.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
 
 #: Relative speed of a tile with 1, 2, 3 or 4 vectors in a row (more vectors, fewer rows).
-_EFFICIENCY = {1: 0.8, 2: 1.0, 3: 0.97, 4: 0.95}
+_EFFICIENCY_32_REGISTERS = {1: 0.8, 2: 0.93, 3: 1.0, 4: 0.98}
+_EFFICIENCY_16_REGISTERS = {1: 0.8, 2: 1.0, 3: 0.97, 4: 0.95}
 _ROWS_32_REGISTERS = {1: 14, 2: 12, 3: 8, 4: 6}
 _ROWS_16_REGISTERS = {1: 10, 2: 6, 3: 4, 4: 2}
-#: Rows of A that one work-item takes: enough for a panel of B to be read from cache, few enough
-#: for these rows to stay in the second level cache while the next panel uses them.
-_ROWS_PER_ITEM = 96
+#: Rows of A that one work-item takes: enough to hide the reading of a panel of B from memory, few
+#: enough for these rows to stay in the second level cache while the next panel uses them.
+_ROWS_PER_ITEM = 256
 #: Work-items for each compute unit that even out their speeds.
 _ITEMS_PER_UNIT = 4
+
+
+#: Rounds of the innermost loop from a prefetch to the use of its line.
+PREFETCH_ROUNDS = 12
+_LINE_BYTES = 64
+
+
+def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str, Any]:
+    """What a template says about prefetching rows of ``nr`` elements of B.
+
+    ``prefetched``: positions in a row, one in each cache line; ``ahead``: rows ahead. Nothing where
+    the device cannot, or where a loop of that many ``rounds`` ends before it would help.
+    """
+    elements = _LINE_BYTES // (8 if acc == "double" else 4)
+    useful = device.prefetch and not (is_static(rounds) and int(rounds) < PREFETCH_ROUNDS)
+    return {"prefetched": range(0, nr, elements) if useful else (), "ahead": PREFETCH_ROUNDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +87,16 @@ def choose_blocking(
     lanes = full
     while lanes > 4 and columns <= lanes // 2:
         lanes //= 2
-    table = _ROWS_32_REGISTERS if device.vector_width >= 16 else _ROWS_16_REGISTERS
+    wide = device.vector_width >= 16
+    table = _ROWS_32_REGISTERS if wide else _ROWS_16_REGISTERS
+    efficiency = _EFFICIENCY_32_REGISTERS if wide else _EFFICIENCY_16_REGISTERS
     vectors = ceil_div(columns, lanes)
 
     def cost(nv: int) -> float:
         # Few rows leave room for more vectors, which hide the latency of the accumulation.
         used = min(rows, table[nv]) * nv
         latency = max(1.0, 8 / used)
-        return ceil_div(vectors, nv) * nv / _EFFICIENCY[nv] * latency
+        return ceil_div(vectors, nv) * nv / efficiency[nv] * latency
 
     nv = min((2, 1, 3, 4), key=cost)
     tiles = max(ceil_div(rows, table[nv]), 1)

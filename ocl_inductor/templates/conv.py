@@ -23,7 +23,7 @@ import numpy as np
 
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
+from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
 from ocl_inductor.templates.gemm import simt_tile, store_edges
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
@@ -56,6 +56,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": p["mr"],
         "MB": p["mb"],
         "panels": ceil_div(p["ocg"], nr),
+        **prefetching(device, nr, p["acc"], p["icg"]),
         **store_edges(p["ocg"], p["lanes"], nr),
     }
 

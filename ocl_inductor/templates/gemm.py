@@ -22,7 +22,7 @@ import numpy as np
 
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.templates.blocking import size_ceil_div
+from ocl_inductor.templates.blocking import prefetching, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Longest chain of additions into one accumulator.
@@ -91,6 +91,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": p["mr"],
         "MB": p["mb"],
         "k_block": 0 if is_static(p["k"]) and int(p["k"]) <= MAX_K_CHAIN else MAX_K_CHAIN,
+        **prefetching(device, nr, p["acc"], p["k"]),
         "whole_rows": is_static(p["m"]) and int(p["m"]) >= p["mr"],
         **store_edges(p["n"], p["lanes"], nr),
     }

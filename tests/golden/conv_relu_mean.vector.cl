@@ -73,7 +73,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 typedef float8 vec_t;
 typedef float8 __attribute__((aligned(4))) vec_u;
 
-// A work-item computes up to 14 tiles of 6 pixels of one panel of 16 channels.
+// A work-item computes up to 17 tiles of 6 pixels of one panel of 16 channels.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_convolution(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
@@ -90,8 +90,8 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         + ((long)group * 2 + panel) * 2304;
     __global const float *restrict zero = arg2;
     const long tiles = (pixels + 5) / 6;
-    const long tile_end = min((long)(get_global_id(1) + 1) * 14, tiles);
-    for (long tile = (long)get_global_id(1) * 14; tile < tile_end; ++tile) {
+    const long tile_end = min((long)(get_global_id(1) + 1) * 17, tiles);
+    for (long tile = (long)get_global_id(1) * 17; tile < tile_end; ++tile) {
         const long m0 = tile * 6;
         long q_rest = m0;
         const long q2 = q_rest % (long)(14);
@@ -135,6 +135,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
             __global const float *restrict x4 = (((uint)(start0[4] + t0 * 1) < (uint)I0) & ((uint)(start1[4] + t1 * 1) < (uint)I1)) ? x + (origin[4] + step) : zero;
             __global const float *restrict x5 = (((uint)(start0[5] + t0 * 1) < (uint)I0) & ((uint)(start1[5] + t1 * 1) < (uint)I1)) ? x + (origin[5] + step) : zero;
             for (int c = 0; c < 16; ++c, wk += 16) {
+                __builtin_prefetch((const void *)(ulong)(wk + 192));
                 const vec_t b0 = *(__global const vec_u *)(wk + 0);
                 const vec_t b1 = *(__global const vec_u *)(wk + 8);
                 { const float s = x0[c]; c0_0 += s * b0; c0_1 += s * b1; }

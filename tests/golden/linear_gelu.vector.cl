@@ -76,6 +76,7 @@ void gemm_addmm_output(__global const float *restrict arg0, __global const float
         vec_t c5_0 = (vec_t)(0), c5_1 = (vec_t)(0);
         __global const float *restrict bk = b;
         for (long k = 0; k < K; ++k, bk += ldb) {
+            __builtin_prefetch((const void *)(ulong)(bk + 12 * ldb + 0));
             const vec_t b0 = *(__global const vec_u *)(bk + 0);
             const vec_t b1 = *(__global const vec_u *)(bk + 8);
             { const float s = a0[k * ska]; c0_0 += s * b0; c0_1 += s * b1; }

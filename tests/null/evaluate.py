@@ -209,6 +209,7 @@ def make_device() -> DeviceInfo:
         fp16=True,
         fp64=True,
         fast_fma=True,
+        prefetch=True,
         slow_builtins=frozenset(),
         build_options=(),
     )
