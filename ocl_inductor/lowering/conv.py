@@ -30,7 +30,7 @@ from ocl_inductor.lowering.values import (
     reshape,
     strided_view,
 )
-from ocl_inductor.templates.blocking import choose_blocking
+from ocl_inductor.templates.blocking import choose_blocking, lanes_of
 
 aten = torch.ops.aten
 
@@ -148,6 +148,9 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     if adjacent:
         return _pixel_shuffle(ctx, x, weight, g, result_size)
     depthwise = g.groups == channels and g.groups > 1 and not g.transposed
+    lanes = _depthwise_lanes(ctx, x.dtype, channels)
+    if depthwise and oc == channels and g.ndim <= 2 and lanes:
+        return _by_depthwise_template(ctx, x, weight, g, lanes)
     if depthwise and math.prod(g.kernel) <= _MAX_UNROLLED_TAPS:
         return _depthwise(ctx, x, weight, g, result_size)
     return _by_template(ctx, x, weight, g, result_size)
@@ -278,7 +281,52 @@ def _by_reduction(
     return ctx.reduce(Value(size, x.dtype, product), range(nd + 2, len(size)), "sum")
 
 
-# -- by the template -----------------------------------------------------------------------
+# -- by the templates ----------------------------------------------------------------------
+
+
+def _depthwise_lanes(ctx: LoweringContext, dtype: torch.dtype, channels: int) -> int:
+    """Elements of a vector that divides the channels; 0 where short vectors would not pay."""
+    if ctx.device.profile != "vector":
+        return 0
+    lanes = full_lanes = lanes_of(ctx.device, accumulator(dtype))
+    while channels % lanes:
+        lanes //= 2
+    return lanes if 4 * lanes >= full_lanes else 0
+
+
+def _by_depthwise_template(
+    ctx: LoweringContext, x: Value, weight: Value, g: Geometry, lanes: int
+) -> Value:
+    """One or two spatial dimensions; one is taken as a single row of an image."""
+    channels, nd = int(x.size[1]), g.ndim
+    x = _channels_adjacent(ctx, x)
+    view = strided_view(x)
+    assert view is not None
+    taps = permute(reshape(weight, (channels, *g.kernel)), (*range(1, nd + 1), 0))
+    taps = ctx.realize(taps, range(nd + 1))
+    lead = 2 - nd
+    stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
+    return ctx.template(
+        "depthwise",
+        x.dtype,
+        (x.size[0], channels, *g.sizes),
+        _channels_last(nd),
+        [x, taps],
+        acc=accumulator(x.dtype),
+        ndim=nd,
+        n=x.size[0],
+        channels=channels,
+        in_sizes=(1,) * lead + tuple(x.size[2:]),
+        out_sizes=(1,) * lead + g.sizes,
+        kernel=(1,) * lead + g.kernel,
+        stride=(1,) * lead + g.stride,
+        padding=(0,) * lead + g.padding,
+        dilation=(1,) * lead + g.dilation,
+        x_offset=view.offset,
+        x_strides=(stride[0], *(0,) * lead, *stride[2:]),
+        lanes=lanes,
+        rows_hint=ctx.hint(prod((x.size[0], *g.sizes[: nd - 1]))),
+    )
 
 
 def _pad(ctx: LoweringContext, x: Value, padding: Sequence[int]) -> Value:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ocl_inductor.templates.conv import CONV
+from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.spec import TemplateSpec
 
-SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in (GEMM, CONV)}
+SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in (GEMM, CONV, DEPTHWISE)}

@@ -151,6 +151,49 @@ def test_conv_groups(on: tuple[Device, str]) -> None:
     conv(on, rand(1, 4, 20, 20), rand(4, 1, 9, 9), padding=4, groups=4)
 
 
+@pytest.mark.parametrize(
+    "channels,size,kernel,options",
+    [
+        (16, (9, 11), (3, 3), {"padding": 1}),
+        (48, (20, 31), (3, 3), {"stride": 2, "padding": 1}),
+        (32, (7, 7), (5, 5), {"padding": 2}),
+        (32, (6, 3), (5, 5), {"padding": 2}),  # no window is inside
+        (8, (17, 16), (3, 2), {"dilation": (2, 3), "padding": (3, 1)}),
+        (12, (9, 9), (7, 7), {"padding": 5, "stride": (1, 3)}),  # whole windows outside
+        (16, (1, 40), (1, 3), {}),
+        (64, (14, 14), (7, 7), {"padding": 3}),
+    ],
+)
+def test_conv_depthwise(
+    on: tuple[Device, str],
+    channels: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    options: dict[str, Any],
+) -> None:
+    x, w = rand(2, channels, *size), rand(channels, 1, *kernel)
+    harness = conv(on, x, w, rand(channels), groups=channels, **options)
+    expected = ["depthwise"] if on[1] == "vector" else []
+    assert [t for t in harness.templates() if t == "depthwise"] == expected
+
+
+def test_conv_depthwise_of_other_layouts(on: tuple[Device, str]) -> None:
+    x, w = rand(2, 16, 9, 11), rand(16, 1, 3, 3)
+    conv(on, x.to(memory_format=torch.channels_last), w, groups=16)
+    conv(on, x[:1, :, :, 1:], w, groups=16)
+
+
+def test_conv_depthwise_in_one_dimension(on: tuple[Device, str]) -> None:
+    conv(on, rand(2, 32, 30), rand(32, 1, 3), rand(32), padding=1, groups=32)
+    conv(on, rand(1, 16, 30), rand(16, 1, 5), stride=2, padding=(4,), dilation=2, groups=16)
+
+
+def test_conv_depthwise_infinities_stay_in_their_windows(on: tuple[Device, str]) -> None:
+    x, w = rand(1, 16, 9, 9), rand(16, 1, 3, 3)
+    x[0, 3, 4, 4], x[0, 5, 0, 0], x[0, 7, 8, 8] = float("inf"), float("nan"), float("-inf")
+    conv(on, x, w, padding=1, groups=16)
+
+
 def test_conv_transposed(on: tuple[Device, str]) -> None:
     harness = conv(on, rand(2, 12, 4, 5), rand(12, 20, 2, 2), rand(20), stride=2, transposed=True)
     assert harness.templates() == ["gemm"]
