@@ -144,6 +144,13 @@ class Settings:
         env="OCL_INDUCTOR_MODE",
         affects_code=True,
     )
+    winograd: bool = _setting(
+        "Allow Winograd's algorithm for 3x3 convolutions in float32: faster, fewer exact digits.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_WINOGRAD",
+        affects_code=True,
+    )
     cache: bool = _setting(
         "Keep plans and kernel binaries on disk.",
         _parse_bool,

@@ -30,6 +30,7 @@ from ocl_inductor.lowering.values import (
     reshape,
     strided_view,
 )
+from ocl_inductor.lowering.winograd import suits, winograd
 from ocl_inductor.templates.blocking import choose_blocking, lanes_of
 
 aten = torch.ops.aten
@@ -153,6 +154,9 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return _by_depthwise_template(ctx, x, weight, g, lanes)
     if depthwise and math.prod(g.kernel) <= _MAX_UNROLLED_TAPS:
         return _depthwise(ctx, x, weight, g, result_size)
+    plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))
+    if plain and g.groups == 1 and not g.transposed and suits(ctx, x, oc, g.sizes):
+        return winograd(ctx, _channels_adjacent(ctx, x), weight, g.padding, g.sizes)
     return _by_template(ctx, x, weight, g, result_size)
 
 

@@ -6,5 +6,6 @@ from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.spec import TemplateSpec
+from ocl_inductor.templates.winograd import WINOGRAD
 
-SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in (GEMM, CONV, DEPTHWISE)}
+SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in (GEMM, CONV, DEPTHWISE, WINOGRAD)}

@@ -194,6 +194,46 @@ def test_conv_depthwise_infinities_stay_in_their_windows(on: tuple[Device, str])
     conv(on, x, w, padding=1, groups=16)
 
 
+@pytest.mark.parametrize(
+    "n,channels,oc,size,padding",
+    [
+        (2, 32, 48, (13, 18), (1, 1)),
+        (1, 48, 80, (28, 27), (1, 1)),
+        (3, 32, 32, (18, 14), (0, 2)),
+        (1, 64, 32, (24, 25), (0, 0)),
+    ],
+)
+def test_conv_by_winograd(
+    on: tuple[Device, str],
+    n: int,
+    channels: int,
+    oc: int,
+    size: tuple[int, int],
+    padding: tuple[int, int],
+) -> None:
+    if on[1] == "vector" and on[0].info.platform_name == "rusticl":
+        pytest.skip("takes minutes to build; its own profile is simt")
+    x, w = rand(n, channels, *size), rand(oc, channels, 3, 3)
+    harness = conv(on, x, w, rand(oc), padding=padding)
+    expected = ["winograd"] if on[1] == "vector" else ["conv"]
+    assert harness.templates() == expected
+
+
+def test_winograd_is_left_where_it_does_not_pay_or_must_not_be_used(
+    on: tuple[Device, str],
+) -> None:
+    if on[1] == "simt":
+        pytest.skip("direct convolution only")
+    w = rand(32, 32, 3, 3)
+    for x in (rand(1, 32, 7, 7), rand(1, 32, 5, 40)[:, :, :2]):  # few tiles; tiles half empty
+        assert conv(on, x, w, padding=1).templates() == ["conv"]
+    x = rand(1, 32, 30, 30)
+    assert conv(on, x, w, padding=1, stride=2).templates() == ["conv"]
+    assert conv(on, x, w, padding=2, dilation=2).templates() == ["conv"]
+    if on[0].info.fp64:
+        assert conv(on, x.double(), w.double(), padding=1).templates() == ["conv"]
+
+
 def test_conv_transposed(on: tuple[Device, str]) -> None:
     harness = conv(on, rand(2, 12, 4, 5), rand(12, 20, 2, 2), rand(20), stride=2, transposed=True)
     assert harness.templates() == ["gemm"]

@@ -1,0 +1,120 @@
+"""Convolution with 3x3 windows by F(4x4, 3x3): 36 multiplications for 16 pixels instead of 144.
+
+S. Winograd, "Arithmetic Complexity of Computations" (SIAM, 1980); for convolutional networks A.
+Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR 2016). A tile of 4x4
+outputs is ``A' [(G w G') * (B' d B)] A`` for its 6x6 inputs d and the window w.
+
+The interpolation points are 0, +-sqrt(1/2), +-sqrt(2) and infinity. Being reciprocal in pairs they
+keep the entries of the matrices small (at most 2.83), and with them the rounding errors; the usual
+points 0, +-1, +-2 have entries up to 8.
+
+Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbolic):
+
+* ``n``, ``in_sizes``, ``out_sizes``; ``channels``, ``out_channels``: static multiples of ``lanes``;
+* ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1;
+* weight: [panel][6*6][channel][nv*lanes] after :func:`weight_coefficients`, zeros at the end;
+* ``tiles_hint``: typical number of tiles; ``lanes``; ``acc``: ``"float"``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
+from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+
+A, B = math.sqrt(0.5), math.sqrt(2.0)
+OUTPUTS, POINTS = 4, 6
+#: Transformed inputs of a work-item stay below this, to fit into a second level cache.
+_MAX_INPUT_BYTES = 640 * 1024
+_MAX_TILES = 24
+_ITEMS_PER_UNIT = 4
+
+
+def weight_coefficients() -> list[list[float]]:
+    """G: (6, 3). Row p is (1, p, p^2) over the product of p's distances to the other points."""
+    rows = []
+    points = [0.0, A, -A, B, -B]
+    for p in points:
+        norm = math.prod(p - other for other in points if other != p)
+        rows.append([1 / norm, p / norm, p * p / norm])
+    return [*rows, [0.0, 0.0, 1.0]]
+
+
+def register_tile(device: DeviceInfo) -> tuple[int, int]:
+    """Rows (tiles) and vectors (output channels) of a product held in registers."""
+    return (12, 2) if device.vector_width >= 16 else (6, 2)
+
+
+def _out_space(p: Params) -> tuple[Size, ...]:
+    return (p["n"], *p["out_sizes"], p["out_channels"])
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    mr, nv = register_tile(device)
+    nr = nv * p["lanes"]
+    panels = ceil_div(p["out_channels"], nr)
+    wanted = _ITEMS_PER_UNIT * device.compute_units
+    tiles = min(_MAX_INPUT_BYTES // (POINTS**2 * p["channels"] * 4), _MAX_TILES)
+    # Fewer tiles to a work-item where there are few of them; then the panels are shared out.
+    tiles = max(min(tiles, ceil_div(p["tiles_hint"], wanted)) // mr, 1) * mr
+    groups = ceil_div(p["tiles_hint"], tiles)
+    parts = min(max(device.compute_units // groups, 1), panels)
+    return {
+        "W": p["lanes"],
+        "NV": nv,
+        "NR": nr,
+        "MR": mr,
+        "T": tiles,
+        "panels": panels,
+        "PANELS": ceil_div(panels, parts),
+        "A": repr(A),
+        "B": repr(B),
+        "A3": repr(A**3),
+        "B3": repr(B**3),
+        **prefetching(device, nr, p["acc"], p["channels"]),
+    }
+
+
+def tiles_of(n: Size, sizes: tuple[Size, ...]) -> Size:
+    """Tiles of 4x4 outputs."""
+    return prod((n, *(size_ceil_div(s, OUTPUTS) for s in sizes)))
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    tiles = tiles_of(p["n"], p["out_sizes"])
+    groups = size_ceil_div(tiles, tile["T"])
+    return Launch((ceil_div(tile["panels"], tile["PANELS"]), groups, 1), (1, 1, 1))
+
+
+def _flops(p: Params) -> Size:
+    """Of the definition, not of the algorithm: what the speed of convolutions is counted in."""
+    return prod((2 * 9, p["n"], *p["out_sizes"], p["channels"], p["out_channels"]))
+
+
+def _bytes(p: Params) -> Size:
+    inputs = prod((p["n"], *p["in_sizes"], p["channels"]))
+    outputs = prod((p["n"], *p["out_sizes"], p["out_channels"]))
+    return 4 * (inputs + outputs + POINTS**2 * p["channels"] * p["out_channels"])
+
+
+def _reference(x: Any, w: Any, padding: tuple[int, int]) -> Any:
+    from ocl_inductor.templates.conv import CONV
+
+    return CONV.reference(x, w, (1, 1), padding, (1, 1), 1)
+
+
+WINOGRAD = TemplateSpec(
+    name="winograd",
+    file="winograd.cl.jinja",
+    out_space=_out_space,
+    tile=_tile,
+    launch=_launch,
+    flops=_flops,
+    bytes=_bytes,
+    reference=_reference,
+)
