@@ -47,7 +47,9 @@ def check_row(row: Row, op: Any, device: str | None, limits: Limits) -> Result:
         )
     except Exception as e:
         return Result(row, EAGER_FAILS, detail=f"no samples: {_line(e)}")
-    status, fallbacks, details, count = EAGER_FAILS, set(), [], 0
+    status, count = EAGER_FAILS, 0
+    fallbacks: set[str] = set()
+    details: list[str] = []
     for k in spread(len(samples), limits.samples):
         if count and time.process_time() - start > limits.seconds:
             break
@@ -107,7 +109,7 @@ def _check_sample(
         with poisoned_memory():
             actual = results(ours, copied(inputs))
     except Exception as e:
-        return f"{type(e).__name__}: {_line(e)}", _fallbacks()
+        return _raised(e), _fallbacks()
     return problem(actual, eager, exact, values=values), _fallbacks()
 
 
@@ -177,7 +179,13 @@ def copied(tree: Any) -> Any:
     return tree_map(one, tree)
 
 
+def _raised(e: BaseException) -> str:
+    line = _line(e)
+    return line if line.startswith(type(e).__name__) else f"{type(e).__name__}: {line}"
+
+
 def _line(e: BaseException) -> str:
-    """The first line of a message that says something."""
+    """The first line of a message that says something, without Dynamo's wrapping."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("backend=")]
     return lines[0][:300] if lines else type(e).__name__

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,7 @@ def write_expected(expected: Mapping[Row, Expected], path: Path = FILE) -> None:
     """Sorted, so that a change is a readable diff."""
     lines = []
     for row, e in sorted(expected.items()):
-        entry = {"op": row.op, "dtype": row.dtype, "direction": row.direction}
-        entry |= {"status": e.status, "fallbacks": e.fallbacks, "reason": e.reason}
+        entry = {**asdict(row), **asdict(e)}
         lines.append(json.dumps(entry) + "\n")
     path.write_text("".join(lines))
 
