@@ -113,8 +113,6 @@ def reshape(value: Value, size: Sequence[Size]) -> Value:
     only where a dimension is really split or merged.
     """
     new = list(size)
-    if any(same(n, 0) for n in value.size):  # no element, and no divisor, to compute with
-        return reindex(value, new, [ZERO] * value.ndim)
     variables = loop_vars(len(new))
     index: list[sympy.Expr] = []
     i = j = 0
