@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import random
 import sys
 import time
@@ -57,7 +56,6 @@ def main(
     Ends with status 1 if a row is worse than conformance/expected.jsonl says.
     """
     warnings.filterwarnings("ignore")
-    logging.disable(logging.WARNING)  # each fallback would be a line; the results name them
     console = Console()
     if fresh:
         results.unlink(missing_ok=True)
@@ -97,10 +95,13 @@ def _checked(
     console: Console,
 ) -> Iterator[Result]:
     from conformance.check import Limits, check_row
+    from conformance.fallbacks import FallbackLog
     from conformance.pool import run_rows
 
+    log = FallbackLog()
+
     def check(row: Row) -> Result:
-        return check_row(row, ops[row.op], device, Limits(limit, seconds))
+        return check_row(row, ops[row.op], device, Limits(limit, seconds), log)
 
     end = time.monotonic() + budget if budget is not None else float("inf")
     in_time = partial(itertools.takewhile, lambda _: time.monotonic() < end)

@@ -13,6 +13,7 @@ from torch._dynamo.utils import counters
 from torch.utils._pytree import tree_leaves, tree_map
 
 from conformance.compare import problem
+from conformance.fallbacks import FallbackLog
 from conformance.random_operators import RANDOM, UNINITIALISED
 from conformance.rows import BACKWARD, EAGER_FAILS, FAIL, FALLBACK, NATIVE, RANK, Result, Row
 from tests.device.agreement import poisoned_memory
@@ -33,7 +34,7 @@ class _EagerFails(Exception):
     """Eager itself raises for this sample."""
 
 
-def check_row(row: Row, op: Any, device: str | None, limits: Limits) -> Result:
+def check_row(row: Row, op: Any, device: str | None, limits: Limits, log: FallbackLog) -> Result:
     """Never raises for what an operator does; a crash of the process is the caller's matter."""
     start = time.process_time()
     # Not hash(): it differs from process to process.
@@ -48,13 +49,13 @@ def check_row(row: Row, op: Any, device: str | None, limits: Limits) -> Result:
     except Exception as e:
         return Result(row, EAGER_FAILS, detail=f"no samples: {_line(e)}")
     status, count = EAGER_FAILS, 0
-    fallbacks: set[str] = set()
+    fallbacks: dict[str, str] = {}
     details: list[str] = []
     for k in spread(len(samples), limits.samples):
         if count and time.process_time() - start > limits.seconds:
             break
         try:
-            wrong, found = _check_sample(row, op, samples[k], device, seed + k)
+            wrong, found = _check_sample(row, op, samples[k], device, seed + k, log)
         except _EagerFails as e:
             details = details or [str(e)]
             continue
@@ -68,9 +69,8 @@ def check_row(row: Row, op: Any, device: str | None, limits: Limits) -> Result:
         if wrong and len(details) < MESSAGES:
             details.append(f"sample {k}: {wrong}")
     detail = "; ".join(details)
-    return Result(
-        row, status, tuple(sorted(fallbacks)), detail, count, round(time.process_time() - start, 2)
-    )
+    seconds = round(time.process_time() - start, 2)
+    return Result(row, status, dict(sorted(fallbacks.items())), detail, count, seconds)
 
 
 def spread(total: int, wanted: int | None) -> Sequence[int]:
@@ -81,8 +81,8 @@ def spread(total: int, wanted: int | None) -> Sequence[int]:
 
 
 def _check_sample(
-    row: Row, op: Any, sample: Any, device: str | None, seed: int
-) -> tuple[str | None, set[str]]:
+    row: Row, op: Any, sample: Any, device: str | None, seed: int, log: FallbackLog
+) -> tuple[str | None, dict[str, str]]:
     inputs = (sample.input, *sample.args), dict(sample.kwargs)
     run = _backward if row.direction == BACKWARD else _forward
     function = op.get_op()
@@ -104,13 +104,14 @@ def _check_sample(
     exact = _exact(results, called, inputs) if values else None
     torch._dynamo.reset()
     counters.clear()
+    log.reasons.clear()
     ours = torch.compile(called, backend="opencl", dynamic=False, options=_options(device))
     try:
         with poisoned_memory():
             actual = results(ours, copied(inputs))
     except Exception as e:
-        return _raised(e), _fallbacks()
-    return problem(actual, eager, exact, values=values), _fallbacks()
+        return _raised(e), log.found()
+    return problem(actual, eager, exact, values=values), log.found()
 
 
 def _options(device: str | None) -> dict[str, Any]:
@@ -150,14 +151,6 @@ def _exact(results: Any, called: Any, inputs: Any) -> Any:
         return results(called, tree_map(widen, copied(inputs)))
     except Exception:
         return None
-
-
-def _fallbacks() -> set[str]:
-    prefix = "fallback: "
-    found = {k[len(prefix) :] for k in counters["opencl"] if k.startswith(prefix)}
-    if counters["graph_break"]:
-        found.add("graph break")
-    return found
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:

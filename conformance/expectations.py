@@ -61,5 +61,5 @@ def update(old: Mapping[Row, Expected], results: Iterable[Result]) -> dict[Row, 
         new.pop(result.row, None)
         if result.status != NATIVE:
             reason = reason_of(result)
-            new[result.row] = Expected(result.status, result.fallbacks, reason)
+            new[result.row] = Expected(result.status, tuple(result.fallbacks), reason)
     return new

@@ -30,12 +30,13 @@ class Row:
 class Result:
     """How a row went: the worst status of its samples.
 
-    ``fallbacks``: what did not run on the device, as named by the backend's counters.
+    ``fallbacks``: what did not run on the device, as named by the backend's counters, with the
+    reason that the compiler gave.
     """
 
     row: Row
     status: str
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: dict[str, str] = field(default_factory=dict)
     detail: str = ""
     samples: int = 0
     seconds: float = field(default=0.0, compare=False)
@@ -48,7 +49,7 @@ class Result:
     def from_json(entry: dict[str, Any]) -> Result:
         row = Row(entry["op"], entry["dtype"], entry["direction"])
         rest = {k: v for k, v in entry.items() if k not in ("op", "dtype", "direction")}
-        return Result(row, **{**rest, "fallbacks": tuple(rest.get("fallbacks", ()))})
+        return Result(row, **rest)
 
 
 def full_name(op: Any) -> str:
@@ -58,9 +59,12 @@ def full_name(op: Any) -> str:
 
 def operators() -> dict[str, Any]:
     """PyTorch's list by full name. Its import takes some seconds."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal import common_methods_invocations as invocations
 
-    return {full_name(op): op for op in op_db}
+    # Random operators come wrapped in calls that set a seed, at which Dynamo breaks the graph. The
+    # seed is set before each call anyway.
+    invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+    return {full_name(op): op for op in invocations.op_db}
 
 
 def all_rows(
