@@ -62,3 +62,16 @@ def test_gradient_through_an_operator_with_effects(device_name: str) -> None:
     compiled(lambda x: torch.linalg.inv(x).sin().sum(), device_name)(ours).backward()
     torch.linalg.inv(theirs).sin().sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_host_calls_get_the_strides_of_eager(device_name: str) -> None:
+    """embedding_bag copies its indices to be contiguous, and then takes them for it."""
+    weight, indices = torch.randn(10, 5), torch.randint(0, 10, (5, 10))[:, ::2]
+
+    def bags(i: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(i, w, mode="sum")
+
+    agree(bags, indices, weight, device=device_name, fallbacks=None)
+    square = torch.randn(6, 6)
+    agree(lambda x: torch.linalg.qr(x.T.clone())[1], square, device=device_name, fallbacks=None)
+    agree(lambda x: torch.linalg.qr((x + 1).T)[1], square, device=device_name, fallbacks=None)
