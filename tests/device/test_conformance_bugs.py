@@ -32,6 +32,7 @@ def empty_views() -> list[Case]:
         ("view_of_nothing", lambda x: x.view(0, 50) + 1, (x,)),
         ("flatten_of_nothing", lambda x: x.mT.reshape(1, 0, 50).sum(1), (x,)),
         ("product_of_nothing", lambda x: x @ x.mT, (x,)),
+        ("repeat_of_nothing", lambda x: x.repeat(2, 1, 0, 3), (x,)),
     ]
 
 
