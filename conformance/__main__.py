@@ -20,6 +20,7 @@ from conformance.results import append_result, read_results
 from conformance.rows import BACKWARD, DTYPES, FAIL, FORWARD, Result, Row, all_rows, operators
 
 _RESULTS = Path("conformance_results.jsonl")
+_PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 
 
 @click.command(context_settings={"show_default": True})
@@ -77,6 +78,7 @@ def main(
     console.print(report.summary_table(done))
     if update_expected:
         expectations.write_expected(expectations.update(expected, done))
+        report.write_summary(done, _PAGE)
         return
     worse = {r.row: text for r in done if (text := expectations.worse(r, expected))}
     for row, text in worse.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.table import Table
 
@@ -41,6 +42,14 @@ def summary_table(results: Iterable[Result]) -> Table:
     for key, counter in counts(results).items():
         table.add_row(*key, *cells(counter))
     return table
+
+
+def write_summary(results: Iterable[Result], page: Path) -> None:
+    """Put the table between the markers of ``docs/conformance.md``."""
+    begin, end = "<!-- summary:begin -->\n", "<!-- summary:end -->"
+    before, rest = page.read_text().split(begin)
+    _, after = rest.split(end)
+    page.write_text(before + begin + markdown(results) + end + after)
 
 
 def markdown(results: Iterable[Result]) -> str:
