@@ -50,8 +50,8 @@ def scatter_points(
     """
     if any(same(n, 0) for n in (*size, *base.size)):
         return base
-    if how != "set" and base.dtype is torch.bool:
-        raise CannotLower("accumulating scatter into bool")
+    if base.dtype is torch.bool:  # as in eager, 1 + 1 is true
+        how = {"sum": "max", "prod": "min"}.get(how, how)
     parallel = [d for d in range(len(size)) if d not in colliding]
     nest = parallel + list(colliding)
     renamed: dict[sympy.Symbol, sympy.Expr] = {

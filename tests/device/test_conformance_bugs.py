@@ -36,7 +36,19 @@ def empty_views() -> list[Case]:
     ]
 
 
-CASES = empty_indices() + empty_views()
+def truth_values() -> list[Case]:
+    """Sums and products of truth values are truth values."""
+    x, y, i = (torch.rand(3, 40) < 0.5), (torch.rand(3, 40) < 0.5), torch.randint(0, 5, (3, 40))
+    flat = i[0, :3]
+    return [
+        ("scatter_add_of_bool", lambda x, i, y: x.scatter_add(1, i, y), (x, i, y)),
+        ("index_add_of_bool", lambda x, i, y: x.index_add(1, i, y[:, :3]), (x, flat, y)),
+        ("put_of_bool", lambda x, i, y: x.index_put((i,), y[0], True), (x[0], i[0], y)),
+        ("product_of_bool", lambda x, i: x.scatter(1, i, False, reduce="multiply"), (x, i)),
+    ]
+
+
+CASES = empty_indices() + empty_views() + truth_values()
 
 
 @pytest.mark.parametrize("profile", PROFILES)
