@@ -41,6 +41,8 @@ def truth_values() -> list[Case]:
     x, y, i = (torch.rand(3, 40) < 0.5), (torch.rand(3, 40) < 0.5), torch.randint(0, 5, (3, 40))
     flat = i[0, :3]
     return [
+        ("signbit_of_bool", torch.signbit, (x,)),
+        ("signbit_of_comparison", lambda x: torch.signbit(x > 0), (torch.randn(77),)),
         ("scatter_add_of_bool", lambda x, i, y: x.scatter_add(1, i, y), (x, i, y)),
         ("index_add_of_bool", lambda x, i, y: x.index_add(1, i, y[:, :3]), (x, flat, y)),
         ("put_of_bool", lambda x, i, y: x.index_put((i,), y[0], True), (x[0], i[0], y)),
