@@ -75,9 +75,17 @@ def as_strided_copy(
     return strided.clone(memory_format=torch.contiguous_format)
 
 
+def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Any:
+    """PyTorch's decomposition takes ``sigmoid(target * x) - 1``, which cancels; eager does not."""
+    mean = 1
+    result = target * grad * -torch.sigmoid(-(target * x))
+    return result / x.numel() if reduction == mean else result
+
+
 REWRITES: dict[Any, Any] = {
     aten._cdist_forward.default: cdist_forward,
     aten._trilinear.default: trilinear,
     aten.adaptive_max_pool2d.default: adaptive_max_pool2d,
     aten.as_strided_copy.default: as_strided_copy,
+    aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from agreement import PROFILES, agree, random, two_drivers
-from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d, bilinear
+from agreement import PROFILES, agree, compiled, random, two_drivers
+from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d, bilinear, soft_margin_loss
 
 Case = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
@@ -58,3 +58,20 @@ CASES = distances() + others()
 def test_agrees_with_eager(case: Case, device: str, profile: str) -> None:
     _, fn, inputs = case
     agree(fn, *inputs, device=device, profile=profile)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("device", two_drivers())
+def test_small_gradients_of_soft_margin_loss(device: str, reduction: str) -> None:
+    """Where the margin is wide the gradient is tiny, and exact relative to itself."""
+    target = random(50).sign()
+    x = target * torch.linspace(-5, 30, 50)
+
+    def gradient(x: torch.Tensor, fn: Callable[..., torch.Tensor]) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        fn(x, target, reduction=reduction).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    ours = gradient(x, compiled(soft_margin_loss, device))
+    torch.testing.assert_close(ours, gradient(x, soft_margin_loss), rtol=1e-5, atol=0)
