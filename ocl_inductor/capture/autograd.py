@@ -29,7 +29,9 @@ def capture(
         decompositions=decomposition_table(),
         partition_fn=min_cut_rematerialization_partition,
     )
-    with portable_operators():
+    # Tokens that order operators with effects are made inside the graph, where a pass removes them,
+    # instead of being inputs and results of it.
+    with portable_operators(), torch._functorch.config.patch(unlift_effect_tokens=True):
         return compiler(gm, example_inputs)
 
 

@@ -16,6 +16,7 @@ from torch._decomp import core_aten_decompositions
 from torch._decomp import decomposition_table as _all_decompositions
 from torch._decomp.decompositions import one_layer_lstm
 
+from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.registry import LOWERINGS
 
@@ -135,4 +136,4 @@ def decomposition_table() -> dict[Any, Decomposition]:
         table[target] = _all_decompositions[target]
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
-    return table | OWN
+    return table | OWN | REWRITES

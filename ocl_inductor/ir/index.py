@@ -308,6 +308,8 @@ def delinearize(position: sympy.Expr, sizes: Sequence[Size]) -> list[sympy.Expr]
     """Row-major coordinates of a linear ``position`` (not simplified; see :func:`simplify`)."""
     coordinates: list[sympy.Expr] = []
     stride: Size = 1
+    # Without elements there is no position, and an extent of 0 is no divisor.
+    sizes = [1 if same(n, 0) else n for n in sizes]
     for k in range(len(sizes) - 1, -1, -1):
         q = position if stride == 1 else FloorDiv(position, sympy.sympify(stride))
         if k > 0:

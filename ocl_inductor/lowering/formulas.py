@@ -217,6 +217,13 @@ def predicate(name: str):
     return fn
 
 
+def signbit(a: Expr) -> Expr:
+    """Truth values have no sign, though true is -1 in the lanes of a vector."""
+    if a.dtype in (torch.bool, torch.uint8):
+        return constant(False, torch.bool)
+    return Expr("signbit", (a,), torch.bool)
+
+
 def logical_not(a: Expr) -> Expr:
     return negate(truth(a))
 

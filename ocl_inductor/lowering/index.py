@@ -18,7 +18,7 @@ from ocl_inductor.lowering.gathering import (
     require_index,
 )
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, normalize_dim, position_dtype
+from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype
 from ocl_inductor.lowering.values import ZERO, Value, reindex, reshape, strided_view
 
 aten = torch.ops.aten
@@ -79,6 +79,8 @@ def lower_index_select(ctx: LoweringContext, x: Value, dim: int, index: Value) -
 def lower_gather(
     ctx: LoweringContext, x: Value, dim: int, index: Value, *, sparse_grad: bool = False
 ) -> Value:
+    if any(same(n, 0) for n in index.size):  # then its rank may differ from x's
+        return full(index.size, 0, x.dtype)
     if x.ndim == 0:
         x = reshape(x, (1,))
     if index.ndim == 0:

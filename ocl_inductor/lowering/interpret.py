@@ -189,7 +189,7 @@ class _GraphLowering:
                 reason = str(e)
             else:
                 return self._finish(node, self.as_eager(node, result))
-        return self.fall_back(node, args, kwargs, reason)
+        return self.fall_back(node, reason)
 
     def _argument(self, x: Any) -> Any:
         if isinstance(x, FxNode):
@@ -257,7 +257,7 @@ class _GraphLowering:
 
     # -- the host --------------------------------------------------------------------------
 
-    def fall_back(self, node: FxNode, args: Any, kwargs: Any, reason: str) -> Any:
+    def fall_back(self, node: FxNode, reason: str) -> Any:
         """Emit an Extern node: ATen runs the operator on the host between kernels."""
         target = node.target
         name = str(target)
@@ -286,12 +286,13 @@ class _GraphLowering:
             return HostValue(path), path
 
         result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}")
-        convert = self._reference
+        args = torch.fx.node.map_aggregate(node.args, self._host_argument)
+        kwargs = torch.fx.node.map_aggregate(node.kwargs, self._host_argument)
         self.ctx.add(
             Extern(
                 target,
-                tuple(convert(a) for a in args),
-                tuple((k, convert(v)) for k, v in kwargs.items()),
+                tuple(self._reference(a) for a in args),
+                tuple((k, self._reference(v)) for k, v in kwargs.items()),
                 results,
                 tuple(outputs),
                 tuple(host),
@@ -300,6 +301,24 @@ class _GraphLowering:
             )
         )
         return result
+
+    def _host_argument(self, x: Any) -> Any:
+        """An argument of a host call: dense tensors lie in memory exactly as in eager.
+
+        Many operators of aten demand strides that the operators around them have taken care of.
+        """
+        value = self._argument(x)
+        if not isinstance(value, Value):
+            return value
+        stride = tuple(self.size(s) for s in x.meta["val"].stride())
+        reach = extent(value.size, stride)
+        if self._is_too_wide(value.dtype) or not same(prod(value.size), reach):
+            return value
+        view = strided_view(value)
+        if view is not None and _same_strides(value.size, view.stride, stride):
+            return value
+        name = self.ctx.store_with_strides(value, stride, reach)
+        return buffer_value(self.ctx.buffers[name])
 
     def _reference(self, x: Any) -> Any:
         if isinstance(x, Value):

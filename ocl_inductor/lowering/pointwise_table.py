@@ -72,7 +72,7 @@ COMPARISON = [
     row("isinf", f.predicate("isinf"), ALWAYS_BOOL),
     row("isposinf", f.isposinf, ALWAYS_BOOL),
     row("isneginf", f.isneginf, ALWAYS_BOOL),
-    row("signbit", f.predicate("signbit"), ALWAYS_BOOL),
+    row("signbit", f.signbit, ALWAYS_BOOL),
     row("nan_to_num", f.nan_to_num),
     row("heaviside", f.heaviside, NO_OPMATH),
 ]
@@ -113,7 +113,8 @@ _SAME_NAME = (
 FUNCTIONS = [
     *(row(name, f.unary(name), INT_TO_FLOAT) for name in _SAME_NAME.split()),
     row("special_i0e", f.unary("i0e"), INT_TO_FLOAT),
-    row("special_i1", f.unary("i1"), INT_TO_FLOAT),
+    row("special_i1 special_modified_bessel_i1", f.unary("i1"), INT_TO_FLOAT),
+    row("special_modified_bessel_i0", f.unary("i0"), INT_TO_FLOAT),
     row("special_i1e", f.unary("i1e"), INT_TO_FLOAT),
     row("atan2", f.binary("atan2"), INT_TO_FLOAT),
     row("nextafter", f.nextafter, NO_OPMATH),

@@ -50,8 +50,8 @@ def scatter_points(
     """
     if any(same(n, 0) for n in (*size, *base.size)):
         return base
-    if how != "set" and base.dtype is torch.bool:
-        raise CannotLower("accumulating scatter into bool")
+    if base.dtype is torch.bool:  # as in eager, 1 + 1 is true
+        how = {"sum": "max", "prod": "min"}.get(how, how)
     parallel = [d for d in range(len(size)) if d not in colliding]
     nest = parallel + list(colliding)
     renamed: dict[sympy.Symbol, sympy.Expr] = {
@@ -76,6 +76,8 @@ def scatter_along(
     ctx: LoweringContext, x: Value, dim: int, index: Value, source: Value, how: str
 ) -> Value:
     """``x[.., index[p], ..] = source[p]`` for every point ``p`` of ``index``."""
+    if any(same(n, 0) for n in index.size):  # then its rank may differ from x's
+        return x
     if x.ndim == 0:
         result = scatter_along(
             ctx, reshape(x, (1,)), 0, reshape(index, (1,)), reshape(source, (1,)), how

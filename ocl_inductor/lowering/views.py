@@ -361,7 +361,7 @@ def lower_repeat(ctx: LoweringContext, x: Value, repeats: Sequence[Size]) -> Val
     for d, v in enumerate(loop_vars(len(size))):
         if d < lead:
             continue
-        if same(times[d], 1):
+        if same(times[d], 1) or same(old[d], 0):
             index.append(v)
         elif same(old[d], 1):
             index.append(ZERO)

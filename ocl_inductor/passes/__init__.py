@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from torch.fx import GraphModule
 
+from ocl_inductor.passes.effects import remove_effect_tokens
+
 
 def remove_dead_code(gm: GraphModule) -> GraphModule:
     """Drop what nothing uses; operators with effects stay."""
@@ -14,8 +16,11 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
     return gm
 
 
-#: Last because the passes before it leave unused nodes behind.
-PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (remove_dead_code,)
+#: Dead code first: it goes by users, and a check without its token has none.
+PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
+    remove_dead_code,
+    remove_effect_tokens,
+)
 
 
 def run_passes(gm: GraphModule) -> GraphModule:

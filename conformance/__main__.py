@@ -1,0 +1,118 @@
+"""``python -m conformance``: see docs/conformance.md."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from conformance import expectations, report
+from conformance.results import append_result, read_results
+from conformance.rows import BACKWARD, DTYPES, FORWARD, Result, Row, all_rows, operators
+
+_RESULTS = Path("conformance_results.jsonl")
+_PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--only", multiple=True, help="Pattern for operators' names; may be repeated.")
+@click.option("--dtype", multiple=True, type=click.Choice(DTYPES), help="May be repeated.")
+@click.option("--direction", type=click.Choice((FORWARD, BACKWARD)))
+@click.option("--device", help="Device, as options={'device': ...} takes it.")
+@click.option("--limit", type=int, help="At most this many samples of a row, spread evenly.")
+@click.option("--seconds", default=30.0, help="No further sample of a row after so long.")
+@click.option("--hang", default=120.0, help="A row that takes longer is killed, and fails.")
+@click.option("--results", default=_RESULTS, type=click.Path(path_type=Path), help="JSON lines.")
+@click.option("--fresh", is_flag=True, help="Forget earlier results instead of resuming.")
+@click.option("--slice", "slice_seed", type=int, help="Rows in a random order of this seed.")
+@click.option("--budget", type=float, help="Start no further row after so many seconds.")
+@click.option("--report", "report_only", is_flag=True, help="Check nothing: tables of results.")
+@click.option("--update-expected", is_flag=True, help="Make the results the expectation.")
+def main(
+    only: Sequence[str],
+    dtype: Sequence[str],
+    direction: str | None,
+    device: str | None,
+    limit: int | None,
+    seconds: float,
+    hang: float,
+    results: Path,
+    fresh: bool,
+    slice_seed: int | None,
+    budget: float | None,
+    report_only: bool,
+    update_expected: bool,
+) -> None:
+    """Compile PyTorch's operators one by one and compare them with eager.
+
+    Ends with status 1 if a row is worse than conformance/expected.jsonl says.
+    """
+    warnings.filterwarnings("ignore")
+    console = Console()
+    if fresh:
+        results.unlink(missing_ok=True)
+    found = read_results(results)
+    ops = operators()
+    directions = (direction,) if direction else (FORWARD, BACKWARD)
+    rows = list(all_rows(ops, dtype or DTYPES, directions, only))
+    expected = expectations.read_expected()
+    if slice_seed is not None:
+        rows = [r for r in rows if expectations.is_expected_to_pass(r, expected)]
+        random.Random(slice_seed).shuffle(rows)
+        console.print(f"random slice, seed {slice_seed}")
+    if not report_only:
+        waiting = [r for r in rows if r not in found]
+        for result in _checked(waiting, ops, device, limit, seconds, hang, budget, console):
+            found[result.row] = result
+            append_result(results, result)
+    done = [found[r] for r in rows if r in found]
+    console.print(report.summary_table(done))
+    if update_expected:
+        expectations.write_expected(expectations.update(expected, done))
+        report.write_summary(done, _PAGE)
+        return
+    worse = {r.row: text for r in done if (text := expectations.worse(r, expected))}
+    for row, text in worse.items():
+        console.print(f"{row.op} {row.dtype} {row.direction}: {text}", markup=False)
+    sys.exit(1 if worse else 0)
+
+
+def _checked(
+    rows: Sequence[Row],
+    ops: dict[str, object],
+    device: str | None,
+    limit: int | None,
+    seconds: float,
+    hang: float,
+    budget: float | None,
+    console: Console,
+) -> Iterator[Result]:
+    from conformance.check import Limits, check_row
+    from conformance.fallbacks import FallbackLog
+    from conformance.pool import run_rows
+
+    log = FallbackLog()
+
+    def check(row: Row) -> Result:
+        return check_row(row, ops[row.op], device, Limits(limit, seconds), log)
+
+    end = time.monotonic() + budget if budget is not None else float("inf")
+    in_time = partial(itertools.takewhile, lambda _: time.monotonic() < end)
+    with Progress(console=console) as progress:
+        task = progress.add_task("rows", total=len(rows))
+        for result in in_time(run_rows(rows, check, seconds=hang)):
+            progress.update(task, advance=1, description=f"{result.row.op} {result.row.dtype}")
+            yield result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What is known to be other than native, and why: ``expected.jsonl``.
+
+Rows that are not in the file are expected to be native.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.reasons import reason_of
+from conformance.rows import EAGER_FAILS, FAIL, FORWARD, NATIVE, RANK, Result, Row
+
+FILE = Path(__file__).with_name("expected.jsonl")
+
+
+#: What the file has been written from, as (dtype, direction); elsewhere nothing is known yet.
+COVERED = frozenset({("float32", FORWARD), ("bool", FORWARD)})
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    status: str = NATIVE
+    fallbacks: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def read_expected(path: Path = FILE) -> dict[Row, Expected]:
+    expected: dict[Row, Expected] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        entry: dict[str, Any] = json.loads(line)
+        row = Row(entry["op"], entry["dtype"], entry["direction"])
+        expected[row] = Expected(entry["status"], tuple(entry["fallbacks"]), entry["reason"])
+    return expected
+
+
+def write_expected(expected: Mapping[Row, Expected], path: Path = FILE) -> None:
+    """Sorted, so that a change is a readable diff."""
+    lines = []
+    for row, e in sorted(expected.items()):
+        entry = {**asdict(row), **asdict(e)}
+        lines.append(json.dumps(entry) + "\n")
+    path.write_text("".join(lines))
+
+
+def is_expected_to_pass(row: Row, expected: Mapping[Row, Expected]) -> bool:
+    known = expected.get(row, Expected())
+    return (row.dtype, row.direction) in COVERED and known.status not in (FAIL, EAGER_FAILS)
+
+
+def worse(result: Result, expected: Mapping[Row, Expected]) -> str | None:
+    """How a result is worse than expected, or None."""
+    known = expected.get(result.row, Expected())
+    if RANK[result.status] > RANK[known.status]:
+        what = result.detail or ", ".join(result.fallbacks)
+        return f"{result.status} instead of {known.status}: {what}"
+    new = sorted(set(result.fallbacks) - set(known.fallbacks))
+    if new and result.status == known.status:
+        return f"falls back for {', '.join(new)} as well"
+    return None
+
+
+def update(old: Mapping[Row, Expected], results: Iterable[Result]) -> dict[Row, Expected]:
+    """The expectations that ``results`` meet exactly; other rows stay as they are."""
+    new = dict(old)
+    for result in results:
+        new.pop(result.row, None)
+        if result.status != NATIVE:
+            reason = reason_of(result)
+            new[result.row] = Expected(result.status, tuple(result.fallbacks), reason)
+    return new

@@ -1,0 +1,36 @@
+"""What did not run on the device, and why, as the compiler itself says."""
+
+from __future__ import annotations
+
+import logging
+
+from torch._dynamo.utils import counters
+
+from ocl_inductor.log import artifact
+
+_PREFIX = "fallback: "
+
+
+class FallbackLog(logging.Filter):
+    """Collects the reasons that the compiler logs for each operator, instead of printing them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: dict[str, str] = {}
+        artifact("ocl_inductor.lowering.interpret", "fallback").addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        operator, reason, _ = record.args  # type: ignore[misc]
+        self.reasons.setdefault(str(operator), str(reason))
+        return False
+
+    def found(self) -> dict[str, str]:
+        """Operators that ran on the host since the counters were cleared, with their reasons."""
+        names = [k[len(_PREFIX) :] for k in counters["opencl"] if k.startswith(_PREFIX)]
+        found = {name: self.reasons.get(name, "") for name in names}
+        for message in counters["graph_break"]:
+            # "Dynamic shape operator\n  Explanation: ...": the kind says enough.
+            kind, *more = str(message).splitlines()
+            explanation = next((x.strip() for x in more if "Explanation:" in x), "")
+            found[f"graph break: {kind}"] = explanation.removeprefix("Explanation: ")
+        return found

@@ -1,0 +1,91 @@
+"""Decompositions of our own into operators that fuse; each may decline with NotImplemented."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+#: Rows from which eager takes Euclidean distances from a matrix product.
+_PRODUCT_ROWS = 25
+
+
+def trilinear(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Any:
+    """``sum(a * b * c)`` over ``sumdim``, each unsqueezed at its ``expand`` dimensions first."""
+    terms = []
+    for x, dims in ((a, expand1), (b, expand2), (c, expand3)):
+        for d in sorted(dims):
+            x = x.unsqueeze(d)
+        terms.append(x)
+    product = terms[0] * terms[1] * terms[2]
+    return product.sum(list(sumdim)) if sumdim else product
+
+
+def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
+    """Distances in the p-norm between the rows ``x[..., i, :]`` and ``y[..., j, :]``."""
+    many = x.shape[-2] > _PRODUCT_ROWS or y.shape[-2] > _PRODUCT_ROWS
+    if p == 2 and (compute_mode == 1 or (not compute_mode and many)):
+        return _euclidean_by_product(x, y)
+    difference = x.unsqueeze(-2) - y.unsqueeze(-3)
+    if p == 0:
+        return (difference != 0).sum(-1).to(x.dtype)
+    if math.isinf(p):
+        return NotImplemented if x.shape[-1] == 0 else difference.abs().amax(-1)
+    if p == 1:
+        return difference.abs().sum(-1)
+    if p == 2:
+        return (difference * difference).sum(-1).sqrt()
+    return difference.abs().pow(p).sum(-1).pow(1 / p)
+
+
+def _euclidean_by_product(x: Tensor, y: Tensor) -> Tensor:
+    """|x|² - 2 x·y + |y|² as one matrix product, as eager takes it (``_euclidean_dist``)."""
+    xx, yy = (t.pow(2).sum(-1, keepdim=True) for t in (x, y))
+    left = torch.cat([x * -2, xx, torch.ones_like(xx)], -1)
+    right = torch.cat([y, torch.ones_like(yy), yy], -1)
+    return (left @ right.mT).clamp_min(0).sqrt()
+
+
+def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> Any:
+    """Windows of one size are those of max_pool2d."""
+    (h, w), (h_out, w_out) = x.shape[-2:], output_size
+    if h_out == 0 or w_out == 0 or h == 0 or w == 0 or h % h_out or w % w_out:
+        return NotImplemented
+    return aten.max_pool2d_with_indices.default(x, [h // h_out, w // w_out])
+
+
+def as_strided_copy(
+    x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    strided = aten.as_strided.default(x, size, stride, storage_offset)
+    return strided.clone(memory_format=torch.contiguous_format)
+
+
+def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Any:
+    """PyTorch's decomposition takes ``sigmoid(target * x) - 1``, which cancels; eager does not."""
+    mean = 1
+    result = target * grad * -torch.sigmoid(-(target * x))
+    return result / x.numel() if reduction == mean else result
+
+
+REWRITES: dict[Any, Any] = {
+    aten._cdist_forward.default: cdist_forward,
+    aten._trilinear.default: trilinear,
+    aten.adaptive_max_pool2d.default: adaptive_max_pool2d,
+    aten.as_strided_copy.default: as_strided_copy,
+    aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
+}

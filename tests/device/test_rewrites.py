@@ -1,0 +1,77 @@
+"""Decompositions of our own, on two drivers, in both profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from agreement import PROFILES, agree, compiled, random, two_drivers
+from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d, bilinear, soft_margin_loss
+
+Case = tuple[str, Callable[..., Any], tuple[Any, ...]]
+
+
+def distances() -> list[Case]:
+    """All norms, with batches that broadcast; few rows (differences) and many (a product)."""
+    x, y = random(2, 1, 7, 13), random(3, 11, 13)
+    cases: list[Case] = [
+        (f"distances_{p}", lambda x, y, p=p: torch.cdist(x, y, p=p), (x, y))
+        for p in (0.0, 0.5, 1.0, 2.0, 3.7, float("inf"))
+    ]
+    mode = "use_mm_for_euclid_dist"
+    return [
+        *cases,
+        ("many_distances", torch.cdist, (random(31, 67), random(26, 67))),
+        ("by_product", lambda x, y: torch.cdist(x, y, compute_mode=mode), (x, y)),
+        ("no_columns", torch.cdist, (random(3, 0), random(4, 0))),
+        ("no_rows", torch.cdist, (random(0, 5), random(4, 5))),
+        ("equal_rows", lambda x: torch.cdist(x, x), (random(9, 5),)),
+    ]
+
+
+def others() -> list[Case]:
+    image = random(2, 3, 12, 8)
+    holes = image.clone()
+    holes[:, :, ::5] = float("nan")
+    return [
+        ("bilinear", bilinear, (random(4, 5), random(4, 7), random(3, 5, 7), random(3))),
+        ("bilinear_ndim", bilinear, (random(2, 4, 5), random(2, 4, 7), random(3, 5, 7))),
+        ("pool", lambda x: adaptive_max_pool2d(x, (4, 2), return_indices=True), (image,)),
+        ("pool_all", lambda x: adaptive_max_pool2d(x, 1, return_indices=True), (image,)),
+        ("pool_nan", lambda x: adaptive_max_pool2d(x, (3, 8), return_indices=True), (holes,)),
+        ("pool_3d", lambda x: adaptive_max_pool2d(x, (6, 1)), (image[0],)),
+        ("pool1d", lambda x: adaptive_max_pool1d(x, 4), (image[0],)),
+        ("strided", lambda x: torch.as_strided_copy(x, (3, 5), (2, 4), 7), (image,)),
+        ("bessel", lambda x: (torch.special.modified_bessel_i0(x), x), (image * 4,)),
+        ("bessel1", lambda x: (torch.special.modified_bessel_i1(x), x), (image * 4,)),
+    ]
+
+
+CASES = distances() + others()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("device", two_drivers())
+@pytest.mark.parametrize("case", CASES, ids=[name for name, _, _ in CASES])
+def test_agrees_with_eager(case: Case, device: str, profile: str) -> None:
+    _, fn, inputs = case
+    agree(fn, *inputs, device=device, profile=profile)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("device", two_drivers())
+def test_small_gradients_of_soft_margin_loss(device: str, reduction: str) -> None:
+    """Where the margin is wide the gradient is tiny, and exact relative to itself."""
+    target = random(50).sign()
+    x = target * torch.linspace(-5, 30, 50)
+
+    def gradient(x: torch.Tensor, fn: Callable[..., torch.Tensor]) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        fn(x, target, reduction=reduction).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    ours = gradient(x, compiled(soft_margin_loss, device))
+    torch.testing.assert_close(ours, gradient(x, soft_margin_loss), rtol=1e-5, atol=0)
