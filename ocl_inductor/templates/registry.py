@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import GEMM
+from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 
-SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in (GEMM, CONV)}
+_ALL = (GEMM, CONV, SORT_RUNS, MERGE_RUNS, SELECT)
+
+SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}
