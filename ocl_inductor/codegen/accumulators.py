@@ -19,6 +19,7 @@ COMBINE = {
     "min": "minimum",
     "any": "logical_or",
     "all": "logical_and",
+    "logaddexp": "logaddexp",
 }
 
 

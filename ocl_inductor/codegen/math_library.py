@@ -26,7 +26,9 @@ _OF_INTEGERS = frozenset(
     "trunc_div floor_div remainder fmod gcd left_shift right_shift pow_int".split()
 )
 _OF_BOTH = frozenset("trunc_div floor_div remainder fmod".split())
-_OF_DOUBLES = _OF_BOTH | frozenset("to_int to_long erfinv normal_cdf digamma i0 i0e i1 i1e".split())
+_OF_DOUBLES = _OF_BOTH | frozenset(
+    "to_int to_long erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split()
+)
 _SIZE = {"char": 8, "uchar": 8, "short": 16, "int": 32, "long": 64, "float": 32, "double": 64}
 _SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
 

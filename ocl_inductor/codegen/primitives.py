@@ -279,7 +279,7 @@ def _sigmoid(target: Target, node: Expr, args: Sequence[str]) -> str:
 
 _define("reciprocal", _reciprocal)
 _define("sigmoid", _sigmoid)
-for _name in "erfinv normal_cdf digamma i0 i0e i1 i1e".split():
+for _name in "erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split():
     _define(_name, _library(_name))
 _define("floor", _by_kind(_builtin("floor"), _identity))
 _define("ceil", _by_kind(_builtin("ceil"), _identity))

@@ -186,7 +186,7 @@ class LoweringContext:
         return buffer_value(buffer)
 
     def scan(self, value: Value, dim: int, how: str, dtype: torch.dtype | None = None) -> Value:
-        """Inclusive running ``how`` (sum, prod, max, min) along ``dim``."""
+        """Inclusive running ``how`` (sum, prod, max, min, logaddexp) along ``dim``."""
         order = [d for d in self.preferred_order(value) if d != dim]
         buffer = dense_buffer(
             self.new_name(), dtype or value.dtype, value.size, tuple(self.preferred_order(value))

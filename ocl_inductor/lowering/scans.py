@@ -8,7 +8,7 @@ from ocl_inductor.ir.expr import compare, const, index_value, op, where
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import accumulation_dtype
-from ocl_inductor.lowering.registry import register
+from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype, reused
 from ocl_inductor.lowering.values import Value
 
@@ -49,6 +49,15 @@ def lower_cumprod(
     ctx: LoweringContext, x: Value, dim: int, *, dtype: torch.dtype | None = None
 ) -> Value:
     return _running(ctx, x, dim, dtype, "prod")
+
+
+@register(aten.logcumsumexp.default)
+def lower_logcumsumexp(ctx: LoweringContext, x: Value, dim: int) -> Value:
+    """Accumulates in float64 where there is one, as eager does."""
+    if not x.dtype.is_floating_point:
+        raise CannotLower(f"logcumsumexp of {x.dtype}")
+    wide = torch.float64 if ctx.device.fp64 else accumulation_dtype(x.dtype)
+    return cast_value(scan_along(ctx, cast_value(x, wide), dim, "logaddexp"), x.dtype)
 
 
 def _extremum(ctx: LoweringContext, x: Value, dim: int, how: str) -> tuple[Value, Value]:

@@ -15,10 +15,26 @@ import torch
 from ocl_inductor.ir.expr import Expr, cast, const, op, substitute, where
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.gathering import Coordinate, as_coordinate, bind, require_index
-from ocl_inductor.lowering.index import advanced_index
+from ocl_inductor.lowering.gathering import (
+    Coordinate,
+    as_coordinate,
+    bind,
+    clamp,
+    element,
+    in_memory,
+    require_index,
+)
+from ocl_inductor.lowering.index import advanced_index, broadcast_sizes
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, full, highest, lowest, normalize_dim
+from ocl_inductor.lowering.scans import scan_along
+from ocl_inductor.lowering.shapes import (
+    cast_value,
+    full,
+    highest,
+    lowest,
+    normalize_dim,
+    position_dtype,
+)
 from ocl_inductor.lowering.values import Value, expand, reshape
 
 aten = torch.ops.aten
@@ -230,6 +246,74 @@ def lower_index_fill_tensor(
     ctx: LoweringContext, x: Value, dim: int, index: Value, value: Value
 ) -> Value:
     return slices_at(ctx, x, dim, index, expand(value, (1,) * max(x.ndim, 1)), "set")
+
+
+@register(aten.index_reduce.default)
+def lower_index_reduce(
+    ctx: LoweringContext,
+    x: Value,
+    dim: int,
+    index: Value,
+    source: Value,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    """As scatter_reduce, for whole slices."""
+    if x.dtype is torch.bool:
+        raise CannotLower("index_reduce of bool")
+    unit = (1,) * max(x.ndim, 1)
+
+    def neutral(base: Value) -> Value:
+        """``base`` with every slice that will be written replaced by the reduction's identity."""
+        if include_self:
+            return base
+        number = full(unit, _reduction_identity(reduce, x.dtype), x.dtype)
+        return slices_at(ctx, base, dim, index, number, "set")
+
+    slices = _as_slices(x, dim, source)
+    if reduce != "mean":
+        return slices_at(ctx, neutral(x), dim, index, slices, UPDATES[reduce])
+    total = slices_at(ctx, neutral(x), dim, index, slices, "sum")
+    start = neutral(full(x.size, 1, x.dtype))
+    count = slices_at(ctx, start, dim, index, full(unit, 1, x.dtype), "sum")
+    # Where nothing was written, start is 1 already; a slice that was replaced has been counted.
+    how = "div" if x.dtype.is_floating_point else "floor_div"
+    return Value(x.size, x.dtype, op(how, total.body, count.body))
+
+
+@register(aten.put.default)
+def lower_put(
+    ctx: LoweringContext, x: Value, index: Value, source: Value, accumulate: bool = False
+) -> Value:
+    """Elements of the flattened tensor; negative positions count from the end."""
+    flat = reshape(x, (prod(x.size),))
+    points = reshape(require_index(index), (prod(index.size),))
+    body = reshape(source, (prod(source.size),)).body
+    place = as_coordinate(points.body, flat.size[0], points.ranges)
+    how = "sum" if accumulate else "set"
+    written = scatter_points(ctx, flat, points.size, [place], cast(body, x.dtype), [0], how)
+    return reshape(written, x.size)
+
+
+@register(aten.masked_scatter.default)
+def lower_masked_scatter(ctx: LoweringContext, x: Value, mask: Value, source: Value) -> Value:
+    """The true places of ``mask`` take the elements of ``source`` in order.
+
+    How many are true before a place is a running sum, so no size depends on data.
+    """
+    size = broadcast_sizes([x.size, mask.size])
+    x, mask = expand(x, size), expand(mask, size)
+    if any(same(n, 0) for n in (*size, *source.size)):
+        return x
+    length = prod(size)
+    dtype = position_dtype(length)
+    flat = reshape(mask, (length,))
+    seen = scan_along(ctx, cast_value(flat, dtype), 0, "sum")
+    taken = Value(seen.size, dtype, op("sub", seen.body, const(1, dtype)))
+    elements = in_memory(ctx, reshape(source, (prod(source.size),)))
+    place = clamp(reshape(taken, size).body, elements.size[0])
+    return Value(size, x.dtype, where(mask.body, element(elements, [place]), x.body))
 
 
 # -- advanced indexing ---------------------------------------------------------------------

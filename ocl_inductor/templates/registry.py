@@ -5,7 +5,10 @@ from __future__ import annotations
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.gemm import GEMM
+from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.winograd import WINOGRAD
 
-SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in (GEMM, CONV, DEPTHWISE, WINOGRAD)}
+_ALL = (GEMM, CONV, DEPTHWISE, WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT)
+
+SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

@@ -34,7 +34,7 @@ class TemplateSpec:
     ``tile(device, profile, params)``: rendering parameters (tile sizes, vector width), all static.
 
     The source sees: ``kernel`` (name), ``arguments`` (the parameter list), ``p`` (params), every
-    entry of ``tile``, ``acc`` (accumulator type, ``float`` or ``double``), and the holes
+    entry of ``tile``, ``acc`` (type of a result: ``float``, ``double`` or ``long``), and the holes
 
     * ``size(x)``: C text of a static or symbolic size;
     * ``load(operand, index, width=1)``: C expression for ``width`` consecutive elements of

@@ -270,6 +270,16 @@ def test_unary_double(device: Device, name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_logaddexp(device: Device, width: int) -> None:
+    """The error is absolute near 0, where the terms cancel."""
+    a, b = floats(-90.0, 90.0), floats(-90.0, 90.0).flip(0)
+    b[::3] = a[::3] + 1e-3
+    got = apply(device, "logaddexp", [a, b], F32, width).double()
+    exact = torch.logaddexp(a.double(), b.double())
+    torch.testing.assert_close(got, exact, rtol=3e-7, atol=3e-7, equal_nan=True)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])
 def test_unary_where_conditioning_is_poor(device: Device, name: str, width: int) -> None:
     """Near their zeros and poles these lose digits in every library: the error is absolute."""

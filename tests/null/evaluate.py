@@ -125,6 +125,7 @@ SCAN = {
     "prod": lambda t: t.cumprod(-1, dtype=t.dtype),
     "max": lambda t: t.cummax(-1)[0],
     "min": lambda t: t.cummin(-1)[0],
+    "logaddexp": lambda t: t.logcumsumexp(-1),
 }
 UPDATE = {
     "set": lambda old, new: new,

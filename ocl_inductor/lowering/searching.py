@@ -1,0 +1,192 @@
+"""Places of values in sorted boundaries (searchsorted, bucketize) and counts in bins (histc)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+import torch
+
+from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, masked, op, where
+from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
+from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.scatter import scatter_points
+from ocl_inductor.lowering.shapes import (
+    cast_value,
+    full,
+    in_bounds,
+    position_dtype,
+    reused,
+    static_sizes,
+)
+from ocl_inductor.lowering.values import Value, reindex, reshape
+
+aten = torch.ops.aten
+
+
+def _search(
+    ctx: LoweringContext,
+    boundaries: Value,
+    x: Value,
+    right: bool,
+    sorter: Value | None,
+    dtype: torch.dtype,
+) -> Value:
+    """How many of the last dimension's boundaries lie before each element of ``x``.
+
+    The bisection of eager, step by step, so that NaN and unsorted boundaries give the same:
+    O(log n) reads. ``boundaries`` has one dimension, or the leading sizes of ``x``.
+    """
+    (n,) = static_sizes(boundaries.size[-1:], "bisection")
+    if n == 0 or any(same(s, 0) for s in x.size):
+        return full(x.size, 0, dtype)
+    source = in_memory(ctx, boundaries)
+    order = None if sorter is None else in_memory(ctx, sorter)
+    x = reused(ctx, x)
+    lead: Sequence[sympy.Expr] = loop_vars(x.ndim)[:-1] if boundaries.ndim > 1 else []
+    place = position_dtype(n)
+    one, two = const(1, place), const(2, place)
+    first, last = const(0, place), const(n, place)
+    for _ in range(n.bit_length()):
+        middle = op("add", first, op("trunc_div", op("sub", last, first), two))
+        at: Expr = clamp(middle, n)  # only an empty interval's middle is out of range
+        if order is not None:
+            at = clamp(cast(element(order, [*lead, at]), place), n)
+        coordinates: list[Coordinate] = [*lead, at]
+        stop = compare("gt" if right else "ge", element(source, coordinates), x.body)
+        unfinished = compare("lt", first, last)
+        forward = logical_and(unfinished, op("logical_not", stop))
+        back = logical_and(unfinished, stop)
+        first = where(forward, op("add", middle, one), first)
+        last = where(back, middle, last)
+    return Value(x.size, dtype, cast(first, dtype))
+
+
+def _is_right(right: bool, side: str | None) -> bool:
+    return right or side == "right"
+
+
+def _result_dtype(out_int32: bool) -> torch.dtype:
+    return torch.int32 if out_int32 else torch.int64
+
+
+@register(aten.searchsorted.Tensor)
+def lower_searchsorted(
+    ctx: LoweringContext,
+    sorted_sequence: Value,
+    x: Value,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    if sorted_sequence.dtype is not x.dtype or x.dtype is torch.bool:
+        raise CannotLower(f"searching {x.dtype} in {sorted_sequence.dtype}")
+    right = _is_right(right, side)
+    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+
+
+@register(aten.searchsorted.Scalar)
+def lower_searchsorted_scalar(
+    ctx: LoweringContext,
+    sorted_sequence: Value,
+    number: float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    x = _number(number, sorted_sequence.dtype)
+    right = _is_right(right, side)
+    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+
+
+@register(aten.bucketize.Tensor)
+def lower_bucketize(
+    ctx: LoweringContext,
+    x: Value,
+    boundaries: Value,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+) -> Value:
+    if boundaries.dtype is not x.dtype or x.dtype is torch.bool:
+        raise CannotLower(f"searching {x.dtype} in {boundaries.dtype}")
+    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+
+
+@register(aten.bucketize.Scalar)
+def lower_bucketize_scalar(
+    ctx: LoweringContext,
+    number: float,
+    boundaries: Value,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+) -> Value:
+    x = _number(number, boundaries.dtype)
+    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+
+
+def _number(number: float, dtype: torch.dtype) -> Value:
+    whole = isinstance(number, int) or (isinstance(number, float) and dtype.is_floating_point)
+    if not whole or dtype is torch.bool:
+        raise CannotLower(f"searching {number} in {dtype}")
+    return full((), number, dtype)
+
+
+#: Histograms that are counted in parallel and then added up.
+HISTOGRAMS = 64
+
+
+@register(aten.histc.default)
+def lower_histc(
+    ctx: LoweringContext, x: Value, bins: int = 100, min: float = 0, max: float = 0
+) -> Value:
+    """Counts in ``bins`` equal intervals of [min, max]; what lies outside, and NaN, counts nowhere.
+
+    Pieces of the input fill histograms of their own: O(n), no two work-items share a counter.
+    """
+    if not x.dtype.is_floating_point:
+        raise CannotLower(f"histc of {x.dtype}")
+    if not all(isinstance(v, (int, float)) for v in (bins, min, max)) or min == max:
+        raise CannotLower("histc without a range: an infinite one is an error that eager raises")
+    n = prod(x.size)
+    if not is_static(n):
+        raise CannotLower("histc of a symbolic number of elements")
+    count = int(n)
+    if count == 0:
+        return full((bins,), 0, x.dtype)
+    flat = reused(ctx, reshape(x, (count,)))
+    pieces = HISTOGRAMS if count >= 64 * HISTOGRAMS else 1
+    length = -(-count // pieces)
+    piece, step = loop_vars(2)
+    position = piece * length + step
+    index, wide = position_dtype(count), accumulation_dtype(x.dtype)
+    low, high = const(float(min), wide), const(float(max), wide)
+    number = cast(flat.at([position]), wide)
+    exists = in_bounds(position, 0, count, {piece: pieces, step: length})
+    if exists is not None:
+        number = masked(exists, number, const(float("nan"), wide))
+    scaled = op("mul", op("sub", number, low), const(float(bins), wide))
+    place = cast(op("div", scaled, op("sub", high, low)), index)
+    inside = logical_and(compare("ge", number, low), compare("le", number, high))
+    # The last interval includes its end; one more counter takes what lies outside.
+    place = op("maximum", op("minimum", place, const(bins - 1, index)), const(0, index))
+    counter = where(inside, place, const(bins, index))
+    counts = scatter_points(
+        ctx,
+        full((pieces, bins + 1), 0, torch.int32),
+        (pieces, length),
+        [piece, counter],
+        const(1, torch.int32),
+        [1],
+        "sum",
+    )
+    total = reduce_dims(ctx, cast_value(counts, torch.int64), [0], "sum")
+    return cast_value(reindex(total, (bins,), loop_vars(1)), x.dtype)
