@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.passes.replace_random import replace_random
 
 GraphCompiler = Callable[..., Callable[[list[Any]], tuple[Any, ...]]]
 
@@ -27,10 +28,17 @@ def capture(
         bw_compiler=_compiler(compile_graph, static=False),
         inference_compiler=_compiler(compile_graph, static=True),
         decompositions=decomposition_table(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_partition,
     )
     with portable_operators():
         return compiler(gm, example_inputs)
+
+
+def _partition(
+    joint: GraphModule, inputs: Sequence[Any], **options: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of a joint graph, with the random numbers of both from one seed."""
+    return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
 
 
 def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Any]:

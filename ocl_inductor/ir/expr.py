@@ -230,5 +230,6 @@ def indirect_symbol(position: int) -> sympy.Symbol:
 #: Operations that are never repeated to save a store.
 EXPENSIVE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
-    "acosh atanh erf erfc normal_cdf erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt".split()
+    "acosh atanh erf erfc normal_cdf erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt "
+    "random32 random64".split()
 )

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from torch.fx import GraphModule
 
+from ocl_inductor.passes.replace_random import replace_random
+
 
 def remove_dead_code(gm: GraphModule) -> GraphModule:
     """Drop what nothing uses; operators with effects stay."""
@@ -14,8 +16,9 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
     return gm
 
 
-#: Last because the passes before it leave unused nodes behind.
-PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (remove_dead_code,)
+#: Removing dead code is last because the passes before it leave unused nodes behind. Random
+#: operators of a graph with a backward are replaced earlier (capture/autograd.py).
+PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (replace_random, remove_dead_code)
 
 
 def run_passes(gm: GraphModule) -> GraphModule:
