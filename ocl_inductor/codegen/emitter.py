@@ -23,7 +23,7 @@ from ocl_inductor.codegen.primitives import (
 )
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type, vector
-from ocl_inductor.ir.expr import Expr, indirect_symbol, walk
+from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
 from ocl_inductor.schedule.groups import Member
 
 LANES = "0123456789abcdef"
@@ -221,7 +221,7 @@ class Emitter:
             same = self._compare_in_block(e)
             if same is not None:
                 return same
-        if e.op in ("random32", "random64") and self.vector_var is not None:
+        if e.op in RANDOM_BITS and self.vector_var is not None:
             run = self._random_run(e)
             if run is not None:
                 return run

@@ -112,9 +112,10 @@ class _Seeds:
             with self.graph.inserting_before(at):
                 seed = self.graph.call_function(ops.draw_seed.default, (place,))
             seed.meta["val"] = _evaluate(node, seed)
-            if backward:
-                # It has no inputs: nothing else tells the partitioner where it belongs.
-                seed.meta["partitioner_tag"] = "must_be_in_backward"
+            # It has no inputs: nothing else tells the partitioner where it belongs, and drawn again
+            # in the backward it would be another seed.
+            seed.meta["partitioner_tag"] = f"must_be_in_{place}"
+            seed.meta["recompute"] = CheckpointPolicy.MUST_SAVE
             self.seeds[place] = seed
         return self.seeds[place]
 
