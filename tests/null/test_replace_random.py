@@ -91,7 +91,7 @@ REPLACED: dict[str, Callable[..., Any]] = {
     "feature dropout": lambda x, p: F.dropout2d(x[None, None], 0.1),
     "uniform_": lambda x, p: x.clone().uniform_(-2, 3),
     "normal_": lambda x, p: x.clone().normal_(1, 2),
-    "normal tensors": lambda x, p: torch.normal(x, p),
+    "normal tensors": torch.normal,
     "normal mean": lambda x, p: torch.normal(x, 2.0),
     "normal deviation": lambda x, p: torch.normal(2.0, p),
     "normal numbers": lambda x, p: torch.normal(2.0, 3.0, (4, 5)),
