@@ -1,7 +1,7 @@
 """Compiled random operators: exact numbers where eager's are only alike in distribution.
 
-Each call draws one seed from PyTorch's generator; from it the host's implementation of our operators
-(tested in tests/null) gives the numbers that every driver and profile must give.
+Each call draws one seed from PyTorch's generator; from it the host's implementation of our
+operators (tested in tests/null) gives the numbers that every driver and profile must give.
 """
 
 from __future__ import annotations
@@ -94,9 +94,8 @@ def test_views_and_orders_in_memory(driver: str, profile: str) -> None:
         b = torch.rand(12, 35)
         c = torch.rand_like(y)
         d = torch.rand(6, 7)
-        return (
-            a.t() + x, b[2:, ::3].sum(1), c, torch.cat([d, d.flip(0) * 2], 1), torch.rand(5, 1) * x[:5],
-        )  # fmt: skip
+        e = torch.cat([d, d.flip(0) * 2], 1)
+        return a.t() + x, b[2:, ::3].sum(1), c, e, torch.rand(5, 1) * x[:5]
 
     x = torch.zeros(35, 12)
     y = torch.empty(2, 8, 5, 5).to(memory_format=torch.channels_last)
@@ -224,7 +223,9 @@ CONTINUOUS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Callable[...
         lambda x: _normal_cdf((x - 3) / 0.5),
     ),
     "normal of a mean": (lambda x: torch.normal(x - 1, 2.0), lambda x: _normal_cdf((x + 1) / 2)),
-    "normal of a deviation": (lambda x: torch.normal(0.5, x + 2), lambda x: _normal_cdf((x - 0.5) / 2)),
+    "normal of a deviation": (
+        lambda x: torch.normal(0.5, x + 2), lambda x: _normal_cdf((x - 0.5) / 2),
+    ),
     "normal of numbers": (
         lambda x: torch.normal(0.5, 2.0, x.shape, dtype=x.dtype),
         lambda x: _normal_cdf((x - 0.5) / 2),
