@@ -91,13 +91,17 @@ class SizeRef:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef."""
+    """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef.
+
+    ``fallback``: it stands in for a lowering that is missing; else it belongs on the host.
+    """
 
     operator: Any
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...]
     results: Any
     label: str
+    fallback: bool = True
 
 
 Step = Launch | HostCall

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.passes.replace_random import replace_random
 
 GraphCompiler = Callable[..., Callable[[list[Any]], tuple[Any, ...]]]
 
@@ -27,12 +28,19 @@ def capture(
         bw_compiler=_compiler(compile_graph, static=False),
         inference_compiler=_compiler(compile_graph, static=True),
         decompositions=decomposition_table(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_partition,
     )
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.
     with portable_operators(), torch._functorch.config.patch(unlift_effect_tokens=True):
         return compiler(gm, example_inputs)
+
+
+def _partition(
+    joint: GraphModule, inputs: Sequence[Any], **options: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of a joint graph, with the random numbers of both from one seed."""
+    return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
 
 
 def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Any]:

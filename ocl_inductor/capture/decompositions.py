@@ -42,6 +42,7 @@ REMOVED: dict[Any, str] = {
     aten.upsample_bicubic2d.vec: "becomes sixteen gathers of int64 index tensors; one kernel here",
     aten.index_add.default: "becomes index_put, which loses that slices cannot collide inside",
     aten.logsumexp.default: "the same two reductions, with the shift kept in memory",
+    aten.bernoulli.default: "compares with numbers of the dtype of p, too coarse for half types",
     aten.silu.default: "a row of the pointwise table, as are the other activations",
     aten.lerp.Scalar: "a row of the pointwise table, with eager's rounding",
 }

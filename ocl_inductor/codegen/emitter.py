@@ -17,11 +17,13 @@ from ocl_inductor.codegen.primitives import (
     Target,
     emit_gather_lanes,
     emit_load,
+    emit_random_run,
     emit_store,
+    positions_of_a_counter,
 )
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type, vector
-from ocl_inductor.ir.expr import Expr, indirect_symbol, walk
+from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
 from ocl_inductor.schedule.groups import Member
 
 LANES = "0123456789abcdef"
@@ -219,13 +221,36 @@ class Emitter:
             same = self._compare_in_block(e)
             if same is not None:
                 return same
+        if e.op in RANDOM_BITS and self.vector_var is not None:
+            run = self._random_run(e)
+            if run is not None:
+                return run
         args = [self.emit(a) for a in e.args]
         lanes = any(a.lanes for a in args)
         primitive = PRIMITIVES[e.op]
         if not lanes:
             return Text(primitive.emit(self.scalar, e, [a.text for a in args]), False)
-        texts = [self.broadcast(a, x.dtype) for a, x in zip(args, e.args, strict=True)]
+        texts = [
+            a.text if n in primitive.scalars else self.broadcast(a, x.dtype)
+            for n, (a, x) in enumerate(zip(args, e.args, strict=True))
+        ]
         return Text(primitive.emit(self.target, e, texts), True)
+
+    def _random_run(self, e: Expr) -> Text | None:
+        """Random bits for neighbouring positions that begin with a counter's first one."""
+        position, *others = e.args
+        group = positions_of_a_counter(e)
+        if not self.aligned or position.op != "index" or self.width % group:
+            return None
+        split = self._lanes_of(position.payload)
+        if split is None or split[1] != 1:
+            return None
+        assert self.vector_var is not None
+        if known_multiple(split[0], self.vector_var, self.width) % group:
+            return None
+        first = self.index_text(split[0], {})
+        scalars = [self.emit(x).text for x in others]
+        return Text(emit_random_run(self.target, e, first, scalars), True)
 
     def _compare_in_block(self, e: Expr) -> Text | None:
         """A comparison of an index with a multiple of the width is equal in all lanes."""

@@ -17,7 +17,7 @@ from ocl_inductor.codegen.pieces import Pieces
 from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
 from ocl_inductor.dtypes import register_type
-from ocl_inductor.ir.expr import EXPENSIVE, Expr, indices, walk
+from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr, indices, walk
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
 from ocl_inductor.schedule.groups import Member
 
@@ -337,7 +337,7 @@ class VectorKernel(LoopKernel):
                 if m.kind == "pointwise" and not m.row and m.buffer.name not in self.group.stored:
                     visit(m.body, level)
                 return
-            if e.op in EXPENSIVE and e.dtype.is_floating_point:
+            if e.op in EXPENSIVE and (e.dtype.is_floating_point or e.op in RANDOM_BITS):
                 symbols = {s for i in indices(e) for s in i.free_symbols}
                 if symbols & inner:
                     levels = seen_at.setdefault(e, set())

@@ -1,7 +1,7 @@
-"""The library functions ``ocl_<name>_<type>`` of ``templates/math.cl.jinja``, on demand.
+"""The library functions ``ocl_<name>_<type>`` of the templates in ``FILES``, on demand.
 
-Each macro of the template writes one function for one register type. The kernel's text says which
-are needed, and the text of those which others they need.
+Each ``ocl_`` macro of a template writes one function for one register type. The kernel's text says
+which are needed, and the text of those which others they need.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import jinja2
 
 from ocl_inductor.codegen.chebyshev import I0E_A, I0E_B, I1E_A, I1E_B
 
+FILES = ("math.cl.jinja", "random.cl.jinja")
 _CALL = re.compile(
-    r"\bocl_([a-z0-9_]+)_((?:float|double|char|uchar|short|int|long)(?:2|3|4|8|16)?)\b"
+    r"\bocl_([a-z0-9_]+)_((?:float|double|char|uchar|short|int|uint|long)(?:2|3|4|8|16)?)\b"
 )
 _TYPE = re.compile(r"([a-z]+)(\d*)")
 #: Types for which :func:`library_source` writes everything when no kernel text is given.
@@ -29,7 +30,19 @@ _OF_BOTH = frozenset("trunc_div floor_div remainder fmod".split())
 _OF_DOUBLES = _OF_BOTH | frozenset(
     "to_int to_long erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split()
 )
-_SIZE = {"char": 8, "uchar": 8, "short": 16, "int": 32, "long": 64, "float": 32, "double": 64}
+#: Generators of random bits, by the types they are written for, and their fewest lanes.
+_RANDOM = {
+    "philox": (("uint",), 1),
+    "philox_pairs": (("uint",), 2),
+    "random32": (("int", "long"), 1),
+    "random64": (("int", "long"), 1),
+    "random32_run": (("int",), 4),
+    "random64_run": (("long",), 2),
+}
+_SIZE = {
+    "char": 8, "uchar": 8, "short": 16, "int": 32, "uint": 32, "long": 64,
+    "float": 32, "double": 64,
+}  # fmt: skip
 _SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 
@@ -82,7 +95,8 @@ class RegisterType:
 
 
 @functools.cache
-def _module() -> Any:
+def _macros() -> dict[str, Any]:
+    """The macros of all templates by name, ``ocl_`` included."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),
         trim_blocks=True,
@@ -90,26 +104,29 @@ def _module() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     tables = {"I0E_A": I0E_A, "I0E_B": I0E_B, "I1E_A": I1E_A, "I1E_B": I1E_B}
-    return environment.get_template("math.cl.jinja", globals=tables).module
+    modules = [environment.get_template(name, globals=tables).module for name in FILES]
+    return {n: getattr(m, n) for m in modules for n in dir(m) if n.startswith("ocl_")}
 
 
 @functools.cache
 def function_names() -> tuple[str, ...]:
     """Names of all functions of the library, without prefix and type."""
-    return tuple(n[4:] for n in dir(_module()) if n.startswith("ocl_"))
+    return tuple(n[4:] for n in _macros())
 
 
 def has_function(name: str) -> bool:
     """Whether the library has its own version of the builtin ``name`` for single precision."""
-    return name in function_names() and (name in _OF_BOTH or name not in _OF_INTEGERS)
+    if name not in function_names() or name in _RANDOM:
+        return False
+    return name in _OF_BOTH or name not in _OF_INTEGERS
 
 
 @functools.cache
 def _function(name: str, type_name: str) -> str:
     """The text of one function; raises KeyError for a name the library does not have."""
-    macro = getattr(_module(), f"ocl_{name}", None)
+    macro = _macros().get(f"ocl_{name}")
     if macro is None:
-        raise KeyError(f"ocl_{name}_{type_name} is not in math.cl.jinja")
+        raise KeyError(f"ocl_{name}_{type_name} is in none of {', '.join(FILES)}")
     text = str(macro(RegisterType.parse(type_name))).strip()
     return re.sub(r"\n{2,}", "\n", text) + "\n"
 
@@ -136,6 +153,10 @@ def library_source(device: Any, width: int, source: str | None = None) -> str:
         suffix = "" if width == 1 else str(width)
         calls = []
         for name in function_names():
+            if name in _RANDOM:
+                kinds, fewest = _RANDOM[name]
+                calls += [f"ocl_{name}_{k}{suffix}" for k in kinds if width >= fewest]
+                continue
             bases: tuple[str, ...] = _INTEGERS if name in _OF_INTEGERS else ()
             if name not in _OF_INTEGERS or name in _OF_BOTH:
                 bases += ("float",)

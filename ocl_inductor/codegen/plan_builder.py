@@ -78,7 +78,7 @@ class _PlanBuilder:
             hoisted = n in self.memory.hoisted
             (prologue if hoisted else steps).append(self.step(group, hoisted))
         watched = self.watched(prologue)
-        fallbacks = sum(isinstance(s, HostCall) for s in steps)
+        fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
         return Plan(
             symbols=tuple(str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)),
             inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
@@ -143,6 +143,7 @@ class _PlanBuilder:
             tuple((k, _host_argument(v)) for k, v in node.kwargs),
             node.results,
             str(node.operator),
+            fallback=bool(node.reason),
         )
 
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:

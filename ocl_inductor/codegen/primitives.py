@@ -41,20 +41,21 @@ Emit = Callable[[Target, Expr, Sequence[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """One operation on registers."""
+    """One operation on registers. Operands at the places in ``scalars`` are never vectors."""
 
     name: str
     emit: Emit
+    scalars: frozenset[int] = frozenset()
 
 
 PRIMITIVES: dict[str, Primitive] = {}
 
 
-def _define(names: str, emit: Emit) -> None:
+def _define(names: str, emit: Emit, scalars: frozenset[int] = frozenset()) -> None:
     for name in names.split():
         if name in PRIMITIVES:
             raise ValueError(f"primitive {name} is defined twice")
-        PRIMITIVES[name] = Primitive(name, emit)
+        PRIMITIVES[name] = Primitive(name, emit, scalars)
 
 
 # -- shapes of text ------------------------------------------------------------------------
@@ -327,6 +328,37 @@ def _ldexp(target: Target, node: Expr, args: Sequence[str]) -> str:
 
 _define("ldexp", _ldexp)
 _define("pow", _by_kind(_builtin("pow"), _library("pow_int")))
+
+# -- random bits ---------------------------------------------------------------------------
+
+# Operands: position (int32 or int64), seed (int64), stream (int32). Results: int32 and int64.
+for _name in ("random32", "random64"):
+    _define(_name, _library(_name), frozenset({1, 2}))
+
+
+def emit_random_run(target: Target, node: Expr, first: str, scalars: Sequence[str]) -> str:
+    """``random32`` or ``random64`` where lanes are consecutive positions from the scalar ``first``.
+
+    One counter then serves several lanes. ``first`` is a multiple of :func:`positions_of_a_counter`
+    and so is the width.
+    """
+    kind = register_type(node.dtype, target.width)
+    return f"ocl_{node.op}_run_{kind}({', '.join([first, *scalars])})"
+
+
+def positions_of_a_counter(node: Expr) -> int:
+    """How many neighbouring positions a counter of ``random32`` or ``random64`` serves."""
+    return 16 // node.dtype.itemsize
+
+
+def _mul_hi(target: Target, node: Expr, args: Sequence[str]) -> str:
+    """The upper half of the product of operands taken as unsigned."""
+    kind = register_type(node.dtype, target.width)
+    a, b = (f"as_u{kind}({x})" for x in args)
+    return f"as_{kind}(mul_hi({a}, {b}))"
+
+
+_define("mul_hi", _mul_hi)
 
 # -- conversions ---------------------------------------------------------------------------
 

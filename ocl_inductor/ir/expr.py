@@ -227,8 +227,11 @@ def indirect_symbol(position: int) -> sympy.Symbol:
     return sympy.Symbol(f"ind{position}", integer=True)
 
 
+#: Random bits of a position: integers that cost as much as a function of floats.
+RANDOM_BITS = frozenset({"random32", "random64"})
+
 #: Operations that are never repeated to save a store.
-EXPENSIVE = frozenset(
+EXPENSIVE = RANDOM_BITS | frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
     "acosh atanh erf erfc normal_cdf erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt".split()
 )

@@ -155,6 +155,7 @@ class Extern:
     ``results`` mirrors what the operator returns: nested tuples whose leaves are names. Names of
     tensors that kernels can read have a Buffer in ``outputs``; the others are ``host_results``,
     which only other Extern nodes and graph outputs can use (complex or quantised tensors).
+    ``reason`` says why there is no kernel; it is empty for what belongs on the host.
     """
 
     operator: Any

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch.fx import GraphModule
 
 from ocl_inductor.passes.effects import remove_effect_tokens
+from ocl_inductor.passes.replace_random import replace_random
 
 
 def remove_dead_code(gm: GraphModule) -> GraphModule:
@@ -16,8 +17,11 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
     return gm
 
 
-#: Dead code first: it goes by users, and a check without its token has none.
+#: Dead code goes after what leaves unused nodes behind, and before the tokens: it goes by users, and a
+#: check without its token has none. Random operators of a graph with a backward are replaced earlier
+#: (capture/autograd.py).
 PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
+    replace_random,
     remove_dead_code,
     remove_effect_tokens,
 )

@@ -15,7 +15,7 @@ def count_plan(plan: Plan) -> None:
     table["prologue_kernels"] += plan.statistics["prologue_kernels"]
     table["fallbacks"] += plan.statistics["fallbacks"]
     for step in (*plan.prologue, *plan.steps):
-        if isinstance(step, HostCall):
+        if isinstance(step, HostCall) and step.fallback:
             table[f"fallback: {step.label}"] += 1
 
 

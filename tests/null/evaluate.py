@@ -18,6 +18,7 @@ from torch.utils._sympy.functions import CleanDiv, FloorDiv, ModularIndexing
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
+from ocl_inductor.lowering import philox
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import LOWERINGS
 from ocl_inductor.lowering.values import Value, buffer_value
@@ -29,6 +30,10 @@ SPECIAL: dict[str, Callable[..., torch.Tensor]] = {
     "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
     "fma": lambda a, b, c: a * b + c,
     "normal_cdf": torch.special.ndtr,
+    "right_shift": torch.bitwise_right_shift,
+    "mul_hi": philox.multiply_high,
+    "random32": lambda i, seed, stream: philox.random32(i.long(), int(seed), int(stream)),
+    "random64": lambda i, seed, stream: philox.random64(i.long(), int(seed), int(stream)),
 }
 
 

@@ -1,0 +1,207 @@
+"""ATen's random operators in terms of uniform and normal numbers and plain ATen operators.
+
+A formula gets a :class:`Draw` and the call's arguments by their names in the schema, and returns
+the node of the result, or raises ``KeepOnHost``: for invalid arguments, so that eager's error
+appears at run time, and for what it does not cover.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch.fx import Node
+
+aten = torch.ops.aten
+
+
+class KeepOnHost(Exception):
+    """The call stays as it is."""
+
+
+class Draw(Protocol):
+    """One random operator being replaced: makes nodes in front of it."""
+
+    #: Shape and dtype of the result.
+    dtype: torch.dtype
+
+    def uniform(self, dtype: torch.dtype) -> Node:
+        """Numbers in [0, 1), in the result's shape."""
+
+    def open(self) -> Node:
+        """Numbers in (0, 1), of the dtype that :meth:`wide` names."""
+
+    def normal(self, dtype: torch.dtype) -> Node:
+        """Standard normal numbers."""
+
+    def integers(self, low: Any, high: Any) -> Node:
+        """int64 numbers in [low, high)."""
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        """A node for an ATen operator."""
+
+    def wide(self) -> torch.dtype:
+        """float64 for a float64 result, else float32."""
+
+    def result(self, x: Node) -> Node:
+        """``x`` converted to the result's dtype."""
+
+
+Formula = Callable[..., Any]
+
+
+def require(condition: bool) -> None:
+    """Raise KeepOnHost unless the condition holds."""
+    if not condition:
+        raise KeepOnHost
+
+
+def _plain(*numbers: Any) -> bool:
+    """Whether all are Python numbers, known when the graph is compiled."""
+    return all(isinstance(x, (bool, int, float)) for x in numbers)
+
+
+# -- uniform and normal ------------------------------------------------------------------------
+
+
+def rand(draw: Draw, **_: Any) -> Node:
+    return draw.uniform(draw.dtype)
+
+
+def randn(draw: Draw, **_: Any) -> Node:
+    return draw.normal(draw.dtype)
+
+
+def uniform(draw: Draw, *, to: Any, **others: Any) -> Node:
+    """``x * (to - from) + from``, as eager's kernel computes it."""
+    start = others["from"]
+    require(_plain(start, to) and start <= to)
+    require(to - start <= torch.finfo(draw.dtype).max)
+    if (start, to) == (0, 1):
+        return draw.uniform(draw.dtype)
+    scaled = draw.call(aten.mul.Tensor, draw.uniform(draw.dtype), to - start)
+    return draw.call(aten.add.Tensor, scaled, start)
+
+
+def normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
+    """Mean and deviation are numbers or tensors; the sum is rounded to the result's dtype once."""
+    require(isinstance(std, Node) or (_plain(std) and std >= 0))
+    require(isinstance(mean, Node) or _plain(mean))
+    numbers = draw.normal(draw.wide())
+    if isinstance(std, Node) or std != 1:
+        numbers = draw.call(aten.mul.Tensor, numbers, std)
+    if isinstance(mean, Node) or mean != 0:
+        numbers = draw.call(aten.add.Tensor, numbers, mean)
+    return draw.result(numbers)
+
+
+def log_normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
+    require(_plain(mean, std) and std > 0)
+    scaled = draw.call(aten.mul.Tensor, draw.normal(draw.wide()), std)
+    return draw.result(draw.call(aten.exp.default, draw.call(aten.add.Tensor, scaled, mean)))
+
+
+# -- by inverting the distribution function ----------------------------------------------------
+
+
+def exponential(draw: Draw, *, lambd: Any, **_: Any) -> Node:
+    require(_plain(lambd) and lambd > 0)
+    logarithm = draw.call(aten.log.default, draw.open())
+    return draw.result(draw.call(aten.mul.Tensor, logarithm, -1.0 / lambd))
+
+
+def geometric(draw: Draw, *, p: Any, **_: Any) -> Node:
+    """The number of tosses up to the first success."""
+    require(_plain(p) and 0 < p < 1)
+    logarithm = draw.call(aten.log.default, draw.open())
+    tosses = draw.call(aten.mul.Tensor, logarithm, 1.0 / math.log1p(-p))
+    return draw.result(draw.call(aten.ceil.default, tosses))
+
+
+def cauchy(draw: Draw, *, median: Any, sigma: Any, **_: Any) -> Node:
+    require(_plain(median, sigma) and sigma > 0)
+    centred = draw.call(aten.sub.Tensor, draw.open(), 0.5)
+    slope = draw.call(aten.tan.default, draw.call(aten.mul.Tensor, centred, math.pi))
+    scaled = draw.call(aten.mul.Tensor, slope, sigma)
+    return draw.result(draw.call(aten.add.Tensor, scaled, median))
+
+
+# -- choices -----------------------------------------------------------------------------------
+
+
+def bernoulli(draw: Draw, *, p: Any = None, **others: Any) -> Node:
+    """1 with probability ``p``, a number or a tensor; ``bernoulli(x)`` takes it from ``x``."""
+    p = others["self"] if p is None else p
+    if isinstance(p, Node):
+        double = p.meta["val"].dtype is torch.float64
+        numbers = draw.uniform(torch.float64 if double else torch.float32)
+        return draw.result(draw.call(aten.lt.Tensor, numbers, p))
+    require(_plain(p) and 0 <= p <= 1)
+    return draw.result(draw.call(aten.lt.Scalar, draw.uniform(torch.float32), p))
+
+
+def native_dropout(draw: Draw, *, input: Node, p: Any, train: Any, **_: Any) -> tuple[Node, Node]:
+    """``(x * mask / (1 - p), mask)``; multiplied, so that infinity and NaN survive as in eager."""
+    require(_plain(p) and 0 <= p <= 1 and train is not False)
+    require(input.meta["val"].dtype.is_floating_point)
+    mask = draw.call(aten.ge.Scalar, draw.uniform(torch.float32), p)
+    kept = draw.call(aten.mul.Tensor, input, mask)
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    return draw.call(aten.mul.Tensor, kept, scale), mask
+
+
+def randint(draw: Draw, *, high: Any, low: Any = 0, **_: Any) -> Node:
+    for bound in (low, high):
+        require(_plain(bound) or _is_size(bound))
+    if _plain(low, high):
+        require(low < high and _holds(draw.dtype, low) and _holds(draw.dtype, high - 1))
+    return draw.result(draw.integers(low, high))
+
+
+def _is_size(x: Any) -> bool:
+    return isinstance(x, Node) and isinstance(x.meta.get("val"), torch.SymInt)
+
+
+def _holds(dtype: torch.dtype, n: int) -> bool:
+    """Whether a dtype holds all integers up to ``n``; else eager warns or raises."""
+    if dtype is torch.bool:
+        return 0 <= n <= 1
+    if dtype.is_floating_point:
+        return bool(abs(n) <= 2 / torch.finfo(dtype).eps)
+    return torch.iinfo(dtype).min <= n <= torch.iinfo(dtype).max
+
+
+FORMULAS: dict[Any, Formula] = {
+    aten.rand.default: rand,
+    aten.rand.generator: rand,
+    aten.rand_like.default: rand,
+    aten.rand_like.generator: rand,
+    aten.uniform.default: uniform,
+    aten.randn.default: randn,
+    aten.randn.generator: randn,
+    aten.randn_like.default: randn,
+    aten.randn_like.generator: randn,
+    aten.normal.Tensor_float: normal,
+    aten.normal.float_Tensor: normal,
+    aten.normal.Tensor_Tensor: normal,
+    aten.normal.float_float: normal,
+    aten.normal_functional.default: normal,
+    aten.log_normal.default: log_normal,
+    aten.exponential.default: exponential,
+    aten.geometric.default: geometric,
+    aten.cauchy.default: cauchy,
+    aten.bernoulli.default: bernoulli,
+    aten.bernoulli.p: bernoulli,
+    aten.bernoulli.Tensor: bernoulli,
+    aten.native_dropout.default: native_dropout,
+    aten.randint.default: randint,
+    aten.randint.generator: randint,
+    aten.randint.low: randint,
+    aten.randint.low_generator: randint,
+    aten.randint_like.default: randint,
+    aten.randint_like.generator: randint,
+    aten.randint_like.low_dtype: randint,
+    aten.randint_like.low_generator_dtype: randint,
+}
