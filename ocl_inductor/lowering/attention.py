@@ -30,7 +30,7 @@ def _map(value: Value, body: Expr) -> Value:
     return Value(value.size, body.dtype, body)
 
 
-def _check(query: Value, key: Value, value: Value, dropout_p: float) -> None:
+def check_attention(query: Value, key: Value, value: Value, dropout_p: float) -> None:
     if not all(isinstance(v, Value) for v in (query, key, value)):
         raise CannotLower("an operand of attention lives on the host")
     if not query.dtype.is_floating_point or not query.dtype == key.dtype == value.dtype:
@@ -66,7 +66,7 @@ def scores(
     """
     product = matmul(ctx, query, _transposed(key))
     dtype = product.dtype
-    body = op("mul", product.body, _scale(scale, query.size[-1], dtype))
+    body = op("mul", product.body, scale_factor(scale, query.size[-1], dtype))
     if is_causal:
         row, column = loop_vars(product.ndim)[-2:]
         seen = compare("le", index_value(column), index_value(row))
@@ -116,7 +116,7 @@ def attend(
     return binary("div", out, _or_one(total)), total, shift
 
 
-def _scale(scale: float | None, width: Size, dtype: torch.dtype) -> Expr:
+def scale_factor(scale: float | None, width: Size, dtype: torch.dtype) -> Expr:
     """The factor on scores; by default one over the root of the head size."""
     if scale is not None:
         return const(scale, dtype)
@@ -138,7 +138,7 @@ def lower_flash_attention_for_cpu(
     scale: float | None = None,
 ) -> tuple[Value, Value]:
     """(batch, heads, rows, width): the output and the logarithm of each row's sum (0 if empty)."""
-    _check(query, key, value, dropout_p)
+    check_attention(query, key, value, dropout_p)
     dtype = compute_dtype(query.dtype)
     rows = query.size[:-1]
     if _empty(query, key, value):
@@ -218,7 +218,7 @@ def lower_attention_math(
     enable_gqa: bool = False,
 ) -> tuple[Value, Value]:
     """A bool mask is added as a number here: eager converts it one operator earlier."""
-    _check(query, key, value, dropout_p)
+    check_attention(query, key, value, dropout_p)
     if dropout_mask is not None:
         raise CannotLower("attention with a dropout mask")
     if attn_mask is not None and attn_mask.dtype is torch.bool:
@@ -239,5 +239,5 @@ def lower_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    _check(query, key, value, dropout_p)
+    check_attention(query, key, value, dropout_p)
     return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa)[0]

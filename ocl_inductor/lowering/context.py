@@ -60,6 +60,8 @@ class LoweringContext:
     nodes: list[Node] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
+    #: The traced node being lowered, whose fake tensors know eager's strides.
+    fx_node: torch.fx.Node | None = None
 
     # -- names and sizes -------------------------------------------------------------------
 

@@ -100,7 +100,28 @@ def lower_convolution(
         raise CannotLower("an operand lives on the host")
     if x.dtype != weight.dtype or x.dtype.is_complex or x.dtype is torch.bool:
         raise CannotLower(f"convolution of {x.dtype} and {weight.dtype}")
+    g = read_geometry(x, weight, stride, padding, dilation, transposed, output_padding, groups)
+    result = convolve(ctx, x, weight, g)
+    if bias is not None:
+        column = reshape(cast_value(bias, result.dtype), (bias.size[0], *[1] * g.ndim))
+        result = binary("add", result, column)
+    return cast_value(result, x.dtype)
+
+
+def read_geometry(
+    x: Value,
+    weight: Value,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Geometry:
+    """The arguments of ``aten.convolution``, checked."""
     nd = x.ndim - 2
+    if weight.ndim != x.ndim:
+        raise CannotLower("convolution without a batch dimension")
     if nd not in (1, 2, 3):
         raise CannotLower(f"convolution in {nd} dimensions")
     static_sizes((x.size[1], *weight.size), "convolution over channels and kernel")
@@ -117,12 +138,7 @@ def lower_convolution(
         )
     else:
         sizes = tuple(output_size(*args) for args in per_dim)
-    geometry = Geometry(kernel, strides, paddings, dilations, bool(transposed), groups, sizes)
-    result = convolve(ctx, x, weight, geometry)
-    if bias is not None:
-        column = reshape(cast_value(bias, result.dtype), (bias.size[0], *[1] * nd))
-        result = binary("add", result, column)
-    return cast_value(result, x.dtype)
+    return Geometry(kernel, strides, paddings, dilations, bool(transposed), groups, sizes)
 
 
 def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Value:
@@ -148,6 +164,8 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     )  # fmt: skip
     if adjacent:
         return _pixel_shuffle(ctx, x, weight, g, result_size)
+    if g.transposed and g.stride == ones:
+        x, weight, g = _as_plain(x, weight, g)
     depthwise = g.groups == channels and g.groups > 1 and not g.transposed
     lanes = _depthwise_lanes(ctx, x.dtype, channels)
     if depthwise and oc == channels and g.ndim <= 2 and lanes:
@@ -177,6 +195,30 @@ def _channels_first(nd: int) -> tuple[int, ...]:
 def _exact(x: Value, g: Geometry) -> bool:
     """Whether the result holds whole blocks only (no output padding)."""
     return all(same(o, i * s) for o, i, s in zip(g.sizes, x.size[2:], g.stride, strict=True))
+
+
+def _as_plain(x: Value, weight: Value, g: Geometry) -> tuple[Value, Value, Geometry]:
+    """A transposed convolution of stride 1 as a plain one: flipped taps, the other padding.
+
+    Unless its result reaches further than the plain one's (output padding).
+    """
+    padding = tuple(
+        d * (k - 1) - q for d, k, q in zip(g.dilation, g.kernel, g.padding, strict=True)
+    )
+    natural = [
+        output_size(*args)
+        for args in zip(x.size[2:], g.kernel, g.stride, padding, g.dilation, strict=True)
+    ]
+    if not all(map(same, natural, g.sizes)):
+        return x, weight, g
+    nd, icg = g.ndim, int(weight.size[0]) // g.groups
+    ocg = int(weight.size[1])
+    taps = permute(reshape(weight, (g.groups, icg, ocg, *g.kernel)), (0, 2, 1, *range(3, nd + 3)))
+    taps = reshape(taps, (g.groups * ocg, icg, *g.kernel))
+    variables = loop_vars(taps.ndim)
+    flipped = [k - 1 - v for k, v in zip(g.kernel, variables[2:], strict=True)]
+    taps = reindex(taps, taps.size, [*variables[:2], *flipped])
+    return x, taps, replace(g, padding=padding, transposed=False)
 
 
 # -- as matrix products --------------------------------------------------------------------
@@ -221,7 +263,7 @@ def _pixel_shuffle(
 # -- as expressions ------------------------------------------------------------------------
 
 
-def _window(
+def window_element(
     x: Value, channel: sympy.Expr, n: sympy.Expr, pixel: Sequence[sympy.Expr],
     tap: Sequence[sympy.Expr | int], g: Geometry, ranges: Any,
 ) -> Expr:  # fmt: skip
@@ -249,7 +291,7 @@ def _depthwise(
     channel = variables[1] if oc == channels else FloorDiv(variables[1], oc // channels)
     total: Expr | None = None
     for index in _taps(g.kernel):
-        element = _window(x, channel, variables[0], variables[2:], index, g, ranges)
+        element = window_element(x, channel, variables[0], variables[2:], index, g, ranges)
         term = op("mul", element, taps.at([*index, variables[1]]))
         total = term if total is None else op("add", total, term)
     assert total is not None
@@ -280,7 +322,7 @@ def _by_reduction(
     channel = c
     if g.groups > 1:
         channel = FloorDiv(oc, int(weight.size[0]) // g.groups) * icg + c
-    element = _window(x, channel, n, pixel, tap, g, ranges)
+    element = window_element(x, channel, n, pixel, tap, g, ranges)
     product = op("mul", element, weight.at([oc, c, *tap]))
     return ctx.reduce(Value(size, x.dtype, product), range(nd + 2, len(size)), "sum")
 

@@ -104,6 +104,7 @@ class _GraphLowering:
     def run(self) -> Graph:
         for node in self.gm.graph.nodes:
             self.ctx.origin = _origin(node)
+            self.ctx.fx_node = node
             self.env[node] = getattr(self, f"run_{node.op}")(node)
         return Graph(
             tuple(self.inputs),

@@ -276,13 +276,15 @@ def lower_as_strided(
             ZERO if same(s, 1) else v for v, s in zip(loop_vars(len(sizes)), sizes, strict=True)
         ]
         return Value(sizes, x.dtype, load(view.buffer, linear(variables, strides, offset), x.dtype))
-    eager = _eager_layout(ctx)
+    eager = eager_layout(ctx)
     if eager is None:
         raise CannotLower("as_strided of an intermediate whose eager layout is not known")
     eager_stride, eager_offset = eager
     if storage_offset is not None and not same(as_size(storage_offset), eager_offset):
         raise CannotLower("as_strided of an intermediate with another storage offset")
     live = [d for d in range(len(sizes)) if not same(sizes[d], 1)]
+    if not _reaches_at_most(sizes, strides, x.size):
+        raise CannotLower("as_strided of an intermediate that may reach past its elements")
     same_size = len(sizes) == x.ndim and all(map(same, sizes, x.size))
     if same_size and all(same(strides[d], eager_stride[d]) for d in live):
         return x
@@ -299,9 +301,19 @@ def _made_here(ctx: LoweringContext) -> set[str]:
     return {b.name for n in ctx.nodes if not isinstance(n, Extern) for b in n.writes()}
 
 
-def _eager_layout(ctx: LoweringContext) -> tuple[list[Size], Size] | None:
+def _reaches_at_most(
+    size: Sequence[Size], stride: Sequence[Size], elements: Sequence[Size]
+) -> bool:
+    """Whether strided elements surely lie among the first ``elements`` (a size) of a tensor."""
+    if not all(map(is_static, (*size, *stride, *elements))):
+        return False
+    last = sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=True))
+    return any(same(n, 0) for n in size) or last < int(prod(elements))
+
+
+def eager_layout(ctx: LoweringContext) -> tuple[list[Size], Size] | None:
     """Strides and offset of the first operand in eager, from the FX node being lowered."""
-    node = getattr(ctx, "fx_node", None)
+    node = ctx.fx_node
     if node is None or not node.args:
         return None
     fake = getattr(node.args[0], "meta", {}).get("val")

@@ -1,8 +1,8 @@
-"""Make the model zoo of ``benchmarks/`` importable, which no installation provides."""
+"""Make importable what no installation provides: the zoo of ``benchmarks/``, this folder."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]

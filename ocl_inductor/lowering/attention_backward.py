@@ -1,0 +1,85 @@
+"""Gradients of scaled dot product attention, through five matrix products.
+
+The weights are computed again from the scores and the logarithm of each row's sum, as in
+FlashAttention-2 (Dao, 2023, section 3.1): with ``P = exp(S - logsumexp)``, ``dP = dO V^T`` and the
+row sums ``D = sum(dO * O)``,
+
+    dV = P^T dO,   dS = P * (dP - D),   dQ = scale dS K,   dK = scale dS^T Q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from ocl_inductor.ir.expr import compare, const, op, where
+from ocl_inductor.ir.index import same
+from ocl_inductor.lowering.attention import check_attention, scale_factor, scores
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import cast_value, full
+from ocl_inductor.lowering.values import Value, permute, reshape
+
+aten = torch.ops.aten
+
+
+def _transposed(value: Value) -> Value:
+    return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
+
+
+@register(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
+def lower_flash_attention_for_cpu_backward(
+    ctx: LoweringContext,
+    grad: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    out: Value,
+    logsumexp: Value,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value, Value]:
+    """(batch, heads, rows, width) each, ``logsumexp`` (batch, heads, rows): dQ, dK and dV.
+
+    Rows without a column they may see have logsumexp 0 and scores of -inf: all zeros.
+    """
+    if not all(isinstance(v, Value) for v in (grad, out, logsumexp)):
+        raise CannotLower("an operand of attention lives on the host")
+    check_attention(query, key, value, dropout_p)
+    dtype = compute_dtype(query.dtype)
+    if any(same(s, 0) for v in (query, key, value) for s in v.size):
+        zeros = [full(v.size, 0, v.dtype) for v in (query, key, value)]
+        return zeros[0], zeros[1], zeros[2]
+    grad, out = cast_value(grad, dtype), cast_value(out, dtype)
+    wide = [cast_value(v, dtype) for v in (query, key, value)]
+    rows = (*query.size[:-1], 1)
+
+    s = scores(ctx, query, key, attn_mask, is_causal, scale)
+    shift = reshape(cast_value(logsumexp, dtype), rows)
+    # An empty row whose sum eager kept as log(0) must not give exp(-inf + inf).
+    empty = compare("eq", shift.body, const(float("-inf"), dtype))
+    shift = replace(shift, body=where(empty, const(0, dtype), shift.body))
+    shifted = binary("sub", s, shift)
+    p = ctx.realize(replace(shifted, body=op("exp", shifted.body)))
+
+    grad = ctx.realize(grad)
+    product = binary("mul", grad, out)
+    d = reshape(ctx.reduce(product, [product.ndim - 1], "sum"), rows)
+    dp = matmul(ctx, grad, _transposed(wide[2]))
+    factor = scale_factor(scale, query.size[-1], dtype)
+    ds = binary("mul", p, binary("sub", dp, d))
+    ds = ctx.realize(replace(ds, body=op("mul", ds.body, factor)))
+
+    dv = matmul(ctx, _transposed(p), grad)
+    dq = matmul(ctx, ds, wide[1])
+    dk = matmul(ctx, _transposed(ds), wide[0])
+    return (
+        cast_value(dq, query.dtype),
+        cast_value(dk, key.dtype),
+        cast_value(dv, value.dtype),
+    )
