@@ -17,9 +17,9 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
     return gm
 
 
-#: Dead code goes after what leaves unused nodes behind, and before the tokens: it goes by users, and a
-#: check without its token has none. Random operators of a graph with a backward are replaced earlier
-#: (capture/autograd.py).
+#: Dead code goes after what leaves unused nodes behind and before the tokens: it goes by users, and
+#: a check without its token has none. Random operators of a graph with a backward are replaced
+#: earlier (capture/autograd.py).
 PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     replace_random,
     remove_dead_code,
