@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,20 +35,11 @@ def trilinear(
 
 
 def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
-    """Distances in the p-norm between the rows ``x[..., i, :]`` and ``y[..., j, :]``."""
+    """Distances of many rows through a matrix product; the others in lowering/distance.py."""
     many = x.shape[-2] > _PRODUCT_ROWS or y.shape[-2] > _PRODUCT_ROWS
     if p == 2 and (compute_mode == 1 or (not compute_mode and many)):
         return _euclidean_by_product(x, y)
-    difference = x.unsqueeze(-2) - y.unsqueeze(-3)
-    if p == 0:
-        return (difference != 0).sum(-1).to(x.dtype)
-    if math.isinf(p):
-        return NotImplemented if x.shape[-1] == 0 else difference.abs().amax(-1)
-    if p == 1:
-        return difference.abs().sum(-1)
-    if p == 2:
-        return (difference * difference).sum(-1).sqrt()
-    return difference.abs().pow(p).sum(-1).pow(1 / p)
+    return NotImplemented
 
 
 def _euclidean_by_product(x: Tensor, y: Tensor) -> Tensor:
