@@ -12,8 +12,8 @@ from agreement import two_drivers
 
 ROOT = Path(__file__).parents[2]
 
-# Two samples of a row are the first and the last, which the expectations cover whatever --limit they
-# were made with.
+# Two samples of a row are the first and the last, which the expectations cover whatever --limit
+# they were made with.
 
 #: Enough for some dozens of rows.
 SECONDS = 45
