@@ -50,14 +50,6 @@ def _euclidean_by_product(x: Tensor, y: Tensor) -> Tensor:
     return (left @ right.mT).clamp_min(0).sqrt()
 
 
-def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> Any:
-    """Windows of one size are those of max_pool2d."""
-    (h, w), (h_out, w_out) = x.shape[-2:], output_size
-    if h_out == 0 or w_out == 0 or h == 0 or w == 0 or h % h_out or w % w_out:
-        return NotImplemented
-    return aten.max_pool2d_with_indices.default(x, [h // h_out, w // w_out])
-
-
 def as_strided_copy(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
@@ -75,7 +67,6 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
 REWRITES: dict[Any, Any] = {
     aten._cdist_forward.default: cdist_forward,
     aten._trilinear.default: trilinear,
-    aten.adaptive_max_pool2d.default: adaptive_max_pool2d,
     aten.as_strided_copy.default: as_strided_copy,
     aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
 }

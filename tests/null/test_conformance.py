@@ -72,7 +72,7 @@ def test_samples_are_spread() -> None:
 def test_a_crash_or_a_hang_costs_one_row() -> None:
     def check(row: Row) -> Result:
         if row.op == "crash":
-            os.kill(os.getpid(), signal.SIGSEGV)
+            os.kill(os.getpid(), signal.SIGKILL)
         if row.op == "hang":
             time.sleep(60)
         return Result(row, NATIVE)
@@ -81,7 +81,7 @@ def test_a_crash_or_a_hang_costs_one_row() -> None:
     results = list(run_rows(rows, check, chunk=4, seconds=2.0))
     assert [r.row for r in results] == rows
     assert [r.status for r in results] == [NATIVE, FAIL, NATIVE, FAIL, NATIVE, NATIVE]
-    assert "SIGSEGV" in results[1].detail and "hang" in results[3].detail
+    assert "SIGKILL" in results[1].detail and "hang" in results[3].detail
 
 
 def test_results_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
@@ -102,6 +102,9 @@ def test_what_is_worse_than_expected() -> None:
     assert worse(Result(ROW, NATIVE), expected) is None
     assert worse(Result(ROW, FALLBACK, host | {"aten.mm.default": ""}), expected) is not None
     assert worse(Result(ROW, FAIL, detail="wrong"), expected) is not None
+    unknown = Row("sin", "int32", "forward")
+    assert worse(Result(unknown, FALLBACK, host), {}) is None
+    assert worse(Result(unknown, FAIL, detail="wrong"), {}) is not None
 
 
 def test_expectations_are_what_was_found(tmp_path: Path) -> None:
