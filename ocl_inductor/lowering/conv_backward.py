@@ -213,9 +213,9 @@ def _parts(ctx: LoweringContext, count: Size, groups: int, rows: int, columns: i
     busy = groups * -(-rows // tile[0]) * -(-columns // tile[1])
     wanted = 4 * ctx.device.compute_units
     # The simt product keeps one running sum: cut it where it would grow long.
-    longest = 4096 if simt else int(count)
+    longest, least = (1024, 64) if simt else (int(count), _MIN_PIXELS_APART)
     total = int(count)
-    for parts in range(1, total // _MIN_PIXELS_APART + 1):
+    for parts in range(1, total // least + 1):
         if total % parts == 0 and parts * busy >= wanted and total // parts <= longest:
             return parts
     return 1

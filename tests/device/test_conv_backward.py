@@ -117,6 +117,7 @@ def test_agrees_with_eager(family: str, driver: str, profile: str) -> None:
     agree(lambda *t: run_all(convs, *t), *tensors, device=driver, profile=profile)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("driver", two_drivers())
 def test_dtypes(driver: str, dtype: torch.dtype) -> None:

@@ -25,7 +25,6 @@ PROFILES = ("vector", "simt")
 
 # Enough for every family of operators; the rest is marked slow.
 BY_DEFAULT = frozenset({"cnn5", "distilbert"})
-SIMT_BY_DEFAULT = frozenset({"cnn5"})
 
 ERROR_RATIO = 2.0  # error against float64, in units of eager's own
 ERROR_FLOOR = 2e-6  # and this much of a gradient's scale, where eager happens to be exact
@@ -67,13 +66,13 @@ def cases() -> Iterator[object]:
     for name in MODELS:
         for driver in PIP_DRIVERS:
             for profile in PROFILES:
-                default = SIMT_BY_DEFAULT if profile == "simt" else BY_DEFAULT
+                default = profile == "vector" and name in BY_DEFAULT
                 yield pytest.param(
                     name,
                     driver,
                     profile,
                     id=f"{name}-{driver}-{profile}",
-                    marks=[] if name in default else [pytest.mark.slow],
+                    marks=[] if default else [pytest.mark.slow],
                 )
 
 
