@@ -48,6 +48,14 @@ programs = [
     (lambda x, s: x.index_add(0, index, s), (r(6, 11), r(9, 11))),
     (lambda x: (x.half() * 2).float().t().contiguous(), (r(5, 21),)),
 ]
+if profile == "simt":
+    # The simulator (21.10) takes a true lane of a comparison of long16 as 255 in a subtraction, so
+    # that ranks, by which the vector profile sorts, leave their arrays.
+    programs += [
+        (lambda x: x.sort(-1), (r(3, 37),)),
+        (lambda x: x.sort(-1), (r(1, 1500),)),
+        (lambda x: x.topk(5, -1), (r(3, 90),)),
+    ]
 for number, (function, inputs) in enumerate(programs):
     torch.compiler.reset()
     # One thread: the simulator's compiler is not safe in several.
@@ -57,7 +65,7 @@ for number, (function, inputs) in enumerate(programs):
     with torch.no_grad():
         got = torch.compile(function, backend="opencl", options=options)(*inputs)
         want = function(*inputs)
-    pairs = zip(got, want) if isinstance(want, tuple) else [(got, want)]
+    pairs = zip(got, want) if isinstance(want, (tuple, list)) else [(got, want)]
     for a, b in pairs:
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
     print("ran", number, flush=True)
@@ -74,6 +82,6 @@ def test_no_invalid_access_and_no_race(oclgrind_env: dict[str, str], profile: st
         text=True,
     )
     assert done.returncode == 0, done.stdout[-40:] + done.stderr[-3000:]
-    assert done.stdout.count("ran") == 18
+    assert done.stdout.count("ran") == (21 if profile == "simt" else 18)
     for complaint in ("Invalid read", "Invalid write", "data race", "Uninitialized"):
         assert complaint not in done.stderr, done.stderr[:3000]
