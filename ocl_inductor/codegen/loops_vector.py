@@ -299,11 +299,12 @@ class VectorKernel(LoopKernel):
         accumulators: Mapping[str, Accumulator],
     ) -> None:
         """The whole vectors between two positions of the sweep."""
-        v, width = lanes.var, lanes.width
-        begin, end = span
-        more = f"{v} < {end}" if ending is Ending.EXACT else f"{v} <= {end} - {width}"
-        head = f"for ({self.index} {v} = {begin}; {more}; {v} += {width})"
-        with writer.block(head, frozenset([v] if v is not None else [])):
+        v = lanes.var
+        assert v is not None
+        if ending is Ending.SCALAR:  # the scalar loop declares its own variable
+            ending = Ending.OVERLAP
+        head = self.vector_loop(writer, v, lanes.width, *span, ending)
+        with writer.block(head, frozenset([v])):
             for m in members:
                 self.visit(writer, m, accumulators)
 

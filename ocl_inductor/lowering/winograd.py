@@ -11,7 +11,7 @@ from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
 from ocl_inductor.ir.index import is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import pack_panels
-from ocl_inductor.lowering.values import Value, permute, reindex, strided_view
+from ocl_inductor.lowering.values import Value, strided_view
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd import (
     POINTS,
@@ -66,10 +66,7 @@ def winograd(
     _, nv = register_tile(ctx.device)
     view = strided_view(x)
     assert view is not None
-    panels = pack_panels(ctx, _transformed(ctx, weight), nv * lanes)
-    # (point, panel, ..) to (panel, point, ..)
-    order = (1, 0, 2, 3)
-    packed = ctx.pointwise(permute(panels, order), tuple(range(4)))
+    packed = pack_panels(ctx, _transformed(weight), nv * lanes)
     return ctx.template(
         "winograd",
         x.dtype,
@@ -90,7 +87,7 @@ def winograd(
     )
 
 
-def _transformed(ctx: LoweringContext, weight: Value) -> Value:
+def _transformed(weight: Value) -> Value:
     """G w G' for each pair of channels: (36, c, oc)."""
     oc, channels = int(weight.size[0]), int(weight.size[1])
     matrix = weight_coefficients()
@@ -105,8 +102,7 @@ def _transformed(ctx: LoweringContext, weight: Value) -> Value:
             term = op("mul", scale, weight.at([o, c, i, j]))
             total = term if total is None else op("add", total, term)
     assert total is not None
-    value = reindex(Value(size, weight.dtype, total), size, [point, c, o])
-    return ctx.pointwise(value, (0, 1, 2))
+    return Value(size, weight.dtype, total)
 
 
 def _entry(matrix: list[list[float]], row: Expr, column: int) -> Expr:

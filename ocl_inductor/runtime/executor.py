@@ -147,8 +147,13 @@ class Executor:
                     results = self._run(inputs)
                     self.steady.learn(self._parameters(inputs), self.samples)
                 return results
-            except self.cl.MemoryError as error:  # drivers may allocate as late as at a launch
-                raise self.memory.out_of_memory() from error
+            except BaseException as error:
+                # Parameters count as seen before they are bound, so look at all of them again.
+                self.seen.clear()
+                # Drivers may allocate as late as at a launch.
+                if isinstance(error, self.cl.MemoryError):
+                    raise self.memory.out_of_memory() from error
+                raise
             finally:
                 self.tensors.clear()
                 self.given.clear()
@@ -206,8 +211,11 @@ class Executor:
         if not changed and self.samples.changed():
             changed = set(self.copied)
         elif changed & self.copied:
+            # Tensors without a version counter count as changed at each call anyway.
             self.samples = Samples(
-                (x, self._reach(s, x)) for s, x in static if s.name in self.copied
+                (x, self._reach(s, x))
+                for s, x in static
+                if s.name in self.copied and not x.is_inference()
             )
         if not changed.isdisjoint(self.plan.watched):
             self.prologue_due = True

@@ -9,6 +9,7 @@ a large tensor may not be (docs/troubleshooting.md says what to do then).
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import random
 from collections.abc import Iterable
@@ -29,11 +30,12 @@ class Samples:
 
     def __init__(self, regions: Iterable[tuple[torch.Tensor, int]]) -> None:
         """``regions``: tensors and the number of bytes that each reaches over."""
-        addresses = [a for tensor, nbytes in regions for a in _words(tensor.data_ptr(), nbytes)]
-        base = min(addresses, default=0)
-        words = (max(addresses) - base) // _WORD + 1 if addresses else 0
-        self.memory = np.ctypeslib.as_array((ctypes.c_uint32 * words).from_address(base))
-        self.positions = (np.array(addresses, np.int64) - base) // _WORD
+        parts = [_words(tensor.data_ptr(), nbytes) for tensor, nbytes in regions]
+        words = np.concatenate([np.empty(0, np.int64), *parts])
+        base = int(words.min()) if len(words) else 0
+        reach = int(words.max()) - base + 1 if len(words) else 0
+        self.memory = np.ctypeslib.as_array((ctypes.c_uint32 * reach).from_address(base * _WORD))
+        self.positions = words - base
         self.values = self._look()
 
     def changed(self) -> bool:
@@ -52,14 +54,20 @@ class Samples:
         return self.memory.take(self.positions).tobytes() if len(self.positions) else b""
 
 
-def _words(address: int, nbytes: int) -> list[int]:
-    """Addresses of the words to compare: one somewhere in each equal part of the region."""
-    if address == 0:
-        return []  # a storage that was resized to nothing
+def _words(address: int, nbytes: int) -> np.ndarray:
+    """Numbers of the words to compare, counted from address 0."""
     first = -(-address // _WORD)
     count = (address + nbytes) // _WORD - first
+    if address == 0 or count <= 0:  # a storage that was resized to nothing
+        return np.empty(0, np.int64)
+    return first + _chosen(count)
+
+
+@functools.cache
+def _chosen(count: int) -> np.ndarray:
+    """One word somewhere in each equal part of ``count`` words; all of a few."""
     if count <= WORDS_PER_TENSOR:
-        return [_WORD * (first + k) for k in range(count)]
-    choose = random.Random(nbytes)
+        return np.arange(count)
+    choose = random.Random(count)
     edges = [count * k // WORDS_PER_TENSOR for k in range(WORDS_PER_TENSOR + 1)]
-    return [_WORD * (first + choose.randrange(a, b)) for a, b in itertools.pairwise(edges)]
+    return np.array([choose.randrange(a, b) for a, b in itertools.pairwise(edges)])

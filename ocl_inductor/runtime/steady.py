@@ -88,13 +88,7 @@ class SteadyCall:
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
         self.outputs = tuple(
-            (
-                b.size,
-                b.stride,
-                b.dtype,
-                Argument(int(b.extent) * b.dtype.itemsize, uses.get(b.name, ())),
-            )
-            for b in outputs
+            (b.size, b.stride, b.dtype, Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
         number = {b.name: n for n, b in enumerate(outputs)}
         # A result is an output whole (no view), or a view of it.
@@ -122,9 +116,13 @@ class SteadyCall:
             argument.pointer = -1
 
     def run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
-        """The results, or None when the general path has to run."""
-        if not self.known:
-            return None
+        """The results, or None when the general path has to run, followed by ``learn``."""
+        results = self._run(tensors) if self.known else None
+        # The general path binds anew; should it fail half-way, nothing here holds any more.
+        self.known = results is not None
+        return results
+
+    def _run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
         for position, known, pointer, version in self.parameters:
             x = tensors[position]
             if x is not known() or x._version != version or x.data_ptr() != pointer:

@@ -12,7 +12,7 @@ Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbol
 
 * ``n``, ``in_sizes``, ``out_sizes``; ``channels``, ``out_channels``: static multiples of ``lanes``;
 * ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1;
-* weight: [panel][6*6][channel][nv*lanes] after :func:`weight_coefficients`, zeros at the end;
+* weight: [6*6][panel][channel][nv*lanes] after :func:`weight_coefficients`, zeros at the end;
 * ``tiles_hint``: typical number of tiles; ``lanes``; ``acc``: ``"float"``.
 """
 

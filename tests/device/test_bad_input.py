@@ -328,6 +328,36 @@ def test_more_memory_than_there_is(memory: str, driver: str) -> None:
     agree(fn, random(5), random(5), random(5, 1), device=driver, memory=memory)
 
 
+@pytest.mark.parametrize("memory", ["unified", "discrete"])
+def test_parameters_after_a_call_that_failed(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the parameters of before nor those of the failed call are taken for bound."""
+    import pyopencl as cl
+
+    layers = [nn.Linear(17, 19).requires_grad_(False) for _ in range(2)]
+    old, new = (layer.weight for layer in layers)
+    model = layers[0]
+    function = compiled(model, two_drivers()[0], memory=memory)
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise cl.MemoryError("clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE")
+
+    def check() -> None:
+        x = random(3, 17)
+        torch.testing.assert_close(function(x), model(x))
+
+    check()
+    check()
+    for failing, after in ((new, old), (new, new), (old, new), (new, old)):
+        model.weight = failing
+        with monkeypatch.context() as patch:
+            patch.setattr(cl, "enqueue_nd_range_kernel", fail)
+            with pytest.raises(errors.DeviceMemoryError):
+                function(random(3, 17))
+        model.weight = after
+        check()
+        check()
+
+
 def test_memory_error_at_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers may allocate as late as that. The next call works."""
     import pyopencl as cl
