@@ -49,7 +49,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         tile = simt_tile(device, p["acc"], p["pixels_hint"], p["ocg"])
         return shared | tile | {"channels_dense": dense}
     nr = p["nv"] * p["lanes"]
-    taps, channels = shared["taps"], int(p["icg"])
+    taps, channels = math.prod(p["kernel"]), int(p["icg"])
     # Equal parts of the channels of one tap, or as many whole taps as stay below the limit.
     parts = ceil_div(channels, MAX_K_CHAIN)
     return shared | {
