@@ -28,7 +28,7 @@ from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
-_SCHEMA = 1
+_SCHEMA = 2
 #: Bytes that are streamed from memory: 128 MiB an operand were measured to give the same rate as
 #: 256, also behind a cache of 480 MiB that other tenants share.
 _STREAM_BYTES = 128 << 20
@@ -91,15 +91,24 @@ __kernel void multiply_add(__global VEC *out, const float scale, const int loops
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """Rates of one device: GB/s (1e9 bytes) from memory and from cache, float32 GFLOP/s."""
+    """Rates of one device: GB/s (1e9 bytes) from memory and from cache, float32 GFLOP/s.
+
+    The rate from cache was measured over ``cache_bytes`` in all.
+    """
 
     bandwidth_gb_s: float
     gflop_s: float
     cache_gb_s: float = 0.0
+    cache_bytes: float = 0.0
 
     def least_ns(self, flops: float, nbytes: float) -> float:
-        """The time that ``flops`` operations on ``nbytes`` bytes of memory take at least."""
-        return max(flops / self.gflop_s, nbytes / self.bandwidth_gb_s)
+        """The time that ``flops`` operations on ``nbytes`` bytes take at least.
+
+        Bytes that fit in the caches near the cores may come from there.
+        """
+        near = self.cache_gb_s > 0 and nbytes <= self.cache_bytes
+        rate = self.cache_gb_s if near else self.bandwidth_gb_s
+        return max(flops / self.gflop_s, nbytes / rate)
 
 
 def measured_roof(device: Device, settings: Settings) -> Roof:
@@ -138,7 +147,8 @@ def measure(device: Device) -> Roof:
     """Run the kernels; see the module for what they are."""
     bench = _Bench(device)
     bandwidth = bench.stream()
-    return Roof(bandwidth, bench.arithmetic(), max(bandwidth, bench.cached()))
+    block = bench.share(_CACHE_BYTES * device.info.compute_units)[1]
+    return Roof(bandwidth, bench.arithmetic(), max(bandwidth, bench.cached()), block)
 
 
 class _Bench:

@@ -13,7 +13,7 @@ from ocl_inductor.settings import Settings
 from ocl_inductor.tune import roof as roofs
 from ocl_inductor.tune.roof import Roof, kept_roof, measure, measured_roof
 
-SOME = Roof(30.0, 400.0, 300.0)
+SOME = Roof(30.0, 400.0, 300.0, 1000.0)
 
 
 @pytest.fixture
@@ -99,3 +99,6 @@ def test_least_time() -> None:
     roof = Roof(bandwidth_gb_s=10.0, gflop_s=100.0)
     assert math.isclose(roof.least_ns(flops=1000, nbytes=10), 10)
     assert math.isclose(roof.least_ns(flops=10, nbytes=1000), 100)
+    near = Roof(10.0, 100.0, cache_gb_s=50.0, cache_bytes=1000)
+    assert math.isclose(near.least_ns(flops=10, nbytes=1000), 20)
+    assert math.isclose(near.least_ns(flops=10, nbytes=1010), 101)
