@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
-from ocl_inductor.codegen.cost import group_cost
+from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops import emit_loop_group
@@ -136,7 +136,7 @@ class _PlanBuilder:
         scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
         global_size = [sympy.sympify(s).xreplace(values) for s in source.global_size]
         return Launch(
-            self.kernel(source, scalars, global_size),
+            self.kernel(source, lambda: self.example(source, scalars, global_size, cost)),
             source.buffers,
             _texts(scalars),
             source.literals,
@@ -146,9 +146,7 @@ class _PlanBuilder:
             size_text(cost.bytes),
         )
 
-    def kernel(
-        self, source: KernelSource, scalars: Sequence[Size], global_size: Sequence[Size]
-    ) -> int:
+    def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
         text = canonical_names(source.text)
         key = (source.name, text)
@@ -163,13 +161,17 @@ class _PlanBuilder:
                     source.origin.fx_nodes,
                     source.origin.operators,
                     source.origin.source,
-                    self.example(source, scalars, global_size),
+                    example(),
                 )
             )
         return self.kernels[key]
 
     def example(
-        self, source: KernelSource, scalars: Sequence[Size], global_size: Sequence[Size]
+        self,
+        source: KernelSource,
+        scalars: Sequence[Size],
+        global_size: Sequence[Size],
+        cost: Cost,
     ) -> LaunchExample:
         """This launch in numbers."""
         buffers = zip(source.buffers, source.dtypes, strict=True)
@@ -179,6 +181,8 @@ class _PlanBuilder:
             source.literals,
             tuple(map(self.hint, global_size)),
             source.local_size,
+            self.hint(cost.flops),
+            self.hint(cost.bytes),
         )
 
     def host_call(self, node: Extern) -> HostCall:

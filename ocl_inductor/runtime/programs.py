@@ -18,6 +18,11 @@ from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.driver_programs import (
+    binary_of,
+    program_from_binary,
+    program_from_source,
+)
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import (
     DamagedEntryError,
@@ -172,10 +177,9 @@ def _load(kernel: Kernel, key: str, device: Device, store: KernelStore) -> tuple
         return None, False
     if entry is None:
         return None, True
-    cl = load_pyopencl()
     try:
         program = program_from_binary(entry.binary, device)
-    except cl.Error as error:
+    except load_pyopencl().Error as error:
         _log.info("cached kernel %s is built again, the driver says: %s", kernel.name, error)
         count("cache_rejected")
         return None, False
@@ -190,32 +194,11 @@ def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> Any
     Raises:
         KernelBuildError: the driver refused the source; holds its log and where the source is.
     """
-    cl = load_pyopencl()
     try:
-        return cl.Program(device.context, kernel.source).build(
-            options=list(kernel.options), cache_dir=False
-        )
-    except cl.Error as error:
+        return program_from_source(kernel.source, kernel.options, device)
+    except load_pyopencl().Error as error:
         path = _save_failed(kernel, settings.cache_dir / "failed")
         raise KernelBuildError(kernel.name, str(error), path, kernel.fx_nodes) from error
-
-
-def program_from_binary(binary: bytes, device: Device) -> Any:
-    """A pyopencl Program. Raises pyopencl.Error where the driver does not take the binary."""
-    cl = load_pyopencl()
-    program = cl.Program(device.context, [device.cl_device], [binary])
-    return program.build(cache_dir=False)
-
-
-def binary_of(program: Any) -> bytes:
-    """What the driver gives to keep; empty where it gives nothing."""
-    cl = load_pyopencl()
-    try:
-        binaries = program.get_info(cl.program_info.BINARIES)
-    except cl.Error as error:
-        _log.info("the driver gives no binary: %s", error)
-        return b""
-    return bytes(binaries[0]) if binaries and binaries[0] else b""
 
 
 def describe(kernel: Kernel, device: Device, build_seconds: float) -> Metadata:
