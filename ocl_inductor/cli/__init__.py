@@ -7,6 +7,7 @@ import click
 from ocl_inductor import __version__
 from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
+from ocl_inductor.cli.doctor import doctor
 from ocl_inductor.cli.profile import profile
 
 
@@ -17,5 +18,6 @@ def main() -> None:
 
 
 main.add_command(devices)
+main.add_command(doctor)
 main.add_command(profile)
 main.add_command(cache)

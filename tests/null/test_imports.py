@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"dtypes", "debug", "launch_example"},
     {"quirks"},
     {"drivers", "device", "device_probe"},
+    {"diagnosis"},
     {"plan"},
     {"runtime"},
     {"ir"},
