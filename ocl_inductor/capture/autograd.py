@@ -24,9 +24,9 @@ def capture(
 ) -> Callable[..., Any]:
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``."""
     compiler = aot_autograd(
-        fw_compiler=_compiler(compile_graph, static=True),
-        bw_compiler=_compiler(compile_graph, static=False),
-        inference_compiler=_compiler(compile_graph, static=True),
+        fw_compiler=_compiler(compile_graph, "forward"),
+        bw_compiler=_compiler(compile_graph, "backward"),
+        inference_compiler=_compiler(compile_graph, "inference"),
         decompositions=decomposition_table(),
         partition_fn=_partition,
     )
@@ -43,7 +43,10 @@ def _partition(
     return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
 
 
-def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Any]:
+def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Any]:
+    # Parameters reach a backward graph among saved tensors, at positions nobody tells.
+    static = kind != "backward"
+
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Any:
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
@@ -52,6 +55,7 @@ def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., An
                 gm,
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
+                kind=kind,
             )
         compiled._boxed_call = True  # type: ignore[attr-defined]
         return compiled

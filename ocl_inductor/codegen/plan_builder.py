@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -51,6 +51,13 @@ def size_text(x: Size) -> SizeText:
     return PythonPrinter().doprint(sympy.sympify(x))
 
 
+def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Group, bool]]:
+    """The groups that become steps of the plan, in order, each with whether it is hoisted."""
+    for n, group in enumerate(schedule.groups):
+        if not _writes_nothing(group):
+            yield group, n in memory.hoisted
+
+
 class _PlanBuilder:
     def __init__(
         self, graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo
@@ -73,10 +80,7 @@ class _PlanBuilder:
     def build(self) -> Plan:
         prologue: list[Step] = []
         steps: list[Step] = []
-        for n, group in enumerate(self.schedule.groups):
-            if _writes_nothing(group):
-                continue
-            hoisted = n in self.memory.hoisted
+        for group, hoisted in stepping_groups(self.schedule, self.memory):
             (prologue if hoisted else steps).append(self.step(group, hoisted))
         watched = self.watched(prologue)
         fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
@@ -133,10 +137,10 @@ class _PlanBuilder:
         text = canonical_names(source.text)
         key = (source.name, text)
         if key not in self.kernels:
-            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text)
+            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
-                Kernel(source.name, text, self.device.build_options, source.origin.fx_nodes)
+                Kernel(source.name, text, self.device.build_options, source.origin.all_nodes)
             )
         return self.kernels[key]
 
