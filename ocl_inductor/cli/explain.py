@@ -62,12 +62,14 @@ def explain(
             raise click.ClickException(f"cannot write {page}: {error.strerror}") from None
     if as_json:
         click.echo(report.to_json())
-    elif page is None:
+    elif page is None and sys.stdout.isatty():
         from rich.console import Console
 
         from ocl_inductor.report.text import renderable
 
         Console(highlight=False).print(renderable(report))
+    elif page is None:
+        click.echo(report.text(), nl=False)
     else:
         click.echo(f"wrote {page}")
     if report.error or not report.graphs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -62,9 +62,9 @@ def describe(
             return 0
 
     groups = list(stepping_groups(schedule, memory))
-    # The prologue runs first, so that its steps have the lower numbers.
-    order = sorted(range(len(groups)), key=lambda n: not groups[n][1])
-    steps = _steps([groups[n] for n in order], plan, evaluate)
+    # What runs at each call comes first: its numbers are the ones that people read.
+    order = sorted(range(len(groups)), key=lambda n: groups[n][1])
+    steps = _steps([groups[n] for n in order], _operator_order(gm), plan, evaluate)
     return GraphReport(
         kind=kind,
         compile_id=compile_id,
@@ -95,6 +95,11 @@ def _operators(gm: GraphModule) -> Iterable[OperatorReport]:
                 source_line(node.meta.get("stack_trace") or ""),
                 _module(node),
             )
+
+
+def _operator_order(gm: GraphModule) -> dict[str, int]:
+    """Position of each operator in the graph; what returns the results is none."""
+    return {n.name: i for i, n in enumerate(gm.graph.nodes) if n.op == "call_function"}
 
 
 def source_line(stack_trace: str) -> SourceLine | None:
@@ -135,13 +140,17 @@ def _result_text(value: Any) -> str:
 
 
 def _steps(
-    groups: Sequence[tuple[Group, bool]], plan: Plan, evaluate: Evaluate
+    groups: Sequence[tuple[Group, bool]],
+    position: Mapping[str, int],
+    plan: Plan,
+    evaluate: Evaluate,
 ) -> tuple[StepReport, ...]:
-    planned: Sequence[Step] = (*plan.prologue, *plan.steps)
+    planned: Sequence[Step] = (*plan.steps, *plan.prologue)
     found: list[StepReport] = []
     for number, ((group, hoisted), step) in enumerate(zip(groups, planned, strict=True)):
         writes = tuple(b.name for b in group.writes())
-        operators = tuple(n for n in group.origin.all_nodes if n != "output")
+        named = [n for n in group.origin.all_nodes if n in position]
+        operators = tuple(sorted(named, key=lambda n: position[n]))
         common: dict[str, Any] = {
             "number": number,
             "stage": "prologue" if hoisted else "call",
@@ -237,7 +246,8 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
             used.setdefault(root(name), []).append(step.number)
     slots = [evaluate(s) for s in plan.slots]
     starts = [sum(slots[:n]) for n in range(len(slots))]
-    end = max(len(steps) - 1, 0)
+    calls = sum(s.stage == "call" for s in steps)
+    end = max(calls - 1, 0)
     buffers: list[BufferReport] = []
     for spec in plan.buffers:
         times = used.get(spec.name, [0])
@@ -248,7 +258,7 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
                 tuple(map(evaluate, spec.size)),
                 _bytes(spec, evaluate),
                 spec.where,
-                min(times),
+                0 if spec.where == "kept" else min(times),
                 max(times) if spec.where == "slot" else end,
                 spec.slot,
                 starts[spec.slot] if spec.where == "slot" else 0,
@@ -259,7 +269,7 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
         return sum(b.bytes for b in buffers if b.where == where)
 
     scratch = [b for b in buffers if b.where == "slot"]
-    live = [sum(b.bytes for b in scratch if b.first <= n <= b.last) for n in range(len(steps))]
+    live = [sum(b.bytes for b in scratch if b.first <= n <= b.last) for n in range(calls)]
     return MemoryReport(
         tuple(buffers),
         planned=sum(slots),

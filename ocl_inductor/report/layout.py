@@ -97,7 +97,7 @@ class _Placing:
             for row in reversed(self.rows[:-1]):
                 self.reorder(row, self.below)
         self.spread()
-        for sweep in range(2 * _SWEEPS):
+        for sweep in range(4 * _SWEEPS):
             rows = self.rows if sweep % 2 == 0 else self.rows[::-1]
             for row in rows:
                 self.pull(row)

@@ -14,8 +14,8 @@ Scale: TypeAlias = Callable[[float], float]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 20, 14, 34
 _HEIGHT = 320
 _MOST_WIDTH = 1100
-#: Narrower or lower rectangles carry no text.
-_LABEL_WIDTH, _LABEL_HEIGHT = 34, 13
+#: Lower rectangles carry no text, nor do those narrower than it; pixels a character.
+_LABEL_HEIGHT, _CHARACTER = 13, 6.4
 
 
 def memory_picture(graph: GraphReport) -> str:
@@ -23,14 +23,13 @@ def memory_picture(graph: GraphReport) -> str:
     scratch = graph.memory.scratch
     if not scratch or not graph.calls:
         return ""
-    first = graph.calls[0].number
     count = len(graph.calls)
     top = max(graph.memory.planned, *(b.offset + b.bytes for b in scratch), 1)
     across = min(_MOST_WIDTH, max(320, 46 * count)) / count
     width, plot = across * count, float(_HEIGHT)
 
     def x(step: float) -> float:
-        return _LEFT + (step - first) * across
+        return _LEFT + step * across
 
     def y(offset: float) -> float:
         return _TOP + plot * (1 - offset / top)
@@ -52,8 +51,8 @@ def memory_picture(graph: GraphReport) -> str:
     every = max(1, -(-count // 24))
     for n in range(0, count, every):
         parts.append(
-            f'<text class="axis" text-anchor="middle" x="{x(first + n + 0.5):.1f}" '
-            f'y="{_TOP + plot + 15:.1f}">{first + n}</text>'
+            f'<text class="axis" text-anchor="middle" x="{x(n + 0.5):.1f}" '
+            f'y="{_TOP + plot + 15:.1f}">{n}</text>'
         )
     parts.append(
         f'<text class="axis" text-anchor="middle" x="{_LEFT + width / 2:.1f}" '
@@ -75,9 +74,15 @@ def _buffer(b: BufferReport, left: float, top: float, right: float, bottom: floa
     width, height = max(right - left - 1, 1), max(bottom - top - 0.6, 1)
     size = "x".join(map(str, b.size)) or "scalar"
     label = ""
-    if width > _LABEL_WIDTH and height > _LABEL_HEIGHT:
-        text = b.name if width < 90 else f"{b.name}  {size_bytes(b.bytes)}"
-        label = f'<text x="{left + 5:.1f}" y="{(top + bottom) / 2 + 4:.1f}">{escape(text)}</text>'
+    fitting = [
+        text
+        for text in (f"{b.name}  {size_bytes(b.bytes)}", b.name)
+        if len(text) * _CHARACTER + 8 < width and height > _LABEL_HEIGHT
+    ]
+    if fitting:
+        label = (
+            f'<text x="{left + 5:.1f}" y="{(top + bottom) / 2 + 4:.1f}">{escape(fitting[0])}</text>'
+        )
     return (
         f'<g class="buffer shade{b.slot % 6}" data-step="{b.first}">'
         f"<title>{escape(b.name)}: {b.dtype} {size}, {size_bytes(b.bytes)}, slot {b.slot}, "

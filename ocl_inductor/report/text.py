@@ -13,7 +13,6 @@ from rich.text import Text
 from ocl_inductor.report.numbers import count_text, of, size_bytes, time_text
 from ocl_inductor.report.roofline import bound, least_seconds
 from ocl_inductor.report.values import (
-    BreakReport,
     GraphReport,
     RefusalReport,
     Report,
@@ -63,20 +62,18 @@ def _head(report: Report) -> Iterator[RenderableType]:
         yield _plain(f"The run ended with {report.error}")
     if report.breaks:
         yield _bold("\nGraph breaks")
-        for each in report.breaks:
-            yield _indented(_break(each))
+        for b in report.breaks:
+            yield _indented(f"[{b.compile_id}] {b.place}  {b.code}".rstrip())
+            yield _indented(b.reason, 4)
+            for hint in b.hints[:2]:
+                yield _indented(f"hint: {hint}", 4)
     if report.recompilations:
         yield _bold("\nRecompilations")
         for again in report.recompilations:
             name = f" {again.function}" if again.function else ""
-            lines = "\n".join(f"  {r}" for r in again.reasons)
-            yield _indented(f"[{again.compile_id}]{name}\n{lines}")
-
-
-def _break(b: BreakReport) -> str:
-    lines = [f"[{b.compile_id}] {b.place}  {b.code}".rstrip(), f"  {b.reason}"]
-    lines += [f"  hint: {hint}" for hint in b.hints[:2]]
-    return "\n".join(lines)
+            yield _indented(f"[{again.compile_id}]{name}")
+            for reason in again.reasons:
+                yield _indented(reason, 4)
 
 
 def _graph(number: int, graph: GraphReport, roof: RoofReport | None) -> Iterator[RenderableType]:
@@ -85,10 +82,10 @@ def _graph(number: int, graph: GraphReport, roof: RoofReport | None) -> Iterator
     yield _bold(f"\nGraph {number}{kind}{name}")
     yield _indented(summary(graph, roof))
     if graph.calls:
-        yield _indented(_steps(graph, graph.calls, roof))
+        yield from _steps(graph, graph.calls, roof)
     if graph.prologue:
         yield _indented(_bold("When parameters change"))
-        yield _indented(_steps(graph, graph.prologue, roof))
+        yield from _steps(graph, graph.prologue, roof)
     if graph.fallbacks:
         yield _indented(_bold("On the host"))
         for step in graph.fallbacks:
@@ -127,28 +124,30 @@ def summary(graph: GraphReport, roof: RoofReport | None) -> str:
     return "\n".join(lines)
 
 
-def _steps(graph: GraphReport, steps: Sequence[StepReport], roof: RoofReport | None) -> Table:
-    table = _table()
-    table.add_column("step", justify="right")
-    table.add_column("kernel", overflow="fold", ratio=1)
-    for name in ("FLOP", "bytes", "at least", "of peak"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("bound", no_wrap=True)
+def _steps(
+    graph: GraphReport, steps: Sequence[StepReport], roof: RoofReport | None
+) -> Iterator[RenderableType]:
+    """Three lines a step: its name, what it costs at least, its operators by source line."""
+    digits = len(str(len(graph.steps)))
     for step in steps:
-        best = bound(step, roof)
-        table.add_row(
-            str(step.number),
-            Group(
-                Text(step.name, style="bold"),
-                *(Text(line) for line in operator_lines(graph, step)),
-            ),
-            count_text(step.flops).strip() if step.kind == "kernel" else "",
-            size_bytes(step.bytes) if step.kind == "kernel" else "",
-            time_text(best.seconds) if best else "",
-            f"{100 * best.of_peak:.0f} %" if best else "",
-            best.by if best else ("host" if step.kind == "host" else ""),
-        )
-    return table
+        yield _indented(_bold(f"{step.number:>{digits}}  {step.name}"))
+        if step.kind == "kernel":
+            yield _indented(cost_text(step, roof), digits + 4)
+        else:
+            yield _indented("on the host" + (f": {step.reason}" if step.reason else ""), digits + 4)
+        lines = operator_lines(graph, step)
+        if lines:
+            yield _indented("   ".join(lines), digits + 4)
+
+
+def cost_text(step: StepReport, roof: RoofReport | None) -> str:
+    """Arithmetic, bytes, the time that they need at least, and what that time is limited by."""
+    text = f"{count_text(step.flops) + 'FLOP':>11}  {size_bytes(step.bytes):>9}"
+    best = bound(step, roof)
+    if best is None:
+        return text
+    share = f"{best.by}, could reach {100 * best.of_peak:.0f} % of peak"
+    return f"{text}  {time_text(best.seconds):>7}  {share}"
 
 
 def operator_lines(graph: GraphReport, step: StepReport) -> list[str]:
@@ -158,7 +157,14 @@ def operator_lines(graph: GraphReport, step: StepReport) -> list[str]:
         operator = graph.operator(name)
         place = operator.source.place if operator.source else ""
         by_place.setdefault(place, []).append(operator.short)
-    return [f"{place} {', '.join(names)}".strip() for place, names in by_place.items()]
+    lines: list[str] = []
+    file = ""
+    for place, names in by_place.items():
+        # The file's name is said once: model.py:12 linear   :13 relu
+        shown = place.removeprefix(file) if file and place.startswith(file + ":") else place
+        file = place.rpartition(":")[0]
+        lines.append(f"{shown} {', '.join(names)}".strip())
+    return lines
 
 
 def fallback_text(graph: GraphReport, step: StepReport) -> str:
@@ -191,7 +197,7 @@ def refusal_text(r: RefusalReport) -> str:
 
 def _memory(graph: GraphReport) -> Table:
     """A bar for each of the largest buffers, over the steps in which it is alive."""
-    steps = max(len(graph.steps), 1)
+    steps = max(len(graph.calls), 1)
     columns = min(steps, 40)
     table = _table()
     table.add_column("buffer", no_wrap=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,11 +40,10 @@ class OperatorReport:
 
     @property
     def short(self) -> str:
-        """``aten.add.Tensor`` -> ``add``."""
+        """``aten.add.Tensor`` -> ``add``; without what only tells variants apart."""
         parts = self.target.split(".")
-        return (parts[1] if len(parts) > 1 and parts[0] in ("aten", "prims") else parts[0]).lstrip(
-            "_"
-        )
+        name = parts[1] if len(parts) > 1 and parts[0] in ("aten", "prims") else parts[0]
+        return re.sub(r"^_*(native_)?|_legit(_no_training)?$|_with_indices$", "", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,10 @@ class MemoryReport:
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """One compiled graph. ``kind``: forward, backward or inference; ``compile_id``: Dynamo's."""
+    """One compiled graph. ``kind``: forward, backward or inference; ``compile_id``: Dynamo's.
+
+    ``steps``: what runs at each call, in order, and then the prologue.
+    """
 
     kind: str
     compile_id: str
