@@ -54,7 +54,8 @@ def explain(
     # --json, --html and --train may also stand between TARGET and `--`.
     args, as_json, page, train = _own_options(args, as_json, page, train)
     run = _runner(target, args, train)
-    report = _observe(target, run)
+    title = Path(target).name if target.endswith(".py") else target
+    report = _observe(title, run)
     if page is not None:
         try:
             page.write_text(report.html(), encoding="utf-8")
@@ -98,7 +99,7 @@ def _own_options(
 
 
 def _observe(title: str, run: Callable[[], None]) -> Report:
-    from ocl_inductor.explain import observed
+    from ocl_inductor.observe import observed
 
     error = ""
     with observed() as seen, contextlib.redirect_stdout(sys.stderr):

@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"capture"},
     {"tune"},
     {"compile"},
-    {"explain"},
+    {"observe"},
     {"sweep"},
     {"cli"},
 ]
