@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from ocl_inductor.memory.liveness import plan_memory
 from ocl_inductor.passes import run_passes
 from ocl_inductor.plan import Plan
 from ocl_inductor.report.describe import describe
+from ocl_inductor.report.text import memory_text
 from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
@@ -121,13 +123,6 @@ def make_plan(
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
     memory = plan_memory(graph, schedule.groups)
-    _memory_log.info(
-        "%d slots, %d bytes planned, %d bytes live at most, %d buffers kept",
-        len(memory.slots),
-        memory.peak_bytes,
-        memory.lower_bound_bytes,
-        len(memory.kept),
-    )
     check(verify_memory, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = build_plan(graph, schedule, memory, info)
@@ -149,6 +144,8 @@ def make_plan(
             compile_id=compile_id(),
         )
 
+    if _memory_log.isEnabledFor(logging.INFO):
+        _memory_log.info("%s", memory_text(report()))
     debug.dump("report.txt", lambda: Report((report(),)).text())
     debug.dump("report.html", lambda: Report((report(),)).html())
     trace_plan(plan, report)

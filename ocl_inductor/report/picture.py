@@ -58,7 +58,8 @@ def graph_picture(graph: GraphReport, roof: RoofReport | None) -> str:
         f'{layout.width + 2 * margin:.0f} {layout.height + 2 * margin:.0f}" '
         f'role="img" aria-label="The fused graph">',
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" '
-        'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
+        'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
+        '<path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
     ]
     for route in layout.routes:
         names = passed[route.source, route.target]

@@ -14,6 +14,7 @@ from ocl_inductor.report.numbers import count_text, of, size_bytes, time_text
 from ocl_inductor.report.roofline import bound, least_seconds
 from ocl_inductor.report.values import (
     GraphReport,
+    MemoryReport,
     RefusalReport,
     Report,
     RoofReport,
@@ -113,15 +114,28 @@ def summary(graph: GraphReport, roof: RoofReport | None) -> str:
     least = least_seconds(graph.calls, roof)
     if least:
         lines[-1] += f", at least {time_text(least)} on this device"
-    m = graph.memory
-    lines.append(
+    lines.append(_memory_summary(graph.memory))
+    if graph.symbols:
+        lines.append("sizes: " + ", ".join(f"{name} = {value}" for name, value in graph.symbols))
+    return "\n".join(lines)
+
+
+def _memory_summary(m: MemoryReport) -> str:
+    return (
         f"scratch {size_bytes(m.planned)} (largest live set {size_bytes(m.lower_bound)}, without "
         f"sharing {size_bytes(m.unplanned)}), kept {size_bytes(m.kept)}, results "
         f"{size_bytes(m.outputs)}"
     )
-    if graph.symbols:
-        lines.append("sizes: " + ", ".join(f"{name} = {value}" for name, value in graph.symbols))
-    return "\n".join(lines)
+
+
+def memory_text(graph: GraphReport) -> str:
+    """The memory plan with every scratch buffer, for the log."""
+    out = io.StringIO()
+    console = Console(file=out, width=100, color_system=None, force_terminal=False)
+    console.print(_plain(_memory_summary(graph.memory)))
+    if graph.memory.scratch:
+        console.print(_memory(graph, len(graph.memory.scratch)))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def _steps(
@@ -195,7 +209,7 @@ def refusal_text(r: RefusalReport) -> str:
     return f"{r.operator}: {r.reason}"
 
 
-def _memory(graph: GraphReport) -> Table:
+def _memory(graph: GraphReport, most: int = SHOWN_BUFFERS) -> Table:
     """A bar for each of the largest buffers, over the steps in which it is alive."""
     steps = max(len(graph.calls), 1)
     columns = min(steps, 40)
@@ -204,7 +218,7 @@ def _memory(graph: GraphReport) -> Table:
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("slot", justify="right", no_wrap=True)
     table.add_column(f"steps 0 to {steps - 1}", no_wrap=True)
-    largest = sorted(graph.memory.scratch, key=lambda b: (-b.bytes, b.first))[:SHOWN_BUFFERS]
+    largest = sorted(graph.memory.scratch, key=lambda b: (-b.bytes, b.first))[:most]
     for b in sorted(largest, key=lambda b: (b.slot, b.first)):
         first, last = b.first * columns // steps, b.last * columns // steps
         bar = "." * first + "#" * (last - first + 1) + "." * (columns - 1 - last)

@@ -98,9 +98,7 @@ def test_boxes_of_random_graphs_do_not_touch(seed: int) -> None:
         Box(generator.uniform(20, 200), generator.uniform(20, 90), generator.random() < 0.3)
         for _ in range(count)
     ]
-    edges = [
-        (a, b) for b in range(count) for a in range(b) if generator.random() < 3 / (b - a + 3)
-    ]
+    edges = [(a, b) for b in range(count) for a in range(b) if generator.random() < 3 / (b - a + 3)]
     layout = place(boxes, edges)
     corners = layout.corners
     for n, box in enumerate(boxes):
