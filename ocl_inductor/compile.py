@@ -15,7 +15,7 @@ from ocl_inductor.capture.autograd import capture
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
-from ocl_inductor.log import artifact
+from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.liveness import plan_memory
 from ocl_inductor.passes import run_passes
@@ -30,6 +30,7 @@ from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
+_log = logger(__name__)
 _memory_log = artifact(__name__, "memory")
 
 #: Is told of each graph that was compiled.
@@ -91,6 +92,13 @@ def compile_graph(
         observe=observe,
     )
     count_plan(plan)
+    _log.info(
+        "%s graph: %d kernels, %d more when parameters change, %d operators on the host",
+        kind,
+        plan.statistics["kernels"],
+        plan.statistics["prologue_kernels"],
+        plan.statistics["fallbacks"],
+    )
     return Executor(plan, device, settings)
 
 
