@@ -7,6 +7,7 @@ import click
 from ocl_inductor import __version__
 from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
+from ocl_inductor.cli.explain import explain
 
 
 @click.group()
@@ -17,3 +18,4 @@ def main() -> None:
 
 main.add_command(devices)
 main.add_command(cache)
+main.add_command(explain)

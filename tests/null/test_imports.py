@@ -31,10 +31,12 @@ LAYERS: list[set[str]] = [
     {"memory"},
     {"codegen"},
     {"verify"},
+    {"report"},
     {"passes"},
     {"capture"},
     {"tune"},
     {"compile"},
+    {"observe"},
     {"sweep"},
     {"cli"},
 ]
