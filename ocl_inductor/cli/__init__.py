@@ -8,6 +8,7 @@ from ocl_inductor import __version__
 from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
 from ocl_inductor.cli.doctor import doctor
+from ocl_inductor.cli.explain import explain
 from ocl_inductor.cli.profile import profile
 
 
@@ -21,3 +22,4 @@ main.add_command(devices)
 main.add_command(doctor)
 main.add_command(profile)
 main.add_command(cache)
+main.add_command(explain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,8 @@ def chosen(
     older_than: float | None = None,
 ) -> list[Listed]:
     """The entries that pass every filter that is given. Text matches in any case."""
+    entries = list(entries)
+    keys = _keys_of_device(entries, device.lower()) if device is not None else set()
 
     def holds(text: str | None, *places: str) -> bool:
         return text is None or any(text.lower() in p.lower() for p in places)
@@ -135,14 +137,26 @@ def chosen(
         m = e.metadata
         if m is None:
             return kernel is operator is device is None
-        d = m.device
-        return (
-            holds(kernel, m.name)
-            and holds(operator, *m.operators)
-            and holds(device, d.spec, d.name, d.platform_name, d.platform_version)
-        )
+        of_device = device is None or m.device.key in keys
+        return of_device and holds(kernel, m.name) and holds(operator, *m.operators)
 
     return [e for e in entries if passes(e)]
+
+
+def _keys_of_device(entries: list[Listed], text: str) -> set[str]:
+    """Device keys that ``text`` names, in the way of ``select_device``.
+
+    Platforms come before device names, because a CPU's name can hold the name of another vendor's
+    platform.
+    """
+    devices = {e.metadata.device for e in entries if e.metadata}
+    ways = (
+        lambda d: text in d.spec.lower(),
+        lambda d: text in f"{d.platform_name} {d.platform_version}".lower(),
+        lambda d: text in d.name.lower(),
+    )
+    found: Iterator[set[str]] = ({d.key for d in devices if way(d)} for way in ways)
+    return next(filter(None, found), set())
 
 
 #: Name of an order -> what it sorts by. Text ascends; numbers start with the largest.

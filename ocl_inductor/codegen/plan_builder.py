@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -17,7 +18,7 @@ from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
+from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.liveness import MemoryPlan
@@ -46,12 +47,14 @@ def build_plan(
     memory: MemoryPlan,
     device: DeviceInfo,
     hint: Callable[[Any], int] = int,
+    operators: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
-    ``hint``: a typical value of a symbolic size, for the kernels' launch examples.
+    For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
+    examples; ``operators`` gives the operator of each FX node by its name.
     """
-    return _PlanBuilder(graph, schedule, memory, device, hint).build()
+    return _PlanBuilder(graph, schedule, memory, device, hint, operators).build()
 
 
 def size_text(x: Size) -> SizeText:
@@ -59,6 +62,13 @@ def size_text(x: Size) -> SizeText:
     if is_static(x):
         return int(x)
     return PythonPrinter().doprint(sympy.sympify(x))
+
+
+def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Group, bool]]:
+    """The groups that become steps of the plan, in order, each with whether it is hoisted."""
+    for n, group in enumerate(schedule.groups):
+        if not _writes_nothing(group):
+            yield group, n in memory.hoisted
 
 
 class _PlanBuilder:
@@ -69,8 +79,10 @@ class _PlanBuilder:
         memory: MemoryPlan,
         device: DeviceInfo,
         hint: Callable[[Any], int],
+        operators: Mapping[str, str],
     ) -> None:
         self.hint = hint
+        self.operators = operators
         self.graph = graph
         self.schedule = schedule
         self.memory = memory
@@ -89,10 +101,7 @@ class _PlanBuilder:
     def build(self) -> Plan:
         prologue: list[Step] = []
         steps: list[Step] = []
-        for n, group in enumerate(self.schedule.groups):
-            if _writes_nothing(group):
-                continue
-            hoisted = n in self.memory.hoisted
+        for group, hoisted in stepping_groups(self.schedule, self.memory):
             (prologue if hoisted else steps).append(self.step(group, hoisted))
         watched = self.watched(prologue)
         fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
@@ -151,20 +160,25 @@ class _PlanBuilder:
         text = canonical_names(source.text)
         key = (source.name, text)
         if key not in self.kernels:
-            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text)
+            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
                 Kernel(
                     source.name,
                     text,
                     self.device.build_options,
-                    source.origin.fx_nodes,
-                    source.origin.operators,
+                    source.origin.all_nodes,
+                    self.operators_of(source.origin),
                     source.origin.source,
                     example(),
                 )
             )
         return self.kernels[key]
+
+    def operators_of(self, origin: Origin) -> tuple[str, ...]:
+        """What a kernel computes, as aten names it, each operator once."""
+        named = (self.operators[n] for n in origin.all_nodes if n in self.operators)
+        return tuple(dict.fromkeys(named)) or origin.operators
 
     def example(
         self,

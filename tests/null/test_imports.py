@@ -32,11 +32,13 @@ LAYERS: list[set[str]] = [
     {"memory"},
     {"codegen"},
     {"verify"},
+    {"report"},
     {"passes"},
     {"capture"},
     {"tune"},
     {"profiler"},
     {"compile"},
+    {"observe"},
     {"sweep"},
     {"cli"},
 ]
