@@ -42,7 +42,8 @@ def opencl_backend(
     """
     settings = Settings.resolve(mode, options)
     device = select_device(settings.device)
-    return capture(gm, example_inputs, partial(compile_graph, device=device, settings=settings))
+    compiler = partial(compile_graph, device=device, settings=settings)
+    return capture(gm, example_inputs, compiler, device, settings)
 
 
 def compile_graph(
@@ -52,7 +53,7 @@ def compile_graph(
     shape_env: Any,
     device: Device,
     settings: Settings,
-) -> Callable[[list[Any]], tuple[Any, ...]]:
+) -> Executor:
     """One functional graph of aten operators to a function that takes its inputs as a list."""
     plan = make_plan(
         gm, static_inputs=static_inputs, shape_env=shape_env, device=device, settings=settings

@@ -14,25 +14,38 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.warm_start import keeping_plans
+from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
+from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.settings import Settings
 
-GraphCompiler = Callable[..., Callable[[list[Any]], tuple[Any, ...]]]
+GraphCompiler = Callable[..., Executor]
 
 
 def capture(
-    gm: GraphModule, example_inputs: Sequence[Any], compile_graph: GraphCompiler
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    compile_graph: GraphCompiler,
+    device: Device,
+    settings: Settings,
 ) -> Callable[..., Any]:
-    """Trace ``gm`` and compile each resulting graph with ``compile_graph``."""
-    compiler = aot_autograd(
-        fw_compiler=_compiler(compile_graph, static=True),
-        bw_compiler=_compiler(compile_graph, static=False),
-        inference_compiler=_compiler(compile_graph, static=True),
-        decompositions=decomposition_table(),
-        partition_fn=_partition,
-    )
-    # Tokens that order operators with effects are made inside the graph, where a pass removes them,
-    # instead of being inputs and results of it.
-    with portable_operators(), torch._functorch.config.patch(unlift_effect_tokens=True):
+    """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
+    from the cache."""
+    with (
+        portable_operators(),
+        # Tokens that order operators with effects are made inside the graph, where a pass removes
+        # them, instead of being inputs and results of it.
+        torch._functorch.config.patch(unlift_effect_tokens=True),
+        keeping_plans(gm, device, settings) as kept,
+    ):
+        compiler = aot_autograd(
+            fw_compiler=kept(_compiler(compile_graph, static=True)),
+            bw_compiler=kept(_compiler(compile_graph, static=False)),
+            inference_compiler=kept(_compiler(compile_graph, static=True)),
+            decompositions=decomposition_table(),
+            partition_fn=_partition,
+        )
         return compiler(gm, example_inputs)
 
 
@@ -43,8 +56,8 @@ def _partition(
     return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
 
 
-def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Any]:
-    def run(gm: GraphModule, inputs: Sequence[Any]) -> Any:
+def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Executor]:
+    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor:
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():

@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     {"dtypes", "debug"},
     {"quirks"},
     {"drivers", "device", "device_probe"},
-    {"plan"},
+    {"plan", "plan_bytes"},
     {"runtime"},
     {"ir"},
     {"templates"},
@@ -55,6 +55,7 @@ FORBIDDEN: dict[str, set[str]] = {
     # A plan is replayed without the compiler, so that a warm start loads none of it.
     "runtime": COMPILER,
     "plan": COMPILER | {"runtime"},
+    "plan_bytes": COMPILER | {"runtime"},
 }
 
 
