@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"settings"},
     {"log", "_autoload"},
     {"dtypes", "debug"},
-    {"quirks"},
+    {"quirks", "fork"},
     {"drivers", "device", "device_probe"},
     {"plan", "plan_bytes"},
     {"runtime"},
