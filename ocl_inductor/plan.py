@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -96,7 +96,8 @@ class SizeRef:
 class HostCall:
     """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef.
 
-    ``fallback``: it stands in for a lowering that is missing; else it belongs on the host.
+    ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
+    model calls it); else it belongs on the host.
     """
 
     operator: Any
@@ -105,6 +106,7 @@ class HostCall:
     results: Any
     label: str
     fallback: bool = True
+    reason: str = ""
 
 
 Step = Launch | HostCall
