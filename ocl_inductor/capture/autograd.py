@@ -36,11 +36,10 @@ def capture(
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
     from the cache, unless ``keep_plans`` is off.
     """
-    fixed = _fixed_sizes(example_inputs)
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.
     config: dict[str, Any] = {"unlift_effect_tokens": True}
-    if any(a is not b for a, b in zip(fixed, example_inputs, strict=True)):
+    if any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs):
         # The minifier calls backward() while Dynamo compiles, where nothing more can be compiled.
         config["force_non_lazy_backward_lowering"] = True
     with (
@@ -55,7 +54,7 @@ def capture(
             decompositions=decomposition_table(),
             partition_fn=_partition,
         )
-        compiled = compiler(gm, fixed)
+        compiled = compiler(gm, _fixed_sizes(example_inputs))
     if not isinstance(gm, GmWrapper):
         # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
         compiled._boxed_call = False
