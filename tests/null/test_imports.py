@@ -20,10 +20,10 @@ LAYERS: list[set[str]] = [
     {"settings"},
     {"log", "_autoload"},
     {"dtypes", "debug", "launch_example"},
-    {"quirks"},
+    {"quirks", "fork"},
     {"drivers", "device", "device_probe"},
     {"diagnosis"},
-    {"plan"},
+    {"plan", "plan_bytes"},
     {"runtime"},
     {"ir"},
     {"templates"},
@@ -59,6 +59,7 @@ FORBIDDEN: dict[str, set[str]] = {
     # A plan is replayed without the compiler, so that a warm start loads none of it.
     "runtime": COMPILER,
     "plan": COMPILER | {"runtime"},
+    "plan_bytes": COMPILER | {"runtime"},
 }
 
 
