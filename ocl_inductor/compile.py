@@ -20,6 +20,7 @@ from ocl_inductor.passes import run_passes
 from ocl_inductor.plan import Plan
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.programs import forget_programs
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
@@ -97,7 +98,7 @@ def make_plan(
     )
     check(verify_memory, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = build_plan(graph, schedule, memory, info)
+    plan = build_plan(graph, schedule, memory, info, _size_hint(shape_env))
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
     return plan
@@ -119,6 +120,7 @@ def _size_hint(shape_env: Any) -> Callable[[Any], int]:
 
 def reset() -> None:
     """``torch.compiler.reset()``: nothing outlives the compiled functions themselves."""
+    forget_programs()
     torch._dynamo.utils.counters["opencl"].clear()
 
 

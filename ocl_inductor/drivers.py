@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ocl_inductor import fork, quirks
 from ocl_inductor.log import logger
@@ -59,11 +60,43 @@ def _load() -> ModuleType:
         # It repeats every non-empty build log as a warning; errors carry the log anyway. A filter
         # around each build would not do: warnings.catch_warnings is not safe in threads.
         warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
+        _keep_invokers_in_memory(pyopencl)
         try:
             pyopencl.get_platforms()
         except pyopencl.Error as error:  # none at all: the caller's listing says so
             _log.info("no OpenCL platform: %s", error)
     return pyopencl
+
+
+def _keep_invokers_in_memory(pyopencl: ModuleType) -> None:
+    """Keep pyopencl from writing to the disk each time it makes a kernel object.
+
+    It keeps the Python code that sets a kernel's arguments in a database below the user's cache
+    folder, and raises where that cannot be written: on a full disk, or without a home. To generate
+    the code takes 0.2 ms longer than to read it from there.
+    """
+    flag = "_PYOPENCL_NO_CACHE"
+    if getattr(pyopencl, flag, True):
+        return  # the user switched it off, or this version has no such thing
+    setattr(pyopencl, flag, True)  # so that importing the module opens no database
+    try:
+        from pyopencl import invoker
+    finally:
+        setattr(pyopencl, flag, False)
+    invoker.invoker_cache = _InMemory()
+
+
+class _InMemory:
+    """What pyopencl asks of its database, without one."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.known[repr(key)]
+
+    def store_if_not_present(self, key: Any, value: Any) -> None:
+        self.known.setdefault(repr(key), value)
 
 
 @contextmanager

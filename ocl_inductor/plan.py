@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import torch
 
-SCHEMA_VERSION = 2
+from ocl_inductor.launch_example import LaunchExample
+
+SCHEMA_VERSION = 1
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -49,19 +51,27 @@ class BufferSpec:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A program with one kernel. Identical sources are one entry."""
+    """A program with one kernel. Identical sources are one entry.
+
+    What it was made from, for people: ``operators`` as aten names them, ``fx_nodes``, the line of
+    the model in ``user_code`` where known. ``example`` is one of its launches.
+    """
 
     name: str
     source: str
     options: tuple[str, ...]
     fx_nodes: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    user_code: str = ""
+    example: LaunchExample | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel call over ``global_size`` work-items.
 
-    Arguments: buffers by name, then ``scalars`` (64-bit), then ``literals`` (32-bit).
+    Arguments: buffers by name, then ``scalars`` (64-bit), then ``literals`` (32-bit). ``flops`` and
+    ``bytes``: arithmetic operations and bytes of memory of one call (see codegen/cost.py).
     """
 
     kernel: int
@@ -70,6 +80,8 @@ class Launch:
     literals: tuple[int, ...]
     global_size: tuple[SizeText, ...]
     local_size: tuple[int, ...] | None
+    flops: SizeText = 0
+    bytes: SizeText = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ocl_inductor import __version__
+from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
 
 
@@ -15,3 +16,4 @@ def main() -> None:
 
 
 main.add_command(devices)
+main.add_command(cache)

@@ -9,6 +9,7 @@ from typing import Any
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
+from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops import emit_loop_group
@@ -17,6 +18,7 @@ from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
+from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.liveness import MemoryPlan
 from ocl_inductor.plan import (
@@ -38,9 +40,18 @@ _code_log = artifact(__name__, "code")
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
-def build_plan(graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo) -> Plan:
-    """Emit every kernel and describe every buffer, launch and result."""
-    return _PlanBuilder(graph, schedule, memory, device).build()
+def build_plan(
+    graph: Graph,
+    schedule: Schedule,
+    memory: MemoryPlan,
+    device: DeviceInfo,
+    hint: Callable[[Any], int] = int,
+) -> Plan:
+    """Emit every kernel and describe every buffer, launch and result.
+
+    ``hint``: a typical value of a symbolic size, for the kernels' launch examples.
+    """
+    return _PlanBuilder(graph, schedule, memory, device, hint).build()
 
 
 def size_text(x: Size) -> SizeText:
@@ -52,8 +63,14 @@ def size_text(x: Size) -> SizeText:
 
 class _PlanBuilder:
     def __init__(
-        self, graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo
+        self,
+        graph: Graph,
+        schedule: Schedule,
+        memory: MemoryPlan,
+        device: DeviceInfo,
+        hint: Callable[[Any], int],
     ) -> None:
+        self.hint = hint
         self.graph = graph
         self.schedule = schedule
         self.memory = memory
@@ -107,6 +124,7 @@ class _PlanBuilder:
             return self.host_call(group.node)
         name = kernel_name(group)
         values: dict[sympy.Symbol, sympy.Integer] = {}
+        cost = group_cost(group, self.buffers)
         if isinstance(group, LoopGroup):
             group = merge_dimensions(group)
             if hoisted:
@@ -115,16 +133,20 @@ class _PlanBuilder:
             source = emit_loop_group(group, self.buffers, self.device, name)
         else:
             source = emit_template_group(group, self.buffers, self.device, name)
+        scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
+        global_size = [sympy.sympify(s).xreplace(values) for s in source.global_size]
         return Launch(
-            self.kernel(source),
+            self.kernel(source, lambda: self.example(source, scalars, global_size, cost)),
             source.buffers,
-            tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.scalars),
+            _texts(scalars),
             source.literals,
-            tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.global_size),
+            _texts(global_size),
             source.local_size,
+            size_text(cost.flops),
+            size_text(cost.bytes),
         )
 
-    def kernel(self, source: KernelSource) -> int:
+    def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
         text = canonical_names(source.text)
         key = (source.name, text)
@@ -132,9 +154,36 @@ class _PlanBuilder:
             _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
-                Kernel(source.name, text, self.device.build_options, source.origin.fx_nodes)
+                Kernel(
+                    source.name,
+                    text,
+                    self.device.build_options,
+                    source.origin.fx_nodes,
+                    source.origin.operators,
+                    source.origin.source,
+                    example(),
+                )
             )
         return self.kernels[key]
+
+    def example(
+        self,
+        source: KernelSource,
+        scalars: Sequence[Size],
+        global_size: Sequence[Size],
+        cost: Cost,
+    ) -> LaunchExample:
+        """This launch in numbers."""
+        buffers = zip(source.buffers, source.dtypes, strict=True)
+        return LaunchExample(
+            tuple((str(t)[6:], self.hint(self.buffers[name].storage)) for name, t in buffers),
+            tuple(map(self.hint, scalars)),
+            source.literals,
+            tuple(map(self.hint, global_size)),
+            source.local_size,
+            self.hint(cost.flops),
+            self.hint(cost.bytes),
+        )
 
     def host_call(self, node: Extern) -> HostCall:
         return HostCall(

@@ -16,10 +16,10 @@ PACKAGE = Path(ocl_inductor.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"__init__"},
-    {"errors"},
+    {"errors", "units"},
     {"settings"},
     {"log", "_autoload"},
-    {"dtypes", "debug"},
+    {"dtypes", "debug", "launch_example"},
     {"quirks", "fork"},
     {"drivers", "device", "device_probe"},
     {"plan", "plan_bytes"},
