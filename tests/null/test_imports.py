@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"__init__"},
     {"errors", "units"},
     {"settings"},
-    {"log", "_autoload"},
+    {"log"},
     {"dtypes", "debug", "launch_example"},
     {"quirks", "fork"},
     {"drivers", "device", "device_probe"},
@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
     {"passes"},
     {"capture"},
     {"tune"},
-    {"compile"},
+    {"compile", "_autoload"},
     {"sweep"},
     {"cli"},
 ]
