@@ -27,6 +27,7 @@ from ocl_inductor.log import artifact, logger
 from ocl_inductor.plan import HostCall, Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.report.trace import trace_kernels
+from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.plan_files import PlanFiles
@@ -194,6 +195,18 @@ def _show(plan: Plan) -> None:
             _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)
 
 
+def _contents(files: PlanFiles, key: str) -> Iterator[bytes]:
+    """From the folder, then from artefacts that were loaded into this process."""
+    known = set()
+    for content in files.read(key):
+        known.add(content)
+        yield content
+    for content in artifacts.loaded(artifacts.PLAN, key):
+        if content not in known:
+            files.write(key, content)
+            yield content
+
+
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -229,6 +242,7 @@ def _install() -> None:
         session = _session.get()
         if session is None:
             return write(key, content)
+        artifacts.record(artifacts.PLAN, key, content)
         return session.files.write(key, content)
 
     def iterate_over_candidates(
@@ -238,7 +252,7 @@ def _install() -> None:
         if session is None:
             yield from candidates(local, remote_cache, key)
             return
-        for content in session.files.read(key):
+        for content in _contents(session.files, key):
             try:
                 entry = pickle.loads(content)
                 if not isinstance(entry, BundledAOTAutogradResult):
@@ -247,6 +261,7 @@ def _install() -> None:
                 _log.info("plan %s cannot be read, removed: %s", key, error)
                 session.files.remove(key, content)
                 continue
+            artifacts.record(artifacts.PLAN, key, content)
             yield entry, content, True
 
     AOTAutogradCachePickler.__init__ = init_pickler  # type: ignore[method-assign]
