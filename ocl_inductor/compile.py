@@ -15,11 +15,12 @@ from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering.interpret import lower_graph
-from ocl_inductor.memory.liveness import plan_memory
+from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
 from ocl_inductor.plan import Plan
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
@@ -83,18 +84,24 @@ def make_plan(
     graph = lower_graph(gm, info, settings, static_inputs=static_inputs, shape_env=shape_env)
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
-    schedule = schedule_graph(graph, info, _size_hint(shape_env))
+    hint = _size_hint(shape_env)
+    schedule = schedule_graph(graph, info, hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups)
+    memory = plan_memory(graph, schedule.groups, info, hint)
     _memory_log.info(
-        "%d slots, %d bytes planned, %d bytes live at most, %d buffers kept",
-        len(memory.slots),
+        "%d bytes planned for %d buffers in %d slots (%d overwrite an input): "
+        "%d bytes live at most, %d without planning; %d bytes in %d buffers kept",
         memory.peak_bytes,
+        len(memory.slot_of),
+        len(memory.slots),
+        len(memory.in_place),
         memory.lower_bound_bytes,
+        memory.unplanned_bytes,
+        memory.kept_bytes,
         len(memory.kept),
     )
-    check(verify_memory, schedule, memory)
+    check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = build_plan(graph, schedule, memory, info)
     check(verify_plan, plan)
@@ -118,6 +125,7 @@ def _size_hint(shape_env: Any) -> Callable[[Any], int]:
 
 def reset() -> None:
     """``torch.compiler.reset()``: nothing outlives the compiled functions themselves."""
+    release_idle()
     torch._dynamo.utils.counters["opencl"].clear()
 
 

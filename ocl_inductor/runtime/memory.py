@@ -6,6 +6,7 @@ Both strategies answer the same questions, so the executor does not know which o
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import psutil
@@ -20,6 +21,19 @@ from ocl_inductor.runtime.counters import count
 _MIN_BYTES = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """``nbytes`` of memory to cut into windows: the host's, or the device's own."""
+
+    nbytes: int
+    host: torch.Tensor | None = None
+    buffer: Any = None
+
+    def host_part(self, offset: int, nbytes: int) -> torch.Tensor | None:
+        """Some of its bytes as a tensor of uint8, where the host can read them in place."""
+        return None if self.host is None else self.host[offset : offset + nbytes]
+
+
 class Strategy(Protocol):
     """Device memory for one plan. ``extent`` of a tensor: bytes from its first element."""
 
@@ -32,8 +46,21 @@ class Strategy(Protocol):
     def scratch(self, name: str, nbytes: int) -> Any:
         """A device buffer that lives as long as the plan."""
 
-    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
-        """The buffer's bytes as a host tensor of uint8, after everything enqueued so far."""
+    def allocate(self, nbytes: int) -> Allocation:
+        """Memory to cut into windows.
+
+        Raises:
+            DeviceMemoryError: there is not as much.
+        """
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        """A device buffer over a part of an allocation, which must outlive it."""
+
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+        """The buffer's bytes as a host tensor of uint8, after everything enqueued so far.
+
+        ``host``: the same bytes where the host can read them in place.
+        """
 
     def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
         """Replace the buffer's bytes by those of a host tensor."""
@@ -71,24 +98,33 @@ class UnifiedMemory:
     output = input
 
     def scratch(self, name: str, nbytes: int) -> Any:
+        allocation = self.allocate(nbytes)
+        assert allocation.host is not None
+        buffer = self.window(allocation, 0, allocation.nbytes)
+        self.hosts[buffer.int_ptr] = allocation.host
+        return buffer
+
+    def allocate(self, nbytes: int) -> Allocation:
         size = max(nbytes, _MIN_BYTES)
         if size > self.global_mem_bytes:
             raise self.out_of_memory(size)  # a system that overcommits would end the process later
         try:
-            host = torch.empty(size, dtype=torch.uint8)
+            return Allocation(size, torch.empty(size, dtype=torch.uint8))
         except RuntimeError as error:  # what PyTorch's allocator raises
             raise self.out_of_memory(size) from error
-        buffer = self.input(name, host, size)
-        self.hosts[buffer.int_ptr] = host
-        return buffer
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        host = allocation.host_part(offset, nbytes)
+        assert host is not None
+        return self.input("", host, nbytes)
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         in_use = sum(host.numel() for host in self.hosts.values())
         return DeviceMemoryError(nbytes, in_use, psutil.virtual_memory().available)
 
-    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         self.queue.finish()
-        known = self.hosts.get(buffer.int_ptr)
+        known = host if host is not None else self.hosts.get(buffer.int_ptr)
         if known is not None:
             return known[:nbytes]
         result = torch.empty(nbytes, dtype=torch.uint8)
@@ -121,6 +157,12 @@ class DiscreteMemory:
         have = self.buffers.get(name)
         if have is not None and have[0] >= nbytes:
             return have[1]
+        allocation = self.allocate(nbytes)
+        self.in_use += allocation.nbytes - (have[0] if have else 0)
+        self.buffers[name] = (allocation.nbytes, allocation.buffer)
+        return allocation.buffer
+
+    def allocate(self, nbytes: int) -> Allocation:
         size = max(nbytes, _MIN_BYTES)
         if size > self.device.info.global_mem_bytes:
             raise self.out_of_memory(size)  # some drivers crash instead of refusing
@@ -128,9 +170,12 @@ class DiscreteMemory:
             buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
         except (self.cl.MemoryError, self.cl.LogicError) as error:  # too much, or too much at once
             raise self.out_of_memory(size) from error
-        self.in_use += size - (have[0] if have else 0)
-        self.buffers[name] = (size, buffer)
-        return buffer
+        return Allocation(size, None, buffer)
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        if offset == 0 and nbytes == allocation.nbytes:
+            return allocation.buffer
+        return allocation.buffer.get_sub_region(offset, nbytes)
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         free = self.device.info.global_mem_bytes - self.in_use
@@ -152,7 +197,7 @@ class DiscreteMemory:
     def scratch(self, name: str, nbytes: int) -> Any:
         return self._buffer(name, nbytes)
 
-    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         result = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
             count("bytes_downloaded", nbytes)
