@@ -15,6 +15,7 @@ from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
 from ocl_inductor.plan import Plan
@@ -85,7 +86,7 @@ def make_plan(
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = _size_hint(shape_env)
-    schedule = schedule_graph(graph, info, hint)
+    schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
     memory = plan_memory(graph, schedule.groups, info, hint)
