@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -54,10 +55,16 @@ def compile_graph(
     shape_env: Any,
     device: Device,
     settings: Settings,
+    visible_outputs: int | None = None,
 ) -> Callable[[list[Any]], tuple[Any, ...]]:
     """One functional graph of aten operators to a function that takes its inputs as a list."""
     plan = make_plan(
-        gm, static_inputs=static_inputs, shape_env=shape_env, device=device, settings=settings
+        gm,
+        static_inputs=static_inputs,
+        shape_env=shape_env,
+        device=device,
+        settings=settings,
+        visible_outputs=visible_outputs,
     )
     count_plan(plan)
     return Executor(plan, device, settings)
@@ -70,6 +77,7 @@ def make_plan(
     shape_env: Any,
     device: Device,
     settings: Settings,
+    visible_outputs: int | None = None,
 ) -> Plan:
     """The compiler proper: FX graph in, plan out."""
     info = device.info.for_settings(settings)
@@ -104,7 +112,9 @@ def make_plan(
     )
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = build_plan(graph, schedule, memory, info)
+    plan = dataclasses.replace(
+        build_plan(graph, schedule, memory, info), visible_outputs=visible_outputs
+    )
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
     return plan

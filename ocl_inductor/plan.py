@@ -148,6 +148,9 @@ class Plan:
     ``slots``: parts of scratch memory; ``arenas``: bytes of the allocations they lie in (usually
     one; empty where sizes are symbolic). ``in_place``: pairs of a buffer and the one it overwrites.
 
+    ``visible_outputs``: of a forward graph, how many of the first outputs the caller sees; the
+    others are saved for its backward graph. None: all.
+
     ``statistics``, bytes of scratch memory for the example's sizes: ``peak_bytes`` planned,
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
     buffer for itself); ``kept_bytes``: what is computed from parameters.
@@ -165,5 +168,6 @@ class Plan:
     outputs: tuple[OutputSpec, ...]
     watched: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
+    visible_outputs: int | None = None
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)

@@ -26,8 +26,10 @@ from ocl_inductor.plan import (
     Step,
     TensorRef,
 )
-from ocl_inductor.runtime.memory import DiscreteMemory, Strategy, UnifiedMemory
+from ocl_inductor.runtime.discrete import DiscreteMemory
+from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
 from ocl_inductor.runtime.sizes import Sizes
@@ -54,7 +56,8 @@ class Executor:
             if info.unified_memory and info.zero_copy
             else DiscreteMemory(device)
         )
-        self.resident = isinstance(self.memory, DiscreteMemory)
+        #: The same where there are transfers, else None.
+        self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.programs = build_kernels(plan.kernels, device, settings)
         self.specs = {b.name: b for b in plan.buffers}
         self.alias = dict(plan.aliases)
@@ -78,13 +81,23 @@ class Executor:
         self.seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
         #: Parameters of which a copy is kept: packed or folded by the prologue, or uploaded.
         self.copied = {
-            s.name for s in plan.inputs if s.static and (self.resident or s.name in plan.watched)
+            s.name
+            for s in plan.inputs
+            if s.static and (self.discrete is not None or s.name in plan.watched)
         }
         self.samples = Samples(())
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         self.returned_inputs = {o.name for o in plan.outputs} & self.input_spec.keys()
         self.given: dict[str, torch.Tensor] = {}
+        visible = plan.outputs[: plan.visible_outputs]
+        #: Outputs that only the backward graph of this plan reads.
+        self.saved = {b.name for b in self.outputs} - {self._root(o.name) for o in visible}
+        #: Inputs that the host reads.
+        self.on_host = self.returned_inputs | (
+            set() if all(isinstance(s, Launch) for s in plan.steps) else self.input_spec.keys()
+        )
+        self.done_after = self._done_after()
         for name, tensor in plan.constants:
             self.host[name] = tensor
             if tensor.dtype in _KERNEL_DTYPES and tensor.layout is torch.strided:
@@ -106,6 +119,20 @@ class Executor:
 
     def _kernels(self) -> list[Any]:
         return [self.sites[id(s)].kernel for s in self.plan.steps if isinstance(s, Launch)]
+
+    def _done_after(self) -> dict[int, list[str]]:
+        """By step, the outputs that nothing after it touches; none of a plan with host calls."""
+        if not all(isinstance(s, Launch) for s in self.plan.steps):
+            return {}
+        outputs = {b.name for b in self.outputs}
+        last: dict[str, Step] = {}
+        for step in self.plan.steps:
+            assert isinstance(step, Launch)
+            last |= dict.fromkeys(outputs & {self._root(n) for n in step.buffers}, step)
+        found: dict[int, list[str]] = {}
+        for name, step in last.items():
+            found.setdefault(id(step), []).append(name)
+        return found
 
     def _parameters(self, inputs: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
         specs = enumerate(self.plan.inputs)
@@ -183,7 +210,7 @@ class Executor:
     def _finish_quietly(self) -> None:
         """Nothing that was enqueued may still use memory that others are about to have."""
         with contextlib.suppress(self.cl.Error):
-            self.queue.finish()
+            self.memory.abandon()
 
     def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
         if self.sizes.dynamic:
@@ -218,6 +245,9 @@ class Executor:
             if spec.static and spec.name not in changed:
                 self.tensors[spec.name] = self.pinned.get(spec.name, x)
                 continue
+            if self.discrete is not None and self._bind_resident(spec, x):
+                keep.append(x)
+                continue
             tensor = self._as_planned(spec, x)
             self.tensors[spec.name] = tensor
             keep.append(tensor)
@@ -227,6 +257,18 @@ class Executor:
                     self.pinned[spec.name] = tensor  # the binding outlives this call
             self._bind(spec.name, self.memory.input(spec.name, tensor, self._reach(spec, tensor)))
         return keep
+
+    def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:
+        """Use a tensor where it is, on the device; False if it is in host memory (by now)."""
+        assert self.discrete is not None
+        buffer = self.discrete.resident(x, self._reach(spec, x))
+        planned = buffer is not None and x.stride() == self.sizes.all(spec.stride)
+        if not planned or spec.static or spec.name in self.on_host or x.is_conj() or x.is_neg():
+            self.discrete.bring_home(x)
+            return False
+        self.tensors[spec.name] = x
+        self._bind(spec.name, buffer)
+        return True
 
     def _reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
         return self.sizes(spec.extent) * tensor.itemsize
@@ -278,12 +320,17 @@ class Executor:
 
     def _bind_outputs(self) -> dict[str, torch.Tensor]:
         produced: dict[str, torch.Tensor] = {}
+        private = bool(self.saved) and saved_tensors_are_private()
         for spec in self.outputs:
             tensor = torch.empty_strided(
                 self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
             )
             produced[spec.name] = tensor
-            buffer = self.memory.output(spec.name, tensor, self._spec_bytes(spec))
+            nbytes = self._spec_bytes(spec)
+            if self.discrete is not None and private and spec.name in self.saved and nbytes:
+                buffer = self.discrete.stay(tensor, nbytes)
+            else:
+                buffer = self.memory.output(spec.name, tensor, nbytes)
             self._bind(spec.name, buffer)
         self.tensors |= produced
         return produced
@@ -311,16 +358,24 @@ class Executor:
             if 0 in global_size:
                 return
             try:
-                self._enqueue(site.kernel, global_size, step.local_size)
+                self._enqueue(site, global_size)
             except self.cl.MemoryError:  # drivers may allocate as late as at a launch
                 if release_idle() == 0:
                     raise
-                self._enqueue(site.kernel, global_size, step.local_size)
+                self._enqueue(site, global_size)
         else:
             self._host_call(step)
 
-    def _enqueue(self, kernel: Any, global_size: Any, local_size: Any) -> None:
-        self.cl.enqueue_nd_range_kernel(self.queue, kernel, global_size, local_size)
+    def _enqueue(self, site: _Site, global_size: tuple[int, ...]) -> None:
+        step = site.step
+        after = None
+        if self.discrete is not None:
+            after = self.discrete.arrivals(map(self._root, step.buffers))
+        event = self.cl.enqueue_nd_range_kernel(
+            self.queue, site.kernel, global_size, step.local_size, wait_for=after
+        )
+        if self.discrete is not None and id(step) in self.done_after:
+            self.discrete.ready(self.done_after[id(step)], event)
 
     def _host_call(self, step: HostCall) -> None:
         args = [self._host_argument(a) for a in step.args]

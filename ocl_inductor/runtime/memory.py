@@ -15,10 +15,9 @@ import torch
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.runtime.counters import count
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
-_MIN_BYTES = 64
+MIN_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,9 @@ class Strategy(Protocol):
     def finish(self) -> None:
         """Wait for everything, and bring outputs home."""
 
+    def abandon(self) -> None:
+        """After an error: wait for what was enqueued, bring nothing home."""
+
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         """The error to raise when ``nbytes`` more (0: unknown) could not be had."""
 
@@ -88,7 +90,7 @@ class UnifiedMemory:
         self.flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
         self.global_mem_bytes = device.info.global_mem_bytes
         self.hosts: dict[int, torch.Tensor] = {}
-        self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, _MIN_BYTES)
+        self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         if nbytes == 0:
@@ -105,7 +107,7 @@ class UnifiedMemory:
         return buffer
 
     def allocate(self, nbytes: int) -> Allocation:
-        size = max(nbytes, _MIN_BYTES)
+        size = max(nbytes, MIN_BYTES)
         if size > self.global_mem_bytes:
             raise self.out_of_memory(size)  # a system that overcommits would end the process later
         try:
@@ -139,79 +141,4 @@ class UnifiedMemory:
     def finish(self) -> None:
         self.queue.finish()
 
-
-class DiscreteMemory:
-    """Explicit transfers: parameters stay resident, other inputs are uploaded at each call."""
-
-    def __init__(self, device: Device) -> None:
-        cl = load_pyopencl()
-        self.cl = cl
-        self.device = device
-        self.context = device.context
-        self.queue = device.queue
-        self.buffers: dict[str, tuple[int, Any]] = {}
-        self.pending: list[tuple[Any, torch.Tensor, int]] = []
-        self.in_use = 0
-
-    def _buffer(self, name: str, nbytes: int) -> Any:
-        have = self.buffers.get(name)
-        if have is not None and have[0] >= nbytes:
-            return have[1]
-        allocation = self.allocate(nbytes)
-        self.in_use += allocation.nbytes - (have[0] if have else 0)
-        self.buffers[name] = (allocation.nbytes, allocation.buffer)
-        return allocation.buffer
-
-    def allocate(self, nbytes: int) -> Allocation:
-        size = max(nbytes, _MIN_BYTES)
-        if size > self.device.info.global_mem_bytes:
-            raise self.out_of_memory(size)  # some drivers crash instead of refusing
-        try:
-            buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
-        except (self.cl.MemoryError, self.cl.LogicError) as error:  # too much, or too much at once
-            raise self.out_of_memory(size) from error
-        return Allocation(size, None, buffer)
-
-    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
-        if offset == 0 and nbytes == allocation.nbytes:
-            return allocation.buffer
-        return allocation.buffer.get_sub_region(offset, nbytes)
-
-    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
-        free = self.device.info.global_mem_bytes - self.in_use
-        return DeviceMemoryError(nbytes, self.in_use, max(0, free))
-
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
-        buffer = self._buffer(name, nbytes)
-        if nbytes:
-            count("bytes_uploaded", nbytes)
-            self.cl.enqueue_copy(self.queue, buffer, host_bytes(tensor, nbytes), is_blocking=True)
-        return buffer
-
-    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
-        buffer = self._buffer(name, nbytes)
-        if nbytes:
-            self.pending.append((buffer, tensor, nbytes))
-        return buffer
-
-    def scratch(self, name: str, nbytes: int) -> Any:
-        return self._buffer(name, nbytes)
-
-    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
-        result = torch.empty(nbytes, dtype=torch.uint8)
-        if nbytes:
-            count("bytes_downloaded", nbytes)
-            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
-        return result
-
-    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
-        if nbytes:
-            count("bytes_uploaded", nbytes)
-            self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
-
-    def finish(self) -> None:
-        for buffer, tensor, nbytes in self.pending:
-            count("bytes_downloaded", nbytes)
-            self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer, is_blocking=False)
-        self.pending.clear()
-        self.queue.finish()
+    abandon = finish

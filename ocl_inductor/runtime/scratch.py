@@ -22,6 +22,7 @@ from ocl_inductor.plan import Plan, Slot
 from ocl_inductor.runtime.arena import ALIGNMENT, Layout, Lifetime, Place, aligned, place
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import Allocation, Strategy
+from ocl_inductor.runtime.residents import release_dead
 from ocl_inductor.runtime.sizes import Sizes
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ def release_idle() -> int:
     """Free the scratch memory of all devices that no running plan uses; the bytes freed."""
     with _pools_lock:
         pools = [pool for kinds in _pools.values() for pool in kinds.values()]
-    return sum(pool.release() for pool in pools)
+    return sum(pool.release() for pool in pools) + release_dead()
 
 
 def with_room(allocate: Callable[[], T]) -> T:
