@@ -6,6 +6,7 @@ import click
 
 from ocl_inductor import __version__
 from ocl_inductor.cli.devices import devices
+from ocl_inductor.cli.sweep import sweep
 
 
 @click.group()
@@ -15,3 +16,4 @@ def main() -> None:
 
 
 main.add_command(devices)
+main.add_command(sweep)

@@ -96,12 +96,12 @@ class _Guard(threading.Thread):
         self.limits = limits
         self.verdict: str | None = None
         self.peak_bytes = 0
-        self._stop = threading.Event()
+        self._over = threading.Event()
 
     def run(self) -> None:
         deadline = time.monotonic() + self.limits.timeout_s
         limit = self.limits.memory_bytes
-        while not self._stop.wait(POLL_SECONDS):
+        while not self._over.wait(POLL_SECONDS):
             if self.process.poll() is not None:
                 break
             if time.monotonic() > deadline:
@@ -115,7 +115,7 @@ class _Guard(threading.Thread):
         end_group(self.process)
 
     def stop(self) -> None:
-        self._stop.set()
+        self._over.set()
         self.join()
 
 

@@ -1,0 +1,18 @@
+"""``ocl-inductor sweep``: run every model of TorchBench, compare runs, find what regressed.
+
+Exit codes of all commands: 0 fine, 1 a problem was found, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import click
+
+from ocl_inductor.cli.sweep.run import run_command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def sweep() -> None:
+    """Run every model of TorchBench in isolation: accuracy, time, memory, regressions."""
+
+
+sweep.add_command(run_command)
