@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import click
 
+from ocl_inductor.cli.sweep.bisect import bisect_command
+from ocl_inductor.cli.sweep.compare import compare_command
 from ocl_inductor.cli.sweep.run import run_command
 
 
@@ -15,4 +17,5 @@ def sweep() -> None:
     """Run every model of TorchBench in isolation: accuracy, time, memory, regressions."""
 
 
-sweep.add_command(run_command)
+for command in (run_command, compare_command, bisect_command):
+    sweep.add_command(command)
