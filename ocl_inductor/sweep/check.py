@@ -85,7 +85,10 @@ def _look(outputs: Any) -> tuple[str, float]:
     floats = [t for t in leaves if t.is_floating_point() and t.numel()]
     if any(not t.isfinite().all() for t in floats):
         return "results are not finite", 0.0
-    if floats and all(t.std(correction=0) == 0 for t in floats):
+    if floats and not any(t.count_nonzero() for t in floats):
+        return "all results are zero", 0.0
+    several = [t for t in floats if t.numel() > 1]
+    if several and all(t.std(correction=0) == 0 for t in several):
         return "all results are constant", 0.0
     return "", max((t.abs().max().item() for t in floats), default=0.0)
 
