@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ocl_inductor.sweep.backends import Backend
+from ocl_inductor.sweep.batch import Point
 from ocl_inductor.sweep.causes import cause_of
 from ocl_inductor.sweep.isolation import Limits, Outcome, merge_caches, run_job
 from ocl_inductor.sweep.job import Job, Mode, What
@@ -80,11 +81,19 @@ class Runner:
     def file(self) -> Path:
         return self.output / FILE_NAME
 
-    def run(self, todo: list[Unit], watcher: Watcher, resume: bool) -> Results:
-        """Run what has no record yet, and return all results there are then."""
+    def run(
+        self, todo: list[Unit], watcher: Watcher, *, resume: bool, header: bool = True
+    ) -> Results:
+        """Run what has no record yet, and return all results there are then.
+
+        Args:
+            resume: keep the records that are there, and run the units without one.
+            header: describe machine and settings before the first result.
+        """
         done = read_results(self.file).by_key() if resume and self.file.exists() else {}
-        append(self.file, [self._header()])
         remaining = [unit for unit in todo if not self._has_records(unit, done)]
+        if header and (remaining or not done):
+            append(self.file, [self._header()])
         for index, unit in enumerate(remaining):
             watcher.started(unit, len(todo) - len(remaining) + index, len(todo))
             start = time.perf_counter()
@@ -106,10 +115,12 @@ class Runner:
         }
 
     def _has_records(self, unit: Unit, done: Mapping[str, Record]) -> bool:
-        return all(
-            self.record(unit, backend, Status.PASS).key in done
-            for backend in backends_of(unit, self.options)
-        )
+        return all(key in done for key in self.keys(unit))
+
+    def keys(self, unit: Unit) -> list[str]:
+        """The keys of the records that ``unit`` gets."""
+        backends = backends_of(unit, self.options)
+        return [self.record(unit, backend, Status.PASS).key for backend in backends]
 
     def measure(self, unit: Unit, say: Say) -> list[Record]:
         """The records of one unit, one a backend."""
@@ -193,6 +204,16 @@ class Runner:
             )
             records[label] = self.record(unit, backend, Status.PASS, "", metrics)
         return [records[b.label] for b in backends]
+
+    def throughput(self, unit: Unit, backend: Backend, batch_size: int) -> Point:
+        """One backend at one batch size."""
+        job = self.options.job("throughput", unit.row, unit.mode, (backend,), batch_size=batch_size)
+        outcome = self._job(job, None, lambda text: None)
+        found = outcome.first("throughput")
+        if found is None:
+            failed = self._failed(unit, backend, outcome)
+            return Point(batch_size, failed.status, message=failed.message)
+        return Point(batch_size, Status.PASS, found["median_ms"], found["host_mib"])
 
     # -- common ----------------------------------------------------------------------------
 

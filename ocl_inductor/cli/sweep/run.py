@@ -22,7 +22,7 @@ from ocl_inductor.cli.sweep.options import (
 if TYPE_CHECKING:
     from ocl_inductor.sweep.options import RunOptions
     from ocl_inductor.sweep.record import Record
-    from ocl_inductor.sweep.runner import Unit
+    from ocl_inductor.sweep.runner import Runner, Unit
 
 
 @click.command("run")
@@ -78,8 +78,10 @@ def run_command(
     if dry_run:
         _list(todo, options, as_json)
         return
-    folder = output or Path("sweep-results", time.strftime("%Y%m%d-%H%M%S"))
-    _run(todo, options, folder, resume, as_json)
+    from ocl_inductor.sweep.runner import Runner
+
+    folder = results_folder(output, resume)
+    finish([(Runner(options, folder), todo)], folder, resume, as_json)
 
 
 def _list(todo: list[Unit], options: RunOptions, as_json: bool) -> None:
@@ -107,36 +109,56 @@ def _list(todo: list[Unit], options: RunOptions, as_json: bool) -> None:
             click.echo(f"{unit.title}  batch {batch}  {names}{note}")
 
 
-def _run(todo: list[Unit], options: RunOptions, folder: Path, resume: bool, as_json: bool) -> None:
+def results_folder(output: Path | None, resume: bool) -> Path:
+    """The folder for results.
+
+    Raises:
+        click.UsageError: it has results of a sweep that is not to be resumed, or damaged ones.
+    """
+    from ocl_inductor.sweep.record import FILE_NAME, read_results
+
+    folder = output or Path("sweep-results", time.strftime("%Y%m%d-%H%M%S"))
+    file = folder / FILE_NAME
+    if not file.exists():
+        return folder
+    if not resume:
+        raise click.UsageError(
+            f"{file} is there already: --resume goes on with it, --output names another."
+        )
+    with usage_errors():
+        read_results(file)  # a damaged file is wrong usage now, not a crash after hours
+    return folder
+
+
+def finish(
+    work: list[tuple[Runner, list[Unit]]], folder: Path, resume: bool, as_json: bool
+) -> None:
+    """Run all units, write every output and print the summary; ends with the exit code."""
     from ocl_inductor.cli.sweep.progress import watch
-    from ocl_inductor.sweep.record import read_results
-    from ocl_inductor.sweep.runner import Runner
+    from ocl_inductor.sweep.record import FILE_NAME, read_results
     from ocl_inductor.sweep.tables import write_outputs
 
-    runner = Runner(options, folder)
-    if runner.file.exists() and not resume:
-        raise click.UsageError(
-            f"{runner.file} is there already: --resume goes on with it, --output names another."
-        )
     interrupted = False
-    with usage_errors():
-        if resume and runner.file.exists():
-            read_results(runner.file)  # a damaged file is wrong usage, not a crash after hours
+    with watch(sum(len(units) for _, units in work)) as watcher:
         try:
-            with watch(len(todo)) as watcher:
-                results = runner.run(todo, watcher, resume)
+            for index, (runner, units) in enumerate(work):
+                runner.run(units, watcher, resume=resume or index > 0, header=index == 0)
         except KeyboardInterrupt:
             interrupted = True
-            results = read_results(runner.file)
-        written = write_outputs(results, folder)
-    asked = {(u.row.name, u.mode, u.what) for u in todo}
-    records = [r for r in results.records if (r.name, r.mode, r.what) in asked]
+    file = folder / FILE_NAME
+    if not file.exists():
+        raise SystemExit(130)
+    results = read_results(file)
+    written = write_outputs(results, folder)
+    keys = {key for runner, units in work for unit in units for key in runner.keys(unit)}
+    records = [r for r in results.records if r.key in keys]
     if as_json:
         for record in records:
             click.echo(json.dumps(record.as_json()))
     else:
         _summarise(records)
-        click.echo("Written: " + ", ".join(str(p) for p in (runner.file, *written)), err=True)
+        names = ", ".join(path.name for path in (file, *written))
+        click.echo(f"Written to {folder}: {names}", err=True)
     if interrupted:
         click.echo(f"Interrupted; go on with: --output {folder} --resume", err=True)
         raise SystemExit(130)
