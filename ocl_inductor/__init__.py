@@ -18,6 +18,7 @@ _LAZY = {
     "Settings": "ocl_inductor.settings",
     "list_devices": "ocl_inductor.device",
     "opencl_backend": "ocl_inductor.compile",
+    "profile": "ocl_inductor.profiler",
     "select_device": "ocl_inductor.device",
 }
 

@@ -61,7 +61,8 @@ class Kernel:
 class Launch:
     """One kernel call over ``global_size`` work-items.
 
-    Arguments: buffers by name, then ``scalars`` (64-bit), then ``literals`` (32-bit).
+    Arguments: buffers by name, then ``scalars`` (64-bit), then ``literals`` (32-bit). ``flops`` and
+    ``bytes``: arithmetic operations and bytes of memory of one call (see codegen/cost.py).
     """
 
     kernel: int
@@ -70,6 +71,8 @@ class Launch:
     literals: tuple[int, ...]
     global_size: tuple[SizeText, ...]
     local_size: tuple[int, ...] | None
+    flops: SizeText = 0
+    bytes: SizeText = 0
 
 
 @dataclass(frozen=True, slots=True)

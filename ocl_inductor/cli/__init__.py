@@ -6,6 +6,7 @@ import click
 
 from ocl_inductor import __version__
 from ocl_inductor.cli.devices import devices
+from ocl_inductor.cli.profile import profile
 from ocl_inductor.cli.sweep import sweep
 
 
@@ -16,4 +17,5 @@ def main() -> None:
 
 
 main.add_command(devices)
+main.add_command(profile)
 main.add_command(sweep)

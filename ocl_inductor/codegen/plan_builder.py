@@ -9,6 +9,7 @@ from typing import Any
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
+from ocl_inductor.codegen.cost import group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops import emit_loop_group
@@ -107,6 +108,7 @@ class _PlanBuilder:
             return self.host_call(group.node)
         name = kernel_name(group)
         values: dict[sympy.Symbol, sympy.Integer] = {}
+        cost = group_cost(group, self.buffers)
         if isinstance(group, LoopGroup):
             group = merge_dimensions(group)
             if hoisted:
@@ -122,6 +124,8 @@ class _PlanBuilder:
             source.literals,
             tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.global_size),
             source.local_size,
+            size_text(cost.flops),
+            size_text(cost.bytes),
         )
 
     def kernel(self, source: KernelSource) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from ocl_inductor.plan import (
 )
 from ocl_inductor.runtime.memory import DiscreteMemory, Strategy, UnifiedMemory
 from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.recording import CallRecording, recording
 from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.runtime.steady import SteadyCall, serves
@@ -43,6 +45,8 @@ class Executor:
         self.plan = plan
         self.cl = load_pyopencl()
         self.queue = device.queue
+        self.device_name = device.short_name
+        self.recording: CallRecording | None = None  # while a profile is taken
         self.lock = threading.Lock()
         self.sizes = Sizes(plan.symbols)
         info = device.info.for_settings(settings)
@@ -88,6 +92,14 @@ class Executor:
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self._root)
             else None
         )
+
+    def enqueuers(self) -> list[Any]:
+        """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
+        return [self, self.memory, *([self.steady] if self.steady is not None else [])]
+
+    def kernel_steps(self) -> list[tuple[Any, Launch]]:
+        """Each kernel object with the step that it runs."""
+        return [(site.kernel, site.step) for site in self.sites.values()]
 
     # -- setup -----------------------------------------------------------------------------
 
@@ -136,7 +148,7 @@ class Executor:
     # -- calling ---------------------------------------------------------------------------
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
-        with self.lock:
+        with self.lock, recording(self):
             inputs = list(args)
             args.clear()  # boxed calling convention: the caller's references go away here
             try:
@@ -291,8 +303,11 @@ class Executor:
     def _host_call(self, step: HostCall) -> None:
         args = [self._host_argument(a) for a in step.args]
         kwargs = {k: self._host_argument(v) for k, v in step.kwargs}
+        started = time.time_ns()
         with torch.no_grad():
             result = step.operator(*args, **kwargs)
+        if self.recording is not None:
+            self.recording.host_call(step, started)
         self._file(step.results, result, step.label)
 
     def _host_argument(self, x: Any) -> Any:

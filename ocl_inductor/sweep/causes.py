@@ -6,7 +6,7 @@ import re
 
 from ocl_inductor.sweep.status import Status
 
-_NUMBER = re.compile(r"(?<![A-Za-z_])\d+(\.\d+)?(e[+-]?\d+)?")
+_NUMBER = re.compile(r"(?<![A-Za-z_\d.])\d+(\.\d+)?(e[+-]?\d+)?")
 _SPACES = re.compile(r"\s+")
 
 

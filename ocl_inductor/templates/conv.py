@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device import DeviceInfo
-from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
 from ocl_inductor.templates.gemm import simt_tile, store_edges
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
@@ -80,7 +80,10 @@ def _flops(p: Params) -> Size:
 
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
-    inputs = prod((p["n"], *p["in_sizes"], p["groups"], p["icg"]))
+    channels, column = p["groups"] * p["icg"], p["x_strides"][-2]
+    if p["x_strides"][-1] == 1 and p["in_sizes"][-1] != 1 and is_static(column):
+        channels = min(channels, int(column))  # neighbouring runs of taps overlap
+    inputs = prod((p["n"], *p["in_sizes"], channels))
     outputs = prod((_pixels(p), p["groups"], p["ocg"]))
     weights = prod((p["groups"], p["ocg"], p["icg"], *p["kernel"]))
     return item * (inputs + outputs + weights)

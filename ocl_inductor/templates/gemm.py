@@ -15,7 +15,7 @@ Parameters (sizes and strides in elements, static or symbolic):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,14 @@ def _flops(p: Params) -> Size:
 
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
-    each = prod((p["m"], p["k"])) + prod((p["k"], p["n"])) + prod((p["m"], p["n"]))
-    return prod((*p["batch"], item)) * each
+
+    def matrices(strides: Sequence[Size]) -> Size:
+        """How many an operand has: a stride of 0 is a batch dimension that shares one."""
+        return prod([n for n, s in zip(p["batch"], strides, strict=False) if s != 0])
+
+    a = prod((matrices(p["a_strides"]), p["m"], p["k"]))
+    b = prod((matrices(p["b_strides"]), p["k"], p["n"]))
+    return item * (a + b + prod((*p["batch"], p["m"], p["n"])))
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ LAYERS: list[set[str]] = [
     {"passes"},
     {"capture"},
     {"tune"},
+    {"profiler"},
     {"compile"},
     {"sweep"},
     {"cli"},

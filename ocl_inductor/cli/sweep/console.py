@@ -1,29 +1,17 @@
-"""Tables of results for a terminal of 80 columns, and for a pipe."""
+"""Tables and summaries of results."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
     from ocl_inductor.sweep.record import Record
-
-_PIPE_WIDTH = 200  # no terminal cuts a pipe's lines, so columns need not fold
-
-
-def console() -> Console:
-    """Standard output; in a pipe without colours, and wide enough to fold nothing."""
-    if sys.stdout.isatty():
-        return Console(width=min(shutil.get_terminal_size().columns, 120))
-    return Console(width=_PIPE_WIDTH, no_color=True, force_terminal=False)
 
 
 def results_table(records: Sequence[Record]) -> Table:

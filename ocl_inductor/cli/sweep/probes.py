@@ -39,7 +39,7 @@ def batch_size_command(max_batch_size: int, as_json: bool, **given: Any) -> None
 
     Exit codes: 0 every model has a best size, 1 one does not even run with 1, 2 wrong usage.
     """
-    from ocl_inductor.cli.sweep.console import console
+    from ocl_inductor.cli.console import console
 
     with usage_errors():
         from ocl_inductor.sweep.batch import search_batch_size
@@ -158,7 +158,7 @@ def overhead_command(as_json: bool, **given: Any) -> None:
 
     Exit codes: 0 measured, 1 a backend failed, 2 wrong usage.
     """
-    from ocl_inductor.cli.sweep.console import console
+    from ocl_inductor.cli.console import console
 
     with usage_errors():
         from ocl_inductor.sweep.isolation import run_job

@@ -172,7 +172,8 @@ def is_problem(record: Record) -> bool:
 
 
 def _summarise(records: list[Record]) -> None:
-    from ocl_inductor.cli.sweep.console import console, results_table, summary_lines
+    from ocl_inductor.cli.console import console
+    from ocl_inductor.cli.sweep.console import results_table, summary_lines
 
     screen = console()
     screen.print(results_table(records))

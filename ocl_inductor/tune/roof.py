@@ -1,0 +1,264 @@
+"""The roof of a device: the memory bandwidth and the FMA rate that no kernel exceeds.
+
+What a kernel reaches is stated as a share of it (Williams, Waterman and Patterson, "Roofline: an
+insightful visual performance model", 2009): a kernel that does ``f`` operations on ``b`` bytes
+needs at least ``max(f / gflop_s, b / bandwidth_gb_s)`` nanoseconds.
+
+Rates are the best of several rounds, since anything else on the machine only ever slows one down.
+They are measured once for a device and driver, and kept in ``<cache_dir>/roofs``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device import Device
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.log import logger
+from ocl_inductor.settings import Settings
+
+_log = logger(__name__)
+_SCHEMA = 2
+#: Bytes that are streamed from memory: 128 MiB an operand were measured to give the same rate as
+#: 256, also behind a cache of 480 MiB that other tenants share.
+_STREAM_BYTES = 128 << 20
+#: Bytes a compute unit reads again and again for the rate in cache.
+_CACHE_BYTES = 256 << 10
+#: Independent chains of multiply-adds: enough to fill two pipelines of latency four, few enough for
+#: sixteen vector registers.
+_CHAINS = 12
+_UNROLLED = 8
+_ROUNDS = 5
+#: Nanoseconds that one round of the arithmetic kernel should take.
+_ROUND_NS = 10e6
+
+# One item's share starts at ``first`` and continues with ``step``: next to each other where an
+# item runs on a core of its own, interleaved where neighbours share a memory transaction.
+_SOURCE = """
+#pragma OPENCL FP_CONTRACT ON
+#define SHARE const long g = get_global_id(0); \\
+    const long first = INTERLEAVED ? g : g * count; \\
+    const long step = INTERLEAVED ? get_global_size(0) : 1;
+
+__kernel void fill(__global VEC *a, const long count)
+{
+    SHARE
+    for (long i = 0; i < count; ++i) a[first + i * step] = (VEC)(1.0f);
+}
+
+__kernel void triad(__global const VEC *a, __global const VEC *b, __global VEC *c, const long count)
+{
+    SHARE
+    for (long i = 0; i < count; ++i) {
+        const long at = first + i * step;
+        c[at] = a[at] + 3.0f * b[at];
+    }
+}
+
+__kernel void read(__global const VEC *a, __global VEC *out, const long count, const int passes)
+{
+    SHARE
+    VEC s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (int pass = 0; pass < passes; ++pass)
+        for (long i = 0; i < count; i += 4) {
+            s0 += a[first + i * step];
+            s1 += a[first + (i + 1) * step];
+            s2 += a[first + (i + 2) * step];
+            s3 += a[first + (i + 3) * step];
+        }
+    out[g] = s0 + s1 + s2 + s3;
+}
+
+__kernel void multiply_add(__global VEC *out, const float scale, const int loops)
+{
+    const VEC m = (VEC)(scale), b = (VEC)(1.0f);
+    VEC CHAINS;
+    for (int i = 0; i < loops; ++i) { BODY }
+    out[get_global_id(0)] = SUM;
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """Rates of one device: GB/s (1e9 bytes) from memory and from cache, float32 GFLOP/s.
+
+    The rate from cache was measured over ``cache_bytes`` in all.
+    """
+
+    bandwidth_gb_s: float
+    gflop_s: float
+    cache_gb_s: float = 0.0
+    cache_bytes: float = 0.0
+
+    def least_ns(self, flops: float, nbytes: float) -> float:
+        """The time that ``flops`` operations on ``nbytes`` bytes take at least.
+
+        Bytes that fit in the caches near the cores may come from there.
+        """
+        near = self.cache_gb_s > 0 and nbytes <= self.cache_bytes
+        rate = self.cache_gb_s if near else self.bandwidth_gb_s
+        return max(flops / self.gflop_s, nbytes / rate)
+
+
+def measured_roof(device: Device, settings: Settings) -> Roof:
+    """The roof of a device: the kept one, or measured now (under two seconds) and kept.
+
+    A file that is damaged, or a folder that cannot be written, only means that it is measured
+    again. With ``settings.cache`` off nothing is read or written.
+
+    Raises:
+        pyopencl.Error: the driver cannot run the kernels.
+    """
+    kept = kept_roof(device, settings)
+    if kept is not None:
+        return kept
+    roof = measure(device)
+    if settings.cache:
+        _keep(_path(device, settings), device.info.key, roof)
+    return roof
+
+
+def kept_roof(device: Device, settings: Settings) -> Roof | None:
+    """The roof that was measured before, or None."""
+    if not settings.cache:
+        return None
+    try:
+        entry = json.loads(_path(device, settings).read_text())
+        if entry["key"] != _key(device.info.key):
+            return None
+        roof = Roof(**{k: float(v) for k, v in entry["roof"].items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # missing or damaged: measured again
+    return roof if all(math.isfinite(x) and x > 0 for x in asdict(roof).values()) else None
+
+
+def measure(device: Device) -> Roof:
+    """Run the kernels; see the module for what they are."""
+    bench = _Bench(device)
+    bandwidth = bench.stream()
+    block = bench.share(_CACHE_BYTES * device.info.compute_units)[1]
+    return Roof(bandwidth, bench.arithmetic(), max(bandwidth, bench.cached()), block)
+
+
+class _Bench:
+    """The kernels on one device, with a queue of their own that takes times."""
+
+    def __init__(self, device: Device) -> None:
+        cl = load_pyopencl()
+        self.cl = cl
+        self.context = device.context
+        self.queue = cl.CommandQueue(
+            device.context, properties=cl.command_queue_properties.PROFILING_ENABLE
+        )
+        info = device.info
+        self.info = info
+        self.simt = info.profile == "simt"
+        self.lanes = info.vector_width
+        self.vector_bytes = 4 * self.lanes
+        # A core of a CPU takes one item at a time; a GPU wants thousands of them.
+        self.local = min(256, info.max_work_group_size) if self.simt else 1
+        self.items = info.compute_units * (8 * self.local if self.simt else 4)
+        chains = [f"x{n}" for n in range(_CHAINS)]
+        body = "".join(f"{x} = {x} * m + b; " for x in chains) * _UNROLLED
+        text = (
+            _SOURCE.replace("CHAINS", ", ".join(f"{x} = (VEC)(scale + {x[1:]})" for x in chains))
+            .replace("BODY", body)
+            .replace("SUM", " + ".join(chains))
+        )
+        vector = f"float{self.lanes}" if self.lanes > 1 else "float"
+        options = [*info.build_options, f"-DVEC={vector}", f"-DINTERLEAVED={int(self.simt)}"]
+        program = cl.Program(device.context, text).build(options=options, cache_dir=False)
+        self.kernels = {k.function_name: k for k in program.all_kernels()}
+        self.result = self.buffer(self.items * self.vector_bytes)
+
+    def buffer(self, nbytes: int) -> Any:
+        return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
+
+    def time(self, name: str, *args: Any) -> float:
+        """Nanoseconds of one launch."""
+        kernel = self.kernels[name]
+        kernel.set_args(*args)
+        event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, (self.items,), (self.local,))
+        event.wait()
+        return max(1.0, event.profile.end - event.profile.start)
+
+    def share(self, nbytes: int) -> tuple[np.int64, int]:
+        """Vectors for each item (a multiple of four), and the bytes of all of them."""
+        count = max(4, nbytes // self.vector_bytes // self.items // 4 * 4)
+        return np.int64(count), count * self.items * self.vector_bytes
+
+    def stream(self) -> float:
+        """GB/s of the better of reading and of STREAM's triad, whichever the machine likes."""
+        most = min(self.info.max_alloc_bytes, self.info.global_mem_bytes // 8)
+        count, nbytes = self.share(min(_STREAM_BYTES, most))
+        a, b, c = (self.buffer(nbytes) for _ in range(3))
+        for x in (a, b, c):
+            self.time("fill", x, count)
+        one = np.int32(1)
+        # The operands in turn, so that what one round left in a cache is gone when it comes back.
+        reads = [nbytes / self.time("read", x, self.result, count, one) for x in (a, b, c) * 2]
+        triads = [3 * nbytes / self.time("triad", a, b, c, count) for _ in range(_ROUNDS)]
+        return max(*reads, *triads)
+
+    def cached(self) -> float:
+        """GB/s of reading a block that stays in the caches near the cores."""
+        count, nbytes = self.share(_CACHE_BYTES * self.info.compute_units)
+        block = self.buffer(nbytes)
+        self.time("fill", block, count)
+
+        def rate(passes: int) -> tuple[float, float]:
+            ns = self.time("read", block, self.result, count, np.int32(passes))
+            return ns, passes * nbytes / ns
+
+        return _best(rate, 16)
+
+    def arithmetic(self) -> float:
+        """GFLOP/s of independent chains of multiply-adds in registers."""
+        operations = 2 * _CHAINS * _UNROLLED * self.lanes * self.items
+
+        def rate(loops: int) -> tuple[float, float]:
+            ns = self.time("multiply_add", self.result, np.float32(0.5), np.int32(loops))
+            return ns, loops * operations / ns
+
+        return _best(rate, 256)
+
+
+def _best(rate: Callable[[int], tuple[float, float]], repeats: int) -> float:
+    """The best rate, once ``repeats`` was raised until a round is long beside its start."""
+    ns, _ = rate(repeats)
+    while ns < _ROUND_NS / 2 and repeats < 1 << 24:
+        repeats = int(repeats * min(16, max(2, _ROUND_NS / ns)))
+        ns, _ = rate(repeats)
+    return max(rate(repeats)[1] for _ in range(_ROUNDS))
+
+
+def _key(device_key: str) -> str:
+    return f"{_SCHEMA}\n{device_key}"
+
+
+def _path(device: Device, settings: Settings) -> Path:
+    digest = hashlib.sha256(_key(device.info.key).encode()).hexdigest()[:24]
+    return settings.cache_dir / "roofs" / f"{digest}.json"
+
+
+def _keep(path: Path, device_key: str, roof: Roof) -> None:
+    """Write beside and rename, so that another process never reads half a file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w") as out:
+            json.dump({"key": _key(device_key), "roof": asdict(roof)}, out)
+        os.replace(temporary, path)
+    except OSError as error:
+        _log.info("the device's roof was not kept: %s", error)
