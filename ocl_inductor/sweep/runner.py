@@ -147,6 +147,8 @@ class Runner:
         if verdict is None or outcome.status in ("timeout", "oom"):
             return self._failed(unit, backend, outcome)
         status, message = Status(verdict["status"]), verdict["message"]
+        if outcome.status == "crashed":  # when a driver is unloaded, say
+            status, message = Status.FAIL_TO_RUN, f"after its results: {outcome.message}"
         log = "" if status.good else outcome.log
         return self.record(unit, backend, status, message, metrics, log)
 

@@ -95,7 +95,7 @@ def _table(*headings: str) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
         table.add_column(heading, justify="right" if heading not in ("status",) else "left")
     return table
@@ -178,9 +178,7 @@ def overhead_command(as_json: bool, **given: Any) -> None:
         click.echo(json.dumps({**value, "failures": failures}, indent=1))
     else:
         for label in labels:
-            table = _table(
-                "program", "elements", "eager µs", "µs", "× eager", "launches", "fixed", "launching"
-            )
+            table = _table("program", "size", "eager µs", "µs", "×", "launches", "fixed", "launch")
             for line in lines:
                 if line.backend == label:
                     table.add_row(
