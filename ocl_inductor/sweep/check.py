@@ -1,7 +1,7 @@
 """Check rows by running them eagerly: ``python -m ocl_inductor.sweep.check [names]``.
 
 For each row: the model builds, a forward pass at batch size 1 gives finite numbers, and so does
-one training step where the row trains (at batch size 2 at most: batch norms refuse to train on one
+one training step where the row trains (at batch size 4 at most: batch norms refuse to train on one
 value). One row at a time, freed before the next.
 """
 
@@ -40,7 +40,7 @@ class Checked:
 
 def check(config: ModelConfig, mode: Mode) -> Checked:
     """Build the row, run it once in ``mode`` and look at the numbers."""
-    batch_size = 1 if mode == "inference" else min(config.batch.training or 1, 2)
+    batch_size = 1 if mode == "inference" else min(config.batch.training or 1, 4)
     start, parameters, largest = time.perf_counter(), 0, 0.0
     try:
         built = build(config, mode, batch_size=batch_size)

@@ -25,7 +25,8 @@ def build(model: str, config: dict[str, Any]) -> nn.Module:
     if found is None:
         raise ValueError(f"transformers {transformers.__version__} has no {model}")
     kind = found.config_class
-    known = set(vars(kind())) | set(kind.attribute_map)
+    # The last one belongs to generation, but shifting labels reads it from the configuration.
+    known = set(vars(kind())) | set(kind.attribute_map) | {"decoder_start_token_id"}
     if unknown := set(config) - known:
         raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
     module: nn.Module = found(kind(**config))
