@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from browser import dom, screenshot
 from PIL import Image
 from records import record, results
+from rich.console import Console
 
+from ocl_inductor.cli.sweep.console import results_table, summary_lines
 from ocl_inductor.sweep.causes import cause_of
 from ocl_inductor.sweep.record import Results
 from ocl_inductor.sweep.report import group_failures, render_report, summarise
@@ -147,3 +150,17 @@ def test_how_the_page_looks(tmp_path: Path) -> None:
     document = dom(page, tmp_path / "second-profile")
     assert document.count("<svg") == 5
     assert document.rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_a_terminal(width: int) -> None:
+    output = io.StringIO()
+    Console(width=width, file=output).print(results_table(example().records))
+    lines = output.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "\x1b" not in output.getvalue()
+    for text in ("25.00", "2.50", "fail_to_run", "inductor"):
+        assert text in output.getvalue()
+    summary = list(summary_lines(example().records))
+    assert summary[0] == "9 pass, 2 fail_to_run, 1 unsupported"
+    assert any("1.06 times eager's speed" in line for line in summary)

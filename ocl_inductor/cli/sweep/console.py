@@ -15,24 +15,26 @@ if TYPE_CHECKING:
 
 
 def results_table(records: Sequence[Record]) -> Table:
-    """A line a record: status, and for performance time, speedup, compile time, memory."""
+    """A line for each model, mode and backend: accuracy, time, speedup, compile time, memory."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((_name(record), record.mode, record.backend), []).append(record)
     timed = any(r.what == "performance" for r in records)
-    table = Table(box=box.SIMPLE, pad_edge=False)
+    table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("model", "mode", "backend", "status"):
         table.add_column(heading, overflow="fold")
     if timed:
-        for heading in ("ms", "±%", "× eager", "cold s", "warm s", "MiB"):
+        for heading in ("ms", "±%", "×", "cold s", "MiB"):
             table.add_column(heading, justify="right", no_wrap=True)
-    for record in records:
-        row: list[str | Text] = [_name(record), record.mode[:5], record.backend, _status(record)]
+    for (name, mode, backend), members in groups.items():
+        row: list[str | Text] = [name, mode[:5], backend, _status(members)]
         if timed:
             row += [
-                _number(record.metric("abs_latency")),
-                _number(record.metric("latency_spread"), 100),
-                _number(record.metric("speedup")),
-                _number(record.metric("first_call_cold_s")),
-                _number(record.metric("first_call_warm_s")),
-                _number(record.metric("host_mib")),
+                _number(members, "abs_latency"),
+                _number(members, "latency_spread", 100),
+                _number(members, "speedup"),
+                _number(members, "first_call_cold_s"),
+                _number(members, "host_mib"),
             ]
         table.add_row(*row)
     return table
@@ -42,14 +44,18 @@ def _name(record: Record) -> str:
     return record.name + "".join(f" {symbol}={size}" for symbol, size in record.sizes)
 
 
-def _status(record: Record) -> Text:
-    style = "green" if record.status.good else "red"
-    return Text(str(record.status), style=style)
+def _status(members: Sequence[Record]) -> Text:
+    """What went wrong, or that nothing did."""
+    bad = [str(r.status) for r in members if not r.status.good]
+    if bad:
+        return Text("\n".join(dict.fromkeys(bad)), style="red")
+    return Text(str(members[0].status), style="green")
 
 
-def _number(value: float | None, factor: float = 1.0) -> str:
+def _number(members: Sequence[Record], name: str, factor: float = 1.0) -> str:
     from ocl_inductor.sweep.charts import number
 
+    value = next((v for r in members if (v := r.metric(name)) is not None), None)
     return "–" if value is None else number(value * factor)
 
 
