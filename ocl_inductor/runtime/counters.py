@@ -13,7 +13,6 @@ def count_plan(plan: Plan) -> None:
     table["graphs"] += 1
     table["kernels"] += plan.statistics["kernels"]
     table["programs"] += len(plan.kernels)
-    table["planned_bytes"] += plan.statistics["peak_bytes"]
     table["prologue_kernels"] += plan.statistics["prologue_kernels"]
     table["fallbacks"] += plan.statistics["fallbacks"]
     for step in (*plan.prologue, *plan.steps):

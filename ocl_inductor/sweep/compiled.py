@@ -59,7 +59,7 @@ def statistics(backend: Backend) -> dict[str, Any]:
                 for key, count in own.items()
                 if key.startswith("fallback: ")
             },
-            "device_planned_mib": own["planned_bytes"] / 2**20,
+            "device_planned_mib": own["planned_peak_bytes"] / 2**20,
         }
     elif backend.name == "inductor":
         from torch._inductor import metrics as inductor_metrics
