@@ -281,10 +281,10 @@ def confirm(comparison: Comparison, again: Comparison) -> Comparison:
 def markdown(comparison: Comparison, a: str, b: str) -> str:
     """The comparison as an issue could show it."""
     lines = [f"# Sweep: {a} → {b}", ""]
-    count = len(comparison.regressions), len(comparison.broken), len(comparison.missing)
     lines.append(
-        f"{comparison.compared} results compared, threshold {comparison.threshold:.0%}: "
-        f"{count[0]} regressions, {count[1]} models broken, {count[2]} results missing."
+        f"Results compared: {comparison.compared}, threshold {comparison.threshold:.0%}. "
+        f"Regressions: {len(comparison.regressions)}. Broken: {len(comparison.broken)}. "
+        f"Missing: {len(comparison.missing)}."
     )
     improved = [c for c in comparison.changes if c.verdict == "improved"]
     dismissed = [c for c in comparison.changes if c.confirmed is False]

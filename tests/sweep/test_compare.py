@@ -71,7 +71,7 @@ def test_what_does_not_show_again_is_dismissed() -> None:
     again = confirm(first, compare(before, results(record(ms=11.9))))
     assert [c.confirmed for c in again.regressions] == [True]
     text = markdown(confirm(first, compare(before, before)), "A", "B")
-    assert "Seen once" in text and "0 regressions" in text
+    assert "Seen once" in text and "Regressions: 0." in text
 
 
 def _write(folder: Path, found: Results) -> str:
