@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ocl_inductor.cli import main
-from ocl_inductor.profiler import result
+from ocl_inductor.profiler import Profile, result
 from ocl_inductor.tune.roof import Roof
 
 SCRIPT = """
@@ -102,3 +103,17 @@ def test_a_pipe_gets_whole_lines(script: Path) -> None:
     lines = invoke(script, 1, columns="").stdout.splitlines()
     assert any("reduction_softmax" in line and line.rstrip().endswith("%") for line in lines)
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_the_documented_example(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(code, "cli.md", "exec"), {})
+    assert "10 calls of compiled graphs" in capsys.readouterr().out
+
+
+def test_the_documented_attributes_exist() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    table = page.split("| of the result | |")[1].split("\n\n")[0]
+    names = set(re.findall(r"`p\.(\w+)", table))
+    assert len(names) == 8 and names <= set(dir(Profile()))
