@@ -10,6 +10,7 @@ from ocl_inductor.cli.devices import devices
 from ocl_inductor.cli.doctor import doctor
 from ocl_inductor.cli.explain import explain
 from ocl_inductor.cli.profile import profile
+from ocl_inductor.cli.sweep import sweep
 
 
 @click.group()
@@ -23,3 +24,4 @@ main.add_command(doctor)
 main.add_command(profile)
 main.add_command(cache)
 main.add_command(explain)
+main.add_command(sweep)
