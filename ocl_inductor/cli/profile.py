@@ -51,9 +51,13 @@ def profile(
     if as_json:
         print_json({"script": str(script), "failed": failed, **result.as_dict(shares)})
     else:
-        from ocl_inductor.profiler.table import report
+        from ocl_inductor.profiler.table import report, text
 
-        console().print(report(result, shares, rows))
+        out = console()
+        if out.is_terminal:
+            out.print(report(result, shares, rows))
+        else:
+            click.echo(text(result, shares, out.width, rows))
     if trace is not None:
         try:
             result.export_chrome_trace(trace)

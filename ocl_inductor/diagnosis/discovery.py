@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ocl_inductor import quirks
-from ocl_inductor.device import Device, list_devices
+from ocl_inductor.device import DeviceInfo, list_devices
 from ocl_inductor.diagnosis.finding import Finding
 from ocl_inductor.drivers import IcdFile, icd_files, load_pyopencl, vendor_folders
 from ocl_inductor.settings import default_cache_dir
@@ -199,11 +199,11 @@ def _platforms() -> Iterator[Finding]:
     if not devices:
         yield Finding(step, "problem", "no platform has a device", f"Install one: {_INSTALL}.")
     for device in devices:
-        yield _device(device)
+        yield _device(str(device), device.info)
 
 
-def _device(device: Device) -> Finding:
-    step, info = "platforms and devices", device.info
+def _device(device: str, info: DeviceInfo) -> Finding:
+    step = "platforms and devices"
     if info.opencl_c_version < (1, 2) or info.device_version.startswith("OpenCL 1.1"):
         return Finding(
             step,
@@ -211,7 +211,7 @@ def _device(device: Device) -> Finding:
             f"{device}: {info.device_version} is older than OpenCL 1.2, which kernels need",
             "Update the driver.",
         )
-    return Finding(step, "ok", str(device))
+    return Finding(step, "ok", device)
 
 
 def _hardware(system: Path = _SYSTEM) -> Iterator[Finding]:

@@ -21,8 +21,9 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """One kernel over all its calls: times in ns, ``flops`` and ``nbytes`` of all calls together.
+    """One kernel at one size (at any size, where sizes are symbolic) over all its calls.
 
+    Times in ns; ``flops`` and ``nbytes`` of all calls together.
     ``roof_share``: the least time the device could take over the time it took (1.0 is the roof);
     None where the roof is not known or nothing was counted. It can pass 1 where operands stay in a
     cache that is larger than those the roof knows.
@@ -65,7 +66,7 @@ class Breakdown:
 
     As in the TorchBench paper (Hao et al., arXiv 2304.14226): ``active``, kernels run;
     ``data_movement``, data moves between host and device and no kernel runs; ``idle``, the device
-    does neither. The time that torch.compile compiles is no part of it: that is in ``compile_ns``.
+    does neither. The time that torch.compile takes is no part of it: that is in ``compile_ns``.
     Shares of the wall time, 0 to 1, by name: ``b["idle"]``.
     """
 
@@ -110,13 +111,14 @@ class Profile:
 
         The first use may measure the device's roof (under two seconds, once for a device).
         """
-        groups: dict[tuple[str, str, tuple[str, ...]], list[Span]] = {}
+        groups: dict[tuple[Any, ...], list[Span]] = {}
         for device, span in self._spans("kernel"):
-            groups.setdefault((device, span.name, span.operators), []).append(span)
+            key = (device, span.name, span.operators, span.form)
+            groups.setdefault(key, []).append(span)
         everything = sum(s.end_ns - s.start_ns for spans in groups.values() for s in spans) or 1
-        roofs = {device: _roof(device) for device, _, _ in groups}
+        roofs = {device: _roof(device) for device, *_ in groups}
         found = []
-        for (device, name, operators), spans in groups.items():
+        for (device, name, operators, _), spans in groups.items():
             total = sum(s.end_ns - s.start_ns for s in spans)
             roof = roofs[device]
             least = sum(roof.least_ns(s.flops, s.nbytes) for s in spans) if roof else 0.0
@@ -168,9 +170,9 @@ class Profile:
         moving = union((s.start_ns, s.end_ns) for _, s in self._spans("transfer"))
         movement = intervals.subtract(moving, active)
         busy = intervals.union([*active, *movement])
-        compiling = intervals.subtract(union(self.compiles), busy)
-        compile_ns = intervals.length(compiling)
-        wall = max(end - start - compile_ns - self.overhead_ns, intervals.length(busy))
+        compiling = intervals.length(intervals.subtract(union(self.compiles), busy))
+        wall = max(end - start - compiling - self.overhead_ns, intervals.length(busy))
+        compile_ns = intervals.length(intervals.union(self.compiles))
         active_ns, movement_ns = intervals.length(active), intervals.length(movement)
         return Breakdown(wall, active_ns, movement_ns, wall - active_ns - movement_ns, compile_ns)
 

@@ -47,7 +47,7 @@ def _kernels(profile: Profile, rows: int) -> Table:
         if several:
             label.append(f" on {k.device}", style="not bold")
         if k.operators:
-            label.append(": " + ", ".join(k.operators), style="not bold dim")
+            label.append(": " + ", ".join(map(_short, k.operators)), style="not bold dim")
         table.add_row(
             label,
             str(k.calls),
@@ -65,6 +65,12 @@ def _kernels(profile: Profile, rows: int) -> Table:
             *("", "", ""),
         )
     return table
+
+
+def _short(operator: str) -> str:
+    """``relu`` for ``aten.relu.default``; others whole."""
+    library, _, rest = operator.partition(".")
+    return rest.split(".")[0] if library in ("aten", "prims") and rest else operator
 
 
 def _rates(k: KernelTime) -> tuple[str, str, str]:

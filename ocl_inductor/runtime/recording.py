@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.plan import HostCall, Launch, Plan
+from ocl_inductor.plan import HostCall, Launch, Plan, SizeText
 from ocl_inductor.runtime.device_clock import DeviceClock
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -27,7 +27,8 @@ class Span:
     """One kernel, transfer or host call. Times in nanoseconds since 1970, on the host's clock.
 
     ``operators``: what the kernel computes; ``flops`` and ``nbytes``: of this one call;
-    ``fallback``: a host call that stands in for a lowering that is missing.
+    ``fallback``: a host call that stands in for a lowering that is missing. ``form``: the kernel's
+    cost as its plan has it, which tells layers of different sizes apart, but not the calls of one.
     """
 
     kind: Literal["kernel", "transfer", "host"]
@@ -38,6 +39,7 @@ class Span:
     nbytes: int = 0
     operators: tuple[str, ...] = ()
     fallback: bool = False
+    form: tuple[SizeText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,8 @@ class CallRecording:
             return Span("kernel", kernel.function_name, first, last)
         made = self.plan.kernels[step.kernel]
         flops, nbytes = self.sizes(step.flops), self.sizes(step.bytes)
-        return Span("kernel", made.name, first, last, flops, nbytes, made.operators)
+        form = (step.flops, step.bytes)
+        return Span("kernel", made.name, first, last, flops, nbytes, made.operators, form=form)
 
 
 class _NotingLibrary:

@@ -265,14 +265,16 @@ def test_trace_lines_up_with_torch(driver: str, tmp_path: Path) -> None:
         )
     ]
     assert [len(s) for s in spans] == [3, 3]
-    # Two readings of one clock, on both sides of a conversion: microseconds apart.
+    # torch converts a counter of the processor to time: some microseconds off, on a busy machine
+    # more. Calls are milliseconds apart.
+    off = 100
     for (start, end), (first, last) in zip(*spans):
-        assert start - 20 <= first <= last <= end + 20
+        assert start - off <= first <= last <= end + off
     kernels = [e for e in alone["traceEvents"] if e.get("cat") == "opencl_kernel"]
     assert len(kernels) == 3 * len(ours.kernels)
     for event in kernels:
         start, end = spans[0][event["args"]["call"]]
-        assert start - 20 <= event["ts"] and event["ts"] + event["dur"] <= end + 20
+        assert start - off <= event["ts"] and event["ts"] + event["dur"] <= end + off
         assert event["args"]["bytes"] > 0
 
 
