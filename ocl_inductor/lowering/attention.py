@@ -22,6 +22,7 @@ from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
 from ocl_inductor.lowering.values import Value, expand, permute, reshape
+from ocl_inductor.passes.attention import written_attention
 
 aten = torch.ops.aten
 
@@ -101,12 +102,15 @@ def _empty(*values: Value) -> bool:
 
 
 def attend(
-    ctx: LoweringContext, query: Value, key: Value, value: Value, s: Value
+    ctx: LoweringContext, query: Value, value: Value, s: Value, *, empty_is_nan: bool = False
 ) -> tuple[Value, Value, Value]:
-    """Softmax of the scores ``s`` times ``value``; also the row sums and shifts."""
+    """Softmax of the scores ``s`` times ``value``; also the row sums and shifts.
+
+    A row of -inf gives zeros, or NaN if ``empty_is_nan``.
+    """
     e, total, shift = exponentials(ctx, s)
     out = matmul(ctx, e, cast_value(value, e.dtype), out_order=row_order(ctx, query))
-    return binary("div", out, _or_one(total)), total, shift
+    return binary("div", out, total if empty_is_nan else _or_one(total)), total, shift
 
 
 def _is_used(ctx: LoweringContext, position: int) -> bool:
@@ -179,7 +183,7 @@ def lower_flash_attention_for_cpu(
     )
     if flash is None:
         s = scores(ctx, query, key, attn_mask, is_causal, scale)
-        out, total, shift = attend(ctx, query, key, value, s)
+        out, total, shift = attend(ctx, query, value, s)
         safe = _or_one(total)
         # log(1) is the 0 that eager gives for empty rows.
         logsumexp = binary("add", shift, _map(safe, op("log", safe.body)))
@@ -218,7 +222,7 @@ def _math(
             out = reshape(cast_value(flash[0], query.dtype), (*batch, rows, value.size[-1]))
             return out, full((*batch, rows, columns), 0, query.dtype)
     s = scores(ctx, query, key, mask, is_causal, scale)
-    out, total, shift = attend(ctx, query, key, value, s)
+    out, total, shift = attend(ctx, query, value, s)
     # Recomputed from the scores, and dead unless the caller uses them.
     shifted = binary("sub", s, shift)
     weights = binary("div", _map(s, op("exp", shifted.body)), _or_one(total))
@@ -266,3 +270,21 @@ def lower_attention(
 ) -> Value:
     check_attention(query, key, value, dropout_p)
     return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa, False)[0]
+
+
+@register(written_attention)
+def lower_written_attention(
+    ctx: LoweringContext, query: Value, key: Value, value: Value, mask: Value | None, scale: float
+) -> Value:
+    """Of passes/attention.py: (\\*batch, rows, width), all of one dtype."""
+    check_attention(query, key, value, 0.0)
+    if _empty(query, key, value):
+        # An empty sum of keys is an empty softmax, whose product with no values is zero.
+        return full((*query.size[:-1], value.size[-1]), 0, query.dtype)
+    flash = flash_attention(
+        ctx, query, key, value, mask, False, scale, logsumexp=False, empty_is_nan=True
+    )
+    if flash is not None:
+        return cast_value(flash[0], query.dtype)
+    s = scores(ctx, query, key, mask, False, scale)
+    return cast_value(attend(ctx, query, value, s, empty_is_nan=True)[0], query.dtype)

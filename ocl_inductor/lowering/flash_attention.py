@@ -47,11 +47,13 @@ def flash_attention(
     scale: float | None,
     *,
     logsumexp: bool,
+    empty_is_nan: bool = False,
 ) -> tuple[Value, Value] | None:
     """The output (\\*batch, m, width), and the logarithm of each row's sum of exponentials.
 
     ``query``, ``key`` and ``value`` have equal batch dimensions; ``mask`` broadcasts to
-    (\\*batch, m, n), a bool one keeps where it is True. Without ``logsumexp`` the second result,
+    (\\*batch, m, n), a bool one keeps where it is True. A row that sees nothing is zero, or NaN if
+    ``empty_is_nan``. Without ``logsumexp`` the second result,
     which nobody reads then, is zeros. Both have the compute dtype. None: the kernel does not suit.
     """
     *batch, m, width = query.size
@@ -93,6 +95,7 @@ def flash_attention(
         causal=is_causal,
         scale=1.0 / math.sqrt(int(width)) if scale is None else float(scale),
         logsumexp=logsumexp,
+        empty_is_nan=empty_is_nan,
         lanes=lanes,
         nv=vectors,
         acc=acc,

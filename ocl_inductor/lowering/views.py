@@ -60,6 +60,15 @@ def lower_view(ctx: LoweringContext, x: Value, size: Sequence[Size]) -> Value:
     return reshape(x, infer_size(size, prod(x.size)))
 
 
+@register(aten.flatten.using_ints)
+def lower_flatten(ctx: LoweringContext, x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
+    """Dimensions ``start_dim`` to ``end_dim`` as one; a scalar becomes a vector of one."""
+    if x.ndim == 0:
+        return reshape(x, (1,))
+    start, end = normalize_dim(start_dim, x.ndim), normalize_dim(end_dim, x.ndim)
+    return reshape(x, (*x.size[:start], prod(x.size[start : end + 1]), *x.size[end + 1 :]))
+
+
 @register(aten.expand.default)
 def lower_expand(
     ctx: LoweringContext, x: Value, size: Sequence[Size], *, implicit: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from torch.fx import GraphModule
 
+from ocl_inductor.passes.attention import fuse_attention
 from ocl_inductor.passes.effects import remove_effect_tokens
 from ocl_inductor.passes.replace_random import replace_random
 
@@ -17,12 +18,14 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
     return gm
 
 
+#: Attention comes after dead code, whose users would count as readers of its scores.
 #: Dead code goes after what leaves unused nodes behind and before the tokens: it goes by users, and
 #: a check without its token has none. Random operators of a graph with a backward are replaced
 #: earlier (capture/autograd.py).
 PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     replace_random,
     remove_dead_code,
+    fuse_attention,
     remove_effect_tokens,
 )
 

@@ -15,7 +15,7 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``q_strides k_strides v_strides mask_strides``: (\\*batch, row, column), and ``q_offset`` ...;
 * ``mask``: ``""`` for none; an additive one is ``"row"`` (the same for all queries), ``"lanes"``
   (unit stride along queries) or ``"any"``; ``causal``: query m sees keys up to m;
-* ``scale``: a number;
+* ``scale``: a number; ``empty_is_nan``: what a row that sees nothing gives, else it gives 0;
 * ``logsumexp``: the result has one more column, the logarithm of the row's sum of exponentials
   (0 for a row that sees nothing, as eager);
 * ``nv lanes``: the blocking; ``acc``: ``"float"`` or ``"double"``.
