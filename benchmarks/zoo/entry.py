@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ocl_inductor.sweep.weights import calibrate, enliven
+
 WEIGHT_SEED = 1234
 
 
@@ -60,7 +62,8 @@ class Entry:
             torch.manual_seed(WEIGHT_SEED)
             model = self.build_raw(small).eval()
             enliven(model)
-            calibrate(model, self.inputs(small, batch=16 if small else 4, seed=99))
+            inputs = self.inputs(small, batch=16 if small else 4, seed=99)
+            calibrate(model, lambda: model(*inputs.args, **inputs.kwargs))
         return model.requires_grad_(False)
 
     def inputs(self, small: bool = False, batch: int | None = None, seed: int = 0) -> Inputs:
@@ -74,45 +77,6 @@ class Entry:
         """The Dynamo settings this model needs; hold it around compilation and calls."""
         with torch._dynamo.config.patch(dict(self.dynamo_config)):
             yield
-
-
-def enliven(model: nn.Module) -> None:
-    """Move parameters away from values that hide mistakes.
-
-    Fresh biases are 0, fresh norms are 1 and layer scales are about 1e-6: a compiler that drops
-    any of them would still agree with eager.
-    """
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "layer_scale" in name:
-                parameter.uniform_(0.2, 0.6)
-            elif parameter.ndim == 1:
-                parameter.add_(torch.randn_like(parameter) * 0.05)
-
-
-def calibrate(model: nn.Module, inputs: Inputs) -> None:
-    """Give batch norms the statistics of one batch, so activations keep a sane scale.
-
-    The batch must be large enough to give the deepest layers a few dozen samples a channel.
-    With random weights and the initial statistics (0 and 1), deep residual networks reach
-    outputs of 1e4 and more, where absolute tolerances mean nothing.
-    """
-    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    if not norms:
-        return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.train()
-        norm.momentum = None  # a plain average, which one batch determines
-        norm.reset_running_stats()
-    with torch.no_grad():
-        model(*inputs.args, **inputs.kwargs)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
-        norm.eval()
-        # Few samples reach the deepest layers: a channel that happened to vary little there
-        # would amplify every rounding error of the layers before.
-        norm.running_var.clamp_(min=0.2 * norm.running_var.mean().item())
 
 
 def tensor_outputs(value: Any, path: str = "out") -> Iterator[tuple[str, torch.Tensor]]:

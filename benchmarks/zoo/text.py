@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-from benchmarks.zoo.torchvision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 VOCABULARY = 1000
 SMALL_LENGTH, LENGTH = 16, 128

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-from benchmarks.zoo.torchvision_import import import_torchvision
 from benchmarks.zoo.unet import UNet
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 
 def _images(small_size: int, size: int) -> Callable[[bool, int, torch.Generator], Inputs]:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import GmWrapper
 from torch._guards import TracingContext, detect_fake_mode
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
@@ -19,6 +20,9 @@ from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.settings import Settings
+
+#: In the meta data of a forward graph: how many outputs come before those saved for backward.
+_VISIBLE = "ocl_inductor_visible_outputs"
 
 GraphCompiler = Callable[..., Executor]
 
@@ -29,34 +33,71 @@ def capture(
     compile_graph: GraphCompiler,
     device: Device,
     settings: Settings,
+    *,
+    keep_plans: bool = True,
 ) -> Callable[..., Any]:
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
-    from the cache."""
+    from the cache, unless ``keep_plans`` is off.
+    """
+    # Tokens that order operators with effects are made inside the graph, where a pass removes them,
+    # instead of being inputs and results of it.
+    config: dict[str, Any] = {"unlift_effect_tokens": True}
+    if any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs):
+        # The minifier calls backward() while Dynamo compiles, where nothing more can be compiled.
+        config["force_non_lazy_backward_lowering"] = True
     with (
         portable_operators(),
-        # Tokens that order operators with effects are made inside the graph, where a pass removes
-        # them, instead of being inputs and results of it.
-        torch._functorch.config.patch(unlift_effect_tokens=True),
-        keeping_plans(gm, device, settings) as kept,
+        torch._functorch.config.patch(config),
+        keeping_plans(gm, device, settings, wanted=keep_plans) as kept,
     ):
         compiler = aot_autograd(
-            fw_compiler=kept(_compiler(compile_graph, static=True)),
-            bw_compiler=kept(_compiler(compile_graph, static=False)),
-            inference_compiler=kept(_compiler(compile_graph, static=True)),
+            fw_compiler=kept(_compiler(compile_graph, "forward")),
+            bw_compiler=kept(_compiler(compile_graph, "backward")),
+            inference_compiler=kept(_compiler(compile_graph, "inference")),
             decompositions=decomposition_table(),
             partition_fn=_partition,
         )
-        return compiler(gm, example_inputs)
+        compiled = compiler(gm, _fixed_sizes(example_inputs))
+    if not isinstance(gm, GmWrapper):
+        # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
+        compiled._boxed_call = False
+    return compiled
+
+
+def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
+    """Real tensors that Dynamo does not know, as fake ones of static size.
+
+    Dynamo passes fake tensors. The minifier passes real ones, which would get symbolic sizes that
+    no input of the graph carries.
+    """
+    context = TracingContext.try_get()
+    mode = None if context is None else context.fake_mode
+    if context is None or mode is None:
+        return list(example_inputs)
+
+    def fixed(x: Any) -> Any:
+        known = not isinstance(x, torch.Tensor) or is_fake(x) or x in context.tensor_to_context
+        return x if known else mode.from_tensor(x, static_shapes=True)
+
+    return [fixed(x) for x in example_inputs]
 
 
 def _partition(
     joint: GraphModule, inputs: Sequence[Any], **options: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed."""
-    return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
+    forward, backward = min_cut_rematerialization_partition(
+        replace_random(joint), inputs, **options
+    )
+    # What follows these outputs is saved for the backward graph, and nobody else sees it.
+    forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
+    return forward, backward
 
 
-def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Executor]:
+def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor]:
+    # Parameters reach a backward graph among saved tensors, at positions nobody tells.
+    static = kind != "backward"
+
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor:
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
@@ -65,6 +106,8 @@ def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Ex
                 gm,
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
+                kind=kind,
+                visible_outputs=gm.meta.get(_VISIBLE),
             )
         compiled._boxed_call = True  # type: ignore[attr-defined]
         return compiled

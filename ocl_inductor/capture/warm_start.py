@@ -26,6 +26,7 @@ from ocl_inductor.device import Device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.plan import HostCall, Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
+from ocl_inductor.report.trace import trace_kernels
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan
 from ocl_inductor.runtime.executor import Executor
@@ -80,13 +81,13 @@ GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor]
 
 @contextlib.contextmanager
 def keeping_plans(
-    gm: GraphModule, device: Device, settings: Settings
+    gm: GraphModule, device: Device, settings: Settings, *, wanted: bool = True
 ) -> Iterator[Callable[[GraphFunction], Any]]:
     """While a graph is captured, AOTAutograd looks for its plan first and keeps a new one.
 
-    Gives what a compiler of graphs has to be wrapped in.
+    ``wanted``: off, it does neither. Gives what a compiler of graphs has to be wrapped in.
     """
-    reason = _why_off(gm, settings)
+    reason = _why_off(gm, settings) if wanted else "compiling is watched"
     if reason is not None:
         if settings.cache:
             count("plan_bypasses")
@@ -188,6 +189,7 @@ def _show(plan: Plan) -> None:
     """Log what compiling would have logged."""
     for kernel in plan.kernels:
         _code_log.debug("// FX nodes: %s\n%s", ", ".join(kernel.fx_nodes), kernel.source)
+    trace_kernels(plan)
     for step in (*plan.prologue, *plan.steps):
         if isinstance(step, HostCall) and step.fallback:
             _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)

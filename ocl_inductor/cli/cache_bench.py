@@ -19,10 +19,10 @@ from ocl_inductor.units import format_seconds, format_size
 @as_json_option
 @click.pass_obj
 def bench(cache: Cache, keys: tuple[str, ...], seconds: float, as_json: bool) -> None:
-    """Run kernels alone on made-up inputs: time, GB/s, GFLOP/s, % of roof.
+    """Time kernels alone, on made-up inputs.
 
-    Sizes are those of the call that the kernel was compiled for. The roof is measured once for a
-    device. SECONDS is how long each kernel runs.
+    Prints time, GB/s, GFLOP/s and % of roof. Sizes are those of the call that the kernel was
+    compiled for. The roof is measured once for a device. SECONDS is how long each kernel runs.
     """
     results = [_bench(cache, read_entry(cache, key), seconds) for key in keys]
     if as_json:

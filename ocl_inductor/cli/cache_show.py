@@ -93,9 +93,10 @@ def _stored_facts(s: Stored) -> dict[str, Any]:
 @as_json_option
 @click.pass_obj
 def show(cache: Cache, key: str, as_json: bool) -> None:
-    """Show one kernel: where it comes from, what it was built for, its source.
+    """Show one kernel and where it comes from.
 
-    KEY is any beginning of the key that no other entry has.
+    Prints what it was made from, what it was built for, how it is called, and its source. KEY is
+    any beginning of the key that no other entry has.
     """
     entry = read_entry(cache, key)
     (stored,) = (s for s in scan(cache.store) if s.key == entry.key)

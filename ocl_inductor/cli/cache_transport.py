@@ -33,10 +33,11 @@ _LARGEST_MEMBER = 256 << 20
 def export(
     cache: Cache, file: Path, keys: tuple[str, ...], force: bool, as_json: bool, **wanted: Any
 ) -> None:
-    """Write kernels to FILE, a tar archive (compressed if it ends in .gz or .tgz).
+    """Write kernels to one file.
 
-    All kernels, those that the filters let through, or those of the KEYS. Damaged entries are left
-    out, with exit code 1.
+    FILE becomes a tar archive, compressed if it ends in .gz or .tgz. It takes all kernels, those
+    that the filters let through, or those of the KEYS. Damaged entries are left out, with exit
+    code 1.
     """
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists already; --force replaces it.")
@@ -88,7 +89,7 @@ def _temporary_beside(file: Path) -> tuple[int, str]:
 @as_json_option
 @click.pass_obj
 def import_(cache: Cache, file: Path, as_json: bool) -> None:
-    """Take kernels from FILE, which `export` wrote.
+    """Take kernels from a file that `export` wrote.
 
     Binaries are code: import only what you would also run. Every entry is checked as a whole before
     it is kept; anything else in the archive is refused, with exit code 1.

@@ -227,7 +227,7 @@ def _damage(cache: Cache, e: Listed) -> str:
 @as_json_option
 @click.pass_obj
 def clear(cache: Cache, yes: bool, as_json: bool) -> None:
-    """Remove every kernel. They are built again when they are needed."""
+    """Remove every kernel; they are built again when needed."""
     entries = scan(cache.store)
     nbytes = sum(s.nbytes for s in entries)
     what = f"{len(entries)} kernels, {format_size(nbytes)}, from {cache.folder}"

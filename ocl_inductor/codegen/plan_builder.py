@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -17,10 +18,10 @@ from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
+from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
-from ocl_inductor.memory.liveness import MemoryPlan
+from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan import (
     BufferSpec,
     HostCall,
@@ -31,6 +32,7 @@ from ocl_inductor.plan import (
     Plan,
     SizeRef,
     SizeText,
+    Slot,
     Step,
     TensorRef,
 )
@@ -46,12 +48,14 @@ def build_plan(
     memory: MemoryPlan,
     device: DeviceInfo,
     hint: Callable[[Any], int] = int,
+    operators: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
-    ``hint``: a typical value of a symbolic size, for the kernels' launch examples.
+    For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
+    examples; ``operators`` gives the operator of each FX node by its name.
     """
-    return _PlanBuilder(graph, schedule, memory, device, hint).build()
+    return _PlanBuilder(graph, schedule, memory, device, hint, operators).build()
 
 
 def size_text(x: Size) -> SizeText:
@@ -59,6 +63,13 @@ def size_text(x: Size) -> SizeText:
     if is_static(x):
         return int(x)
     return PythonPrinter().doprint(sympy.sympify(x))
+
+
+def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Group, bool]]:
+    """The groups that become steps of the plan, in order, each with whether it is hoisted."""
+    for n, group in enumerate(schedule.groups):
+        if not _writes_nothing(group):
+            yield group, n in memory.hoisted
 
 
 class _PlanBuilder:
@@ -69,8 +80,10 @@ class _PlanBuilder:
         memory: MemoryPlan,
         device: DeviceInfo,
         hint: Callable[[Any], int],
+        operators: Mapping[str, str],
     ) -> None:
         self.hint = hint
+        self.operators = operators
         self.graph = graph
         self.schedule = schedule
         self.memory = memory
@@ -89,10 +102,7 @@ class _PlanBuilder:
     def build(self) -> Plan:
         prologue: list[Step] = []
         steps: list[Step] = []
-        for n, group in enumerate(self.schedule.groups):
-            if _writes_nothing(group):
-                continue
-            hoisted = n in self.memory.hoisted
+        for group, hoisted in stepping_groups(self.schedule, self.memory):
             (prologue if hoisted else steps).append(self.step(group, hoisted))
         watched = self.watched(prologue)
         fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
@@ -101,19 +111,26 @@ class _PlanBuilder:
             inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
             constants=self.graph.constants,
             buffers=tuple(self.buffer_specs()),
-            slots=tuple(size_text(s) for s in self.memory.slots),
+            slots=tuple(
+                Slot(size_text(s.nbytes), s.first, s.last, s.arena, s.offset)
+                for s in self.memory.slots
+            ),
+            arenas=self.memory.arenas,
             kernels=tuple(self.kernel_list),
             prologue=tuple(prologue),
             steps=tuple(steps),
             outputs=tuple(map(self.output_spec, self.graph.outputs)),
             watched=watched,
             aliases=tuple(self.memory.aliases.items()),
+            in_place=tuple(self.memory.in_place.items()),
             statistics={
                 "kernels": sum(isinstance(s, Launch) for s in steps),
                 "prologue_kernels": len(prologue),
                 "fallbacks": fallbacks,
                 "peak_bytes": self.memory.peak_bytes,
                 "lower_bound_bytes": self.memory.lower_bound_bytes,
+                "unplanned_bytes": self.memory.unplanned_bytes,
+                "kept_bytes": self.memory.kept_bytes,
             },
         )
 
@@ -130,7 +147,9 @@ class _PlanBuilder:
             if hoisted:
                 group, values = generalise(group)
                 name = "prologue"
-            source = emit_loop_group(group, self.buffers, self.device, name)
+            source = emit_loop_group(
+                group, self.buffers, self.device, name, in_place=self.overwritten(group)
+            )
         else:
             source = emit_template_group(group, self.buffers, self.device, name)
         scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
@@ -146,25 +165,36 @@ class _PlanBuilder:
             size_text(cost.bytes),
         )
 
+    def overwritten(self, group: LoopGroup) -> frozenset[str]:
+        """The result that overwrites an input, and that input; nothing for most groups."""
+        pairs = self.memory.in_place
+        results = [b.name for b in group.writes() if b.name in pairs]
+        return frozenset(results + [pairs[r] for r in results])
+
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
         text = canonical_names(source.text)
         key = (source.name, text)
         if key not in self.kernels:
-            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text)
+            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
                 Kernel(
                     source.name,
                     text,
                     self.device.build_options,
-                    source.origin.fx_nodes,
-                    source.origin.operators,
+                    source.origin.all_nodes,
+                    self.operators_of(source.origin),
                     source.origin.source,
                     example(),
                 )
             )
         return self.kernels[key]
+
+    def operators_of(self, origin: Origin) -> tuple[str, ...]:
+        """What a kernel computes, as aten names it, each operator once."""
+        named = (self.operators[n] for n in origin.all_nodes if n in self.operators)
+        return tuple(dict.fromkeys(named)) or origin.operators
 
     def example(
         self,

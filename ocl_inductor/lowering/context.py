@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 import torch
@@ -49,6 +50,9 @@ MAX_RECOMPUTED_OPERATIONS = 4
 MAX_INLINED_OPERATIONS = 96
 MAX_INLINED_READS = 16
 
+#: An FX node's name, and the buffers that its value reads.
+Pending: TypeAlias = tuple[str, frozenset[str]]
+
 
 @dataclass(slots=True)
 class LoweringContext:
@@ -59,9 +63,12 @@ class LoweringContext:
     shape_env: Any = None
     nodes: list[Node] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    template_results: set[str] = field(default_factory=set)
     origin: Origin = field(default_factory=Origin)
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
+    #: FX nodes that reach the present one as expressions, each with the buffers it reads.
+    pending: tuple[Pending, ...] = ()
 
     # -- names and sizes -------------------------------------------------------------------
 
@@ -82,6 +89,11 @@ class LoweringContext:
     # -- memory ----------------------------------------------------------------------------
 
     def add(self, node: Node) -> None:
+        reads = node.reads()
+        inlined = tuple(name for name, leaves in self.pending if leaves <= reads)
+        if inlined:
+            origin = dataclasses.replace(node.origin, inlined=inlined)
+            node = dataclasses.replace(node, origin=origin)
         self.nodes.append(node)
         for buffer in node.writes():
             self.buffers[buffer.name] = buffer
@@ -326,6 +338,7 @@ class LoweringContext:
         buffer = dense_buffer(self.new_name(), dtype, size, order)
         items = tuple(sorted(params.items(), key=lambda kv: kv[0]))
         self.add(Template(buffer, spec, tuple(names), items, origin=self.origin))
+        self.template_results.add(buffer.name)
         return buffer_value(buffer)
 
     # -- policies --------------------------------------------------------------------------
@@ -342,7 +355,18 @@ class LoweringContext:
             return self.realize(value)
         if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
             return self.realize(value)
+        if uses > 1 and operations and self._is_epilogue(value):
+            return self.realize(value)
         return value
+
+    def _is_epilogue(self, value: Value) -> bool:
+        """Whether a template can store ``value`` in place of its own result, at no cost."""
+        for node in walk(value.body):
+            if node.op == "load" and node.payload.buffer in self.template_results:
+                buffer = self.buffers[node.payload.buffer]
+                if same(prod(buffer.size), prod(value.size)):
+                    return True
+        return False
 
 
 def load_of(buffer: Buffer, index: sympy.Expr, indirect: tuple[Expr, ...] = ()) -> Expr:
