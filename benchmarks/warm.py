@@ -26,8 +26,9 @@ from rich.table import Table
 
 from benchmarks.contenders import is_opencl, opencl
 from benchmarks.drivers import present_drivers
-from benchmarks.isolation import run_job
+from benchmarks.run import ROOT, WORKER
 from benchmarks.zoo import ALL
+from ocl_inductor.sweep.isolation import Limits, run_job
 
 TIMEOUT_S = 1800.0
 
@@ -65,7 +66,13 @@ def measure(case: str, contenders: list[str], warm: int, small: bool, note: Any)
                     "small": small,
                     "after_imports": True,
                 }
-                outcome = run_job(job, Path(folder) / str(number), TIMEOUT_S)
+                outcome = run_job(
+                    job,
+                    Path(folder) / str(number),
+                    Limits(TIMEOUT_S),
+                    module=WORKER,
+                    folder=ROOT,
+                )
                 event = outcome.first("cold")
                 if event is None:
                     status[contender] = f"{outcome.status}: {outcome.message}"

@@ -96,7 +96,8 @@ def keeping_plans(
         return
     _install()
     key = plan_key(device.info.for_settings(settings), settings)
-    session = Session(device, settings, key, PlanFiles(settings.cache_dir / "plans"))
+    files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
+    session = Session(device, settings, key, files)
     tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
     bypasses = counters["autograd_cache_bypass"]
