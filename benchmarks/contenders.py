@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -43,6 +44,16 @@ def prepare(contender: str, model: nn.Module) -> Callable[..., Any]:
         device = contender.removeprefix("opencl:")
         return torch.compile(model, backend="opencl", options={"device": device})
     raise ValueError(f"unknown contender {contender!r}; there are {BASELINES} and opencl:<device>")
+
+
+def preload(contender: str) -> None:
+    """Import the compiler, so that a first call is timed without it."""
+    import_module("torch._dynamo.backends.registry")
+    import_module("torch._functorch.aot_autograd")
+    if is_opencl(contender):
+        import_module("ocl_inductor.compile")
+    elif contender != "eager":
+        import_module("torch._inductor.compile_fx")
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ Jobs answer in lines of JSON on standard output, each as soon as it is known, so
 loses only what was not measured yet. Whatever libraries print goes to standard error.
 
     cold         one contender alone: seconds to the first result, peak memory, counters
+                 (``after_imports``: without what importing the compiler takes)
     timed        all contenders interleaved: times and errors against float64
     environment  what the machine and its software are
 """
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.contenders import compiling, prepare
+from benchmarks.contenders import compiling, preload, prepare
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
 from benchmarks.zoo import ALL, Entry, Inputs
 from ocl_inductor.sweep.child import (
@@ -60,6 +61,8 @@ def load(job: dict[str, Any]) -> tuple[Entry, nn.Module, Inputs]:
 def run_cold(job: dict[str, Any], emit: Emit) -> None:
     """One contender in a process of its own."""
     entry, model, inputs = load(job)
+    if job.get("after_imports"):
+        preload(job["contender"])
     with entry.dynamo():
         before = peak_mib()
         function = prepare(job["contender"], model)

@@ -193,6 +193,12 @@ class Settings:
         default=False,
         env="OCL_INDUCTOR_VERIFY",
     )
+    progress: bool = _setting(
+        "Show progress on a terminal when building kernels takes more than a few seconds.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_PROGRESS",
+    )
     compile_threads: int = _setting(
         "Threads that build kernels at the same time.",
         _parse_positive,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import sympy
@@ -33,6 +34,7 @@ class Work:
     items: Size
 
 
+@functools.lru_cache(1024)  # equal prologue kernels ask the same; sympy takes 7 ms to answer
 def divide(tiles: Size, elements_per_tile: int, compute_units: int) -> Work:
     """Cut ``tiles`` pieces of about ``elements_per_tile`` elements over the compute units."""
     if is_static(tiles):

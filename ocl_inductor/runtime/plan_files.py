@@ -18,13 +18,17 @@ from ocl_inductor.log import logger
 from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
 
 _log = logger(__name__)
+#: How much of the limit is left after removing, so that not every new plan removes another.
+_KEPT_SHARE = 0.9
 
 
 class PlanFiles:
     """The entries below ``folder``. Nothing here raises for what happens on the disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limit: int | None = None) -> None:
+        """``limit``: bytes to keep; beyond them, what was not used for longest goes."""
         self.folder = folder
+        self.limit = limit
         self.distrusted = distrust(folder)
         if self.distrusted:
             warn_once(
@@ -73,6 +77,23 @@ class PlanFiles:
                 raise
         except OSError as error:
             _log.info("plan not kept: %s", error)
+        if self.limit is not None:
+            self._shrink(self.limit)
+
+    def _shrink(self, limit: int) -> None:
+        found = []
+        for path in self.folder.glob("*/*"):
+            with contextlib.suppress(OSError):  # another process has removed it
+                here = path.stat()
+                found.append((here.st_mtime, here.st_size, path))
+        total = sum(size for _, size, _ in found)
+        if total <= limit:
+            return
+        for _, size, path in sorted(found):
+            if total <= limit * _KEPT_SHARE:
+                break
+            self._remove(path)
+            total -= size
 
     def remove(self, key: str, content: bytes) -> None:
         """Forget an entry that turned out to be of no use."""

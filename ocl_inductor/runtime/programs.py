@@ -24,6 +24,7 @@ from ocl_inductor.runtime.driver_programs import (
     program_from_binary,
     program_from_source,
 )
+from ocl_inductor.runtime.progress import progress
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import (
     DamagedEntryError,
@@ -52,14 +53,18 @@ def build_kernels(kernels: Sequence[Kernel], device: Device, settings: Settings)
     programs = _programs_of(device)
     store = KernelStore(kernel_folder(settings))
 
-    def one(kernel: Kernel) -> tuple[Any, int]:
-        return programs.get(kernel, store, settings)
+    with progress("OpenCL kernels", len(kernels), settings.progress) as advance:
 
-    if len(kernels) < 2 or settings.compile_threads < 2:
-        built = [one(k) for k in kernels]
-    else:
-        with ThreadPoolExecutor(settings.compile_threads) as pool:
-            built = list(pool.map(one, kernels))
+        def one(kernel: Kernel) -> tuple[Any, int]:
+            built = programs.get(kernel, store, settings)
+            advance()
+            return built
+
+        if len(kernels) < 2 or settings.compile_threads < 2:
+            built = [one(k) for k in kernels]
+        else:
+            with ThreadPoolExecutor(settings.compile_threads) as pool:
+                built = list(pool.map(one, kernels))
     evicted = programs.guard(store, settings).wrote(sum(nbytes for _, nbytes in built))
     if evicted:
         count("cache_evicted", evicted)

@@ -503,6 +503,30 @@ def test_artifacts_of_another_version_are_left_out(tmp_path: Path, monkeypatch) 
     assert artifacts.loaded(artifacts.KERNEL, "ab" * 32) == []
 
 
+def test_limit_on_what_plans_take(tmp_path: Path) -> None:
+    files = PlanFiles(tmp_path / "plans", limit=350)
+    for number in range(3):
+        files.write(f"key{number}", bytes([number]) * 100)
+        (path,) = (tmp_path / "plans" / f"key{number}").iterdir()
+        os.utime(path, (1000 + number, 1000 + number))
+    assert len(list(files.read("key0"))) == 1  # used now: the oldest is key1
+    files.write("key3", b"x" * 100)
+    assert [n for n in range(4) if list(files.read(f"key{n}"))] == [0, 2, 3]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits")
+def test_files_that_others_can_write_are_not_read(tmp_path: Path) -> None:
+    files = PlanFiles(tmp_path / "plans")
+    files.write("key", b"content")
+    (path,) = (tmp_path / "plans" / "key").iterdir()
+    path.chmod(0o666)
+    assert list(files.read("key")) == []
+    path.chmod(0o600)
+    assert list(files.read("key")) == [b"content"]
+    (tmp_path / "plans").chmod(0o777)
+    assert list(PlanFiles(tmp_path / "plans").read("key")) == []
+
+
 _CHILD = """
 import sys, torch
 from torch._dynamo.utils import counters
