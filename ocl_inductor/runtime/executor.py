@@ -29,6 +29,7 @@ from ocl_inductor.plan import (
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
@@ -107,6 +108,9 @@ class Executor:
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self._root)
             else None
         )
+
+        if self.steady is not None and settings.mode == "reduce-overhead" and plan.steps:
+            self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
 
     # -- setup -----------------------------------------------------------------------------
 
