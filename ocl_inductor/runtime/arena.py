@@ -6,14 +6,17 @@ only known at a call.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 #: Bytes that offsets are multiples of: two cache lines, and more than any vector.
 ALIGNMENT = 128
 
-#: Tries to improve a layout that is above the lower bound.
-MAX_REPAIRS = 100
+#: Tries to improve a layout that is above the lower bound, fewer where there are many blocks: the
+#: work of a try grows with the square of their number.
+MAX_REPAIRS = 400
+MOST_WORK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
 
     Sizes must be multiples of the alignment; offsets then are too. ``most_bytes``: what one arena
     may have; a block that is larger gets an arena of its own. While the result is above the lower
-    bound, the blocks that reach its end are placed first in another try.
+    bound, other orders are tried, beginning with the blocks that reach its end.
     """
     if not lifetimes:
         return Layout((), ())
@@ -95,13 +98,21 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
         if best.nbytes <= bound:
             return best
     assert best is not None
+    # First the blocks at the end go to the front, round after round; then blocks swap turns.
     order, layout = best_order, best
-    for _ in range(MAX_REPAIRS):
-        highest = {n for n, p in enumerate(layout.places) if _reaches_end(lifetimes[n], p, layout)}
-        order = [n for n in order if n in highest] + [n for n in order if n not in highest]
+    draw = random.Random(0)  # equal plans in every process
+    rounds = min(MAX_REPAIRS, MOST_WORK // len(lifetimes) ** 2)
+    for n in range(rounds):
+        if n < rounds // 4:
+            high = {k for k, p in enumerate(layout.places) if _reaches_end(lifetimes[k], p, layout)}
+            order = [k for k in order if k in high] + [k for k in order if k not in high]
+        else:
+            order = list(best_order)
+            for _ in range(draw.randint(1, 3)):
+                order.insert(draw.randrange(len(order)), order.pop(draw.randrange(len(order))))
         layout = _place_in_order(lifetimes, order, most_bytes)
-        if layout.nbytes < best.nbytes:
-            best = layout
+        if layout.nbytes <= best.nbytes:
+            best, best_order = layout, order
         if best.nbytes <= bound:
             break
     return best

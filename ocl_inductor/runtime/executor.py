@@ -32,6 +32,7 @@ from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, recording
+from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
@@ -113,9 +114,13 @@ class Executor:
             else None
         )
 
+        if self.steady is not None and settings.mode == "reduce-overhead" and plan.steps:
+            self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
+
     def enqueuers(self) -> list[Any]:
         """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
-        return [self, self.memory, *([self.steady] if self.steady is not None else [])]
+        steady = [] if self.steady is None else [self.steady, self.steady.replay]
+        return [self, self.memory, *(s for s in steady if s is not None)]
 
     def kernel_steps(self) -> list[tuple[Any, Launch]]:
         """Each kernel object with the step that it runs."""
