@@ -170,7 +170,7 @@ class GraphReport:
 
 @dataclass(frozen=True, slots=True)
 class BreakReport:
-    """Where Dynamo ended a graph before the function did."""
+    """Where Dynamo ended a graph before the function did; ``compile_id``: in which compilations."""
 
     compile_id: str
     place: str
