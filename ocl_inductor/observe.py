@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import re
@@ -106,7 +107,7 @@ class Recorder:
             for number, reasons in self.recompilations
         )
         roof = _roof(self.graphs[0].device) if self.graphs else None
-        return Report(tuple(self.graphs), tuple(self.breaks), recompilations, roof, title, error)
+        return Report(tuple(self.graphs), _merged(self.breaks), recompilations, roof, title, error)
 
 
 class _TraceHandler(logging.Handler):
@@ -136,6 +137,17 @@ class _TraceHandler(logging.Handler):
             reasons = _lines_of(payload)
             if reasons:
                 seen.recompilations.append((number, reasons))
+
+
+def _merged(breaks: Sequence[BreakReport]) -> tuple[BreakReport, ...]:
+    """One entry for a break that every compilation of a function met."""
+    found: dict[tuple[str, str], list[BreakReport]] = {}
+    for b in breaks:
+        found.setdefault((b.place, b.reason), []).append(b)
+    return tuple(
+        dataclasses.replace(same[0], compile_id=", ".join(b.compile_id for b in same))
+        for same in found.values()
+    )
 
 
 def _lines_of(payload: Any) -> tuple[str, ...]:

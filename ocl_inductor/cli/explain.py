@@ -20,13 +20,12 @@ _HELP = """\
 TARGET is one of
 
 \b
-  script.py             a script, run as `python script.py ARGS` would run it;
+  script.py [-- ARGS]   a script, run as `python script.py ARGS` would run it;
                         every torch.compile(..., backend="opencl") is observed
   package.module:name   a function that returns (model, example_inputs)
   resnet50              a model of torchvision, with random weights and input
 
-What the script prints goes to standard error. Options come before TARGET or before `--`; what
-follows is the script's.
+What the script prints goes to standard error. Its own arguments follow `--`.
 
 \b
 Exit codes: 0 fine; 1 the script or the model failed (what was seen until then
@@ -36,7 +35,6 @@ is shown), or nothing was compiled; 2 wrong usage.
 
 @click.command(
     help="Show graphs, breaks, kernels, refused fusions, fallbacks and memory plan.\n\n" + _HELP,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("target")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -51,8 +49,6 @@ is shown), or nothing was compiled; 2 wrong usage.
 def explain(
     target: str, args: tuple[str, ...], as_json: bool, page: Path | None, train: bool
 ) -> None:
-    # --json, --html and --train may also stand between TARGET and `--`.
-    args, as_json, page, train = _own_options(args, as_json, page, train)
     run = _runner(target, args, train)
     title = Path(target).name if target.endswith(".py") else target
     report = _observe(title, run)
@@ -75,27 +71,6 @@ def explain(
         click.echo(f"wrote {page}")
     if report.error or not report.graphs:
         sys.exit(1)
-
-
-def _own_options(
-    args: tuple[str, ...], as_json: bool, page: Path | None, train: bool
-) -> tuple[tuple[str, ...], bool, Path | None, bool]:
-    left = list(args)
-    while left:
-        if left[0] == "--":
-            return tuple(left[1:]), as_json, page, train
-        if left[0] == "--json":
-            as_json = True
-        elif left[0] == "--train":
-            train = True
-        elif left[0] == "--html" and len(left) > 1:
-            page = Path(left.pop(1))
-        elif left[0].startswith("--html="):
-            page = Path(left[0].removeprefix("--html="))
-        else:
-            break
-        del left[0]
-    return tuple(left), as_json, page, train
 
 
 def _observe(title: str, run: Callable[[], None]) -> Report:

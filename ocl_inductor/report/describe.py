@@ -25,6 +25,7 @@ from ocl_inductor.report.values import (
     RefusalReport,
     SourceLine,
     StepReport,
+    live_bytes,
 )
 from ocl_inductor.runtime.arena import Lifetime, aligned, place
 from ocl_inductor.runtime.sizes import Sizes
@@ -269,7 +270,7 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
         return sum(b.bytes for b in buffers if b.where == where)
 
     scratch = [b for b in buffers if b.where == "slot"]
-    live = [sum(b.bytes for b in scratch if b.first <= n <= b.last) for n in range(calls)]
+    live = [live_bytes(scratch, n) for n in range(calls)]
     return MemoryReport(
         tuple(buffers),
         planned=planned,

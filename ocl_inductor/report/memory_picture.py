@@ -97,7 +97,7 @@ def _live(graph: GraphReport, x: Scale, y: Scale) -> str:
     points: list[str] = []
     for step in graph.calls:
         n = step.number
-        live = sum(b.bytes for b in graph.memory.scratch if b.first <= n <= b.last)
+        live = graph.memory.live(n)
         points += [f"{x(n):.1f},{y(live):.1f}", f"{x(n + 1):.1f},{y(live):.1f}"]
     return (
         f'<polyline class="live" points="{" ".join(points)}"><title>bytes alive</title></polyline>'

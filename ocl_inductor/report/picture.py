@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from html import escape
 
@@ -36,8 +37,7 @@ class _Card:
             + [len(x) * _CHARACTER for x in (self.fact, *self.lines)]
         )
         rows = len(self.title) + len(self.lines) + bool(self.fact)
-        late = self.step.stage == "prologue"
-        return Box(widest + 2 * _PADDING, rows * _LINE + 2 * _PADDING - 2, late)
+        return Box(widest + 2 * _PADDING, rows * _LINE + 2 * _PADDING - 2)
 
 
 def graph_picture(graph: GraphReport, roof: RoofReport | None) -> str:
@@ -50,7 +50,10 @@ def graph_picture(graph: GraphReport, roof: RoofReport | None) -> str:
         for name in s.reads:
             if name in writer and writer[name] != n:
                 passed.setdefault((writer[name], n), []).append(name)
-    layout = place([c.box for c in cards], list(passed))
+    # What waits for nothing is drawn beside what needs it, instead of all in the first row.
+    waiting = {target for _, target in passed}
+    boxes = [dataclasses.replace(c.box, late=n not in waiting) for n, c in enumerate(cards)]
+    layout = place(boxes, list(passed))
     sizes = {b.name: b.bytes for b in graph.memory.buffers}
     margin = 16
     parts = [

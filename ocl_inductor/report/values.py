@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -128,6 +129,19 @@ class MemoryReport:
     def scratch(self) -> tuple[BufferReport, ...]:
         return tuple(b for b in self.buffers if b.where == "slot")
 
+    def live(self, step: int) -> int:
+        """Bytes of scratch alive at a step; a buffer written over another counts once with it."""
+        return live_bytes(self.scratch, step)
+
+
+def live_bytes(scratch: Iterable[BufferReport], step: int) -> int:
+    """Bytes of the slots that hold a buffer at a step."""
+    slots: dict[int, int] = {}
+    for b in scratch:
+        if b.first <= step <= b.last:
+            slots[b.slot] = max(slots.get(b.slot, 0), b.bytes)
+    return sum(slots.values())
+
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
@@ -170,7 +184,7 @@ class GraphReport:
 
 @dataclass(frozen=True, slots=True)
 class BreakReport:
-    """Where Dynamo ended a graph before the function did."""
+    """Where Dynamo ended a graph before the function did; ``compile_id``: in which compilations."""
 
     compile_id: str
     place: str

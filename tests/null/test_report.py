@@ -26,6 +26,7 @@ from ocl_inductor.report.values import (
     RoofReport,
     SourceLine,
     StepReport,
+    live_bytes,
 )
 
 ROOF = RoofReport(bandwidth_gb_s=10.0, gflop_s=100.0)
@@ -200,6 +201,15 @@ def test_short_names() -> None:
     assert short("aten._softmax.default") == "softmax"
     assert short("aten._native_batch_norm_legit_no_training.default") == "batch_norm"
     assert short("aten.max_pool2d_with_indices.default") == "max_pool2d"
+
+
+def test_a_buffer_written_over_another_counts_once() -> None:
+    over = [
+        BufferReport("a", "float32", (100,), 400, "slot", 0, 2, 7),
+        BufferReport("b", "float32", (75,), 300, "slot", 2, 3, 7),
+        BufferReport("c", "float32", (5,), 20, "slot", 2, 2, 8),
+    ]
+    assert [live_bytes(over, step) for step in range(5)] == [400, 400, 420, 300, 0]
 
 
 # -- page --------------------------------------------------------------------------------------
