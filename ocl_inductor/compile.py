@@ -62,11 +62,11 @@ def compile_with(
     options: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
 ) -> Callable[..., Any]:
-    """The backend, with somebody who is told of each graph that it compiles."""
+    """The backend, with somebody who is told of each graph; no plan comes from the cache then."""
     settings = Settings.resolve(mode, options)
     device = select_device(settings.device)
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
-    return capture(gm, example_inputs, compiler)
+    return capture(gm, example_inputs, compiler, device, settings, keep_plans=observe is None)
 
 
 def compile_graph(
@@ -78,7 +78,7 @@ def compile_graph(
     settings: Settings,
     kind: str = "inference",
     observe: Observer | None = None,
-) -> Callable[[list[Any]], tuple[Any, ...]]:
+) -> Executor:
     """One functional graph of aten operators to a function that takes its inputs as a list.
 
     ``kind``: forward, backward or inference.

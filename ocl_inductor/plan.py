@@ -13,7 +13,7 @@ import torch
 
 from ocl_inductor.launch_example import LaunchExample
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -105,7 +105,8 @@ class SizeRef:
 class HostCall:
     """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef.
 
-    ``fallback``: it stands in for a lowering that is missing; else it belongs on the host.
+    ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
+    model calls it); else it belongs on the host.
     """
 
     operator: Any
@@ -114,6 +115,7 @@ class HostCall:
     results: Any
     label: str
     fallback: bool = True
+    reason: str = ""
 
 
 Step = Launch | HostCall

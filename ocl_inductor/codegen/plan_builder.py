@@ -207,6 +207,7 @@ class _PlanBuilder:
             node.results,
             str(node.operator),
             fallback=bool(node.reason),
+            reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
         )
 
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ocl_inductor import fork
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import UnsupportedOperatorError
@@ -136,6 +137,8 @@ class Executor:
     # -- calling ---------------------------------------------------------------------------
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        if fork.forked:  # before the lock, which another thread may have held when it happened
+            fork.check()
         with self.lock:
             inputs = list(args)
             args.clear()  # boxed calling convention: the caller's references go away here

@@ -20,9 +20,9 @@ LAYERS: list[set[str]] = [
     {"settings"},
     {"log", "_autoload"},
     {"dtypes", "debug", "launch_example"},
-    {"quirks"},
+    {"quirks", "fork"},
     {"drivers", "device", "device_probe"},
-    {"plan"},
+    {"plan", "plan_bytes"},
     {"runtime"},
     {"ir"},
     {"templates"},
@@ -57,6 +57,7 @@ FORBIDDEN: dict[str, set[str]] = {
     # A plan is replayed without the compiler, so that a warm start loads none of it.
     "runtime": COMPILER,
     "plan": COMPILER | {"runtime"},
+    "plan_bytes": COMPILER | {"runtime"},
 }
 
 
