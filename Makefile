@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.setup-stamp
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz conformance lint format bench
+.PHONY: help setup demo test test-all fuzz conformance lint format bench sweep sweep-smoke
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,3 +51,13 @@ format: setup ## Format the sources
 
 bench: setup ## Run the benchmarks
 	$(PY) -m benchmarks.run
+
+# Where `make sweep` keeps its results; it goes on there when it was interrupted.
+SWEEP  ?= sweep-results/full
+
+sweep-smoke: setup ## Check the accuracy of about ten small models; minutes
+	$(VENV)/bin/ocl-inductor sweep run --suite smoke --inference --training --accuracy
+
+sweep: setup ## Every model of TorchBench: accuracy and performance, resumable; many hours
+	$(VENV)/bin/ocl-inductor sweep run --inference --training --accuracy --performance \
+		--backend inductor --backend opencl --output $(SWEEP) --resume

@@ -25,9 +25,10 @@ from benchmarks.drivers import present_drivers
 from benchmarks.errors import float64_reference, largest_error, named
 from benchmarks.report import milliseconds, ratio
 from benchmarks.steps import step
-from benchmarks.timing import Timing, interleave
-from benchmarks.worker import first_call, opencl_counters, short_message
+from benchmarks.worker import first_call, opencl_counters
 from benchmarks.zoo import ALL, Entry, Inputs
+from ocl_inductor.sweep.child import short_message
+from ocl_inductor.sweep.timing import Timing, interleave
 
 ROUNDS = 10
 SHOWN = 8  # digits drawn, in rows of four

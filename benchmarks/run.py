@@ -22,10 +22,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks import report
 from benchmarks.contenders import BASELINES, opencl
 from benchmarks.drivers import PIP_DRIVERS
-from benchmarks.isolation import Outcome, merge_caches, run_job
 from benchmarks.zoo import ALL, MICRO
+from ocl_inductor.sweep.isolation import Limits, Outcome, merge_caches, run_job
 
 SCHEMA = 1
+WORKER = "benchmarks.worker"
+ROOT = Path(__file__).parents[1]
 
 Say = Callable[[str], None]
 
@@ -60,7 +62,7 @@ def measure_case(name: str, plan: Plan, say: Say) -> dict[str, Any]:
         for contender, folder in folders.items():
             say(f"{name}: {contender}, cold")
             job = plan.job("cold", name, contender=contender)
-            outcome = run_job(job, folder, plan.timeout_s)
+            outcome = run_job(job, folder, Limits(plan.timeout_s), module=WORKER, folder=ROOT)
             results[contender] = {
                 "status": outcome.status,
                 "message": outcome.message,
@@ -71,7 +73,14 @@ def measure_case(name: str, plan: Plan, say: Say) -> dict[str, Any]:
         merge_caches([folders[c] for c in healthy], shared)
         job = plan.job("timed", name, contenders=healthy, repeats=plan.repeats)
         timeout = plan.timeout_s * max(1, len(healthy))
-        outcome = run_job(job, shared, timeout, lambda text: say(f"{name}: {text}"))
+        outcome = run_job(
+            job,
+            shared,
+            Limits(timeout),
+            lambda text: say(f"{name}: {text}"),
+            module=WORKER,
+            folder=ROOT,
+        )
     merge_timed(results, healthy, outcome)
     return {"name": name, "status": outcome.status, "contenders": results}
 
@@ -117,7 +126,7 @@ def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, A
     screen = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         job = {"kind": "environment", "threads": plan.threads}
-        environment = run_job(job, Path(scratch), 120)
+        environment = run_job(job, Path(scratch), Limits(120), module=WORKER, folder=ROOT)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

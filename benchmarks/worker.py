@@ -11,41 +11,29 @@ loses only what was not measured yet. Whatever libraries print goes to standard 
 from __future__ import annotations
 
 import json
-import math
-import os
-import resource
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from torch import nn
 
 from benchmarks.contenders import compiling, prepare
-from benchmarks.environment import describe
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
-from benchmarks.timing import interleave
 from benchmarks.zoo import ALL, Entry, Inputs
-
-Emit = Callable[..., None]
-
-
-def peak_memory_mib() -> float:
-    """The most memory this process ever held resident.
-
-    Not ``ru_maxrss`` where Linux offers better: that one starts at the parent's size.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+from ocl_inductor.sweep.child import (
+    Emit,
+    claim_stdout,
+    depend_on_parent,
+    emitter,
+    peak_mib,
+    short_message,
+)
+from ocl_inductor.sweep.environment import describe
+from ocl_inductor.sweep.timing import interleave
 
 
 def opencl_counters() -> dict[str, int]:
@@ -73,7 +61,7 @@ def run_cold(job: dict[str, Any], emit: Emit) -> None:
     """One contender in a process of its own."""
     entry, model, inputs = load(job)
     with entry.dynamo():
-        before = peak_memory_mib()
+        before = peak_mib()
         function = prepare(job["contender"], model)
         _, seconds = first_call(job["contender"], function, inputs)
         for _ in range(2):
@@ -81,7 +69,7 @@ def run_cold(job: dict[str, Any], emit: Emit) -> None:
         emit(
             "cold",
             compile_s=seconds,
-            peak_mib=peak_memory_mib(),
+            peak_mib=peak_mib(),
             peak_before_mib=before,
             counters=opencl_counters(),
         )
@@ -117,31 +105,16 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
         emit(
             "error",
             contender=contender,
-            error=distance if math.isfinite(distance) else None,  # JSON knows no infinity
+            error=distance,
             scale=scale(reference),
         )
 
 
-def short_message(error: BaseException, limit: int = 300) -> str:
-    """Type and first line of an exception's text."""
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"[:limit]
-
-
-def claim_stdout() -> TextIO:
-    """Standard output for answers alone; prints of anyone else go to standard error."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    return answers
-
-
 def main() -> None:
     warnings.filterwarnings("ignore")
-    answers = claim_stdout()
+    emit = emitter(claim_stdout())
+    depend_on_parent()
     job = json.loads(sys.argv[1])
-
-    def emit(event: str, **values: Any) -> None:
-        print(json.dumps({"event": event, **values}), file=answers)
 
     if job.get("threads"):
         torch.set_num_threads(job["threads"])

@@ -19,6 +19,7 @@ _LAZY = {
     "explain": "ocl_inductor.observe",
     "list_devices": "ocl_inductor.device",
     "opencl_backend": "ocl_inductor.compile",
+    "profile": "ocl_inductor.profiler",
     "select_device": "ocl_inductor.device",
 }
 

@@ -21,6 +21,9 @@ from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.settings import Settings
 
+#: In the meta data of a forward graph: how many outputs come before those saved for backward.
+_VISIBLE = "ocl_inductor_visible_outputs"
+
 GraphCompiler = Callable[..., Executor]
 
 
@@ -45,7 +48,7 @@ def capture(
     with (
         portable_operators(),
         torch._functorch.config.patch(config),
-        keeping_plans(gm, device, settings, wanted=keep_plans) as kept,
+        keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as kept,
     ):
         compiler = aot_autograd(
             fw_compiler=kept(_compiler(compile_graph, "forward")),
@@ -83,7 +86,12 @@ def _partition(
     joint: GraphModule, inputs: Sequence[Any], **options: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed."""
-    return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
+    forward, backward = min_cut_rematerialization_partition(
+        replace_random(joint), inputs, **options
+    )
+    # What follows these outputs is saved for the backward graph, and nobody else sees it.
+    forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
+    return forward, backward
 
 
 def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor]:
@@ -99,6 +107,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,
+                visible_outputs=gm.meta.get(_VISIBLE),
             )
         compiled._boxed_call = True  # type: ignore[attr-defined]
         return compiled

@@ -21,12 +21,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.plan_key import plan_key, why_not_storable
+from ocl_inductor.capture.plan_key import plan_key, shared_memory, why_not_storable
 from ocl_inductor.device import Device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.plan import HostCall, Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.report.trace import trace_kernels
+from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.plan_files import PlanFiles
@@ -80,7 +81,12 @@ GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor]
 
 @contextlib.contextmanager
 def keeping_plans(
-    gm: GraphModule, device: Device, settings: Settings, *, wanted: bool = True
+    gm: GraphModule,
+    inputs: Sequence[Any],
+    device: Device,
+    settings: Settings,
+    *,
+    wanted: bool = True,
 ) -> Iterator[Callable[[GraphFunction], Any]]:
     """While a graph is captured, AOTAutograd looks for its plan first and keeps a new one.
 
@@ -94,7 +100,7 @@ def keeping_plans(
         yield lambda function: function
         return
     _install()
-    key = plan_key(device.info.for_settings(settings), settings)
+    key = plan_key(device.info.for_settings(settings), settings, shared_memory(inputs))
     session = Session(device, settings, key, PlanFiles(settings.cache_dir / "plans"))
     tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
@@ -194,6 +200,18 @@ def _show(plan: Plan) -> None:
             _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)
 
 
+def _contents(files: PlanFiles, key: str) -> Iterator[bytes]:
+    """From the folder, then from artefacts that were loaded into this process."""
+    known = set()
+    for content in files.read(key):
+        known.add(content)
+        yield content
+    for content in artifacts.loaded(artifacts.PLAN, key):
+        if content not in known:
+            files.write(key, content)
+            yield content
+
+
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -229,6 +247,7 @@ def _install() -> None:
         session = _session.get()
         if session is None:
             return write(key, content)
+        artifacts.record(artifacts.PLAN, key, content)
         return session.files.write(key, content)
 
     def iterate_over_candidates(
@@ -238,7 +257,7 @@ def _install() -> None:
         if session is None:
             yield from candidates(local, remote_cache, key)
             return
-        for content in session.files.read(key):
+        for content in _contents(session.files, key):
             try:
                 entry = pickle.loads(content)
                 if not isinstance(entry, BundledAOTAutogradResult):
@@ -247,6 +266,7 @@ def _install() -> None:
                 _log.info("plan %s cannot be read, removed: %s", key, error)
                 session.files.remove(key, content)
                 continue
+            artifacts.record(artifacts.PLAN, key, content)
             yield entry, content, True
 
     AOTAutogradCachePickler.__init__ = init_pickler  # type: ignore[method-assign]

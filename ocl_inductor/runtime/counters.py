@@ -18,7 +18,10 @@ def count_plan(plan: Plan) -> None:
         table = counters["opencl"]
         table["graphs"] += 1
         table["kernels"] += plan.statistics["kernels"]
+        table["programs"] += len(plan.kernels)
         table["prologue_kernels"] += plan.statistics["prologue_kernels"]
+        table["planned_peak_bytes"] += plan.statistics["peak_bytes"]
+        table["planned_lower_bound_bytes"] += plan.statistics["lower_bound_bytes"]
         table["fallbacks"] += plan.statistics["fallbacks"]
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, HostCall) and step.fallback:

@@ -1,7 +1,8 @@
 """Compiled graphs on disk: ``plans/<key>/<hash of the content>`` below the cache folder.
 
 One key may have several entries: the same graph under different guards on sizes. A file whose
-content is not what its name says is a miss, and is removed.
+content is not what its name says is a miss, and is removed. Reading an entry runs what is in it, so
+that files count only where no other user can have written them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ocl_inductor.log import logger
+from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
 
 _log = logger(__name__)
 
@@ -23,9 +25,17 @@ class PlanFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.distrusted = distrust(folder)
+        if self.distrusted:
+            warn_once(
+                f"Plans are neither read from nor kept in the cache: {self.distrusted}. Remove it, "
+                "or name another folder with OCL_INDUCTOR_CACHE_DIR."
+            )
 
     def read(self, key: str) -> Iterator[bytes]:
         """Contents of all intact entries of a key; each counts as used now."""
+        if self.distrusted:
+            return
         folder = self.folder / key
         try:
             paths = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
@@ -33,7 +43,7 @@ class PlanFiles:
             return
         for path in paths:
             try:
-                content = path.read_bytes()
+                content = read_own_file(path)
             except OSError as error:
                 _log.info("plan %s not read: %s", path, error)
                 continue
@@ -47,10 +57,12 @@ class PlanFiles:
 
     def write(self, key: str, content: bytes) -> None:
         """Atomic: readers see the whole entry or none."""
+        if self.distrusted:
+            return
         folder = self.folder / key
         try:
-            for part in (self.folder, folder):
-                part.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder)
+            folder.mkdir(exist_ok=True, mode=0o700)
             handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")
             try:
                 with os.fdopen(handle, "wb") as out:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from ocl_inductor.sweep.inputs import make_inputs, make_tensor, to_device
 from ocl_inductor.sweep.losses import loss_of
@@ -17,8 +18,10 @@ from ocl_inductor.sweep.resolve import ModelLoadError, resolve
 from ocl_inductor.sweep.schema import Mode, ModelConfig
 from ocl_inductor.sweep.weights import calibrate, enliven, without_dropout
 
-# Batch of the calibration of batch norms: samples enough for layers with one pixel left.
+# The calibration of batch norms wants samples enough for layers with one pixel left; an input as
+# large as this leaves many pixels, and one sample does.
 _CALIBRATION_BATCH = 4
+_LARGE_INPUT = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,10 @@ def _prepare_inference(
     """Eval mode, batch norms with the statistics of a batch, no gradients."""
     module.eval()
     if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()):
-        batch = {**sizes, "B": max(_CALIBRATION_BATCH, sizes["B"] if sizes["B"] <= 8 else 8)}
-        args, kwargs = make_inputs(config, "inference", batch, torch.float32, seed + 2)
+        args, kwargs = make_inputs(config, "inference", {**sizes, "B": 1}, torch.float32, seed + 2)
+        leaves = pytree.tree_leaves((args, kwargs))
+        if sum(t.numel() for t in leaves if isinstance(t, torch.Tensor)) < _LARGE_INPUT:
+            batch = {**sizes, "B": _CALIBRATION_BATCH}
+            args, kwargs = make_inputs(config, "inference", batch, torch.float32, seed + 2)
         calibrate(module, lambda: module(*args, **kwargs))
     module.requires_grad_(False)

@@ -41,18 +41,18 @@ def mean_of_means(outputs: Any) -> torch.Tensor:
     """
     leaves = [
         leaf
-        for leaf in pytree.tree_leaves(_plain(outputs))
+        for leaf in pytree.tree_leaves(plain(outputs))
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()
     ]
     return torch.stack([leaf.mean() for leaf in leaves]).mean()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The nest with transformers' ModelOutputs as dicts: not every one is a known container."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 

@@ -13,7 +13,7 @@ from ocl_inductor.settings import Settings
 from ocl_inductor.tune import roof as roofs
 from ocl_inductor.tune.roof import Roof, kept_roof, measure, measured_roof
 
-SOME = Roof(30.0, 400.0, 300.0)
+SOME = Roof(30.0, 400.0, 300.0, 1000.0)
 
 
 @pytest.fixture
@@ -49,6 +49,17 @@ def test_it_is_measured_once(device: Device, settings: Settings, measurements: l
     assert measured_roof(device, settings) == measured_roof(device, settings) == SOME
     assert len(measurements) == 1
     assert kept_roof(device, settings) == SOME
+
+
+def test_measuring_again_keeps_the_better_rates(
+    device: Device, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([SOME, Roof(40.0, 300.0, 200.0, 1000.0)])
+    monkeypatch.setattr(roofs, "measure", lambda device: next(found))
+    measured_roof(device, settings)
+    better = Roof(40.0, 400.0, 300.0, 1000.0)
+    assert measured_roof(device, settings, again=True) == better
+    assert kept_roof(device, settings) == better
 
 
 @pytest.mark.parametrize(
@@ -99,3 +110,6 @@ def test_least_time() -> None:
     roof = Roof(bandwidth_gb_s=10.0, gflop_s=100.0)
     assert math.isclose(roof.least_ns(flops=1000, nbytes=10), 10)
     assert math.isclose(roof.least_ns(flops=10, nbytes=1000), 100)
+    near = Roof(10.0, 100.0, cache_gb_s=50.0, cache_bytes=1000)
+    assert math.isclose(near.least_ns(flops=10, nbytes=1000), 20)
+    assert math.isclose(near.least_ns(flops=10, nbytes=1010), 101)

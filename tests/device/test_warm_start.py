@@ -20,11 +20,14 @@ import torch
 from agreement import random, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
+from torch.compiler._cache import CacheArtifactManager
 
 from ocl_inductor.capture import plan_key, warm_start
 from ocl_inductor.capture.warm_start import AOTAutogradCache
 from ocl_inductor.lowering.registry import LOWERINGS
+from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.runtime.programs import forget_programs
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 DRIVER = two_drivers()[0]
@@ -454,6 +457,50 @@ def test_files_of_one_key(tmp_path: Path) -> None:
     files.remove("key", b"first")
     assert list(files.read("key")) == [b"second"]
     assert list(files.read("other")) == []
+
+
+@each_driver
+@pytest.mark.parametrize("usual", [True, False], ids=["usual folder", "folder by option"])
+def test_artifacts_carry_plans_and_kernels(
+    driver: str, usual: bool, tmp_path: Path, monkeypatch
+) -> None:
+    def compile_in(folder: str) -> tuple[int, int]:
+        """Misses of the kernels, hits of plans; inference and training."""
+        cache = Cache(tmp_path / folder)
+        monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(cache.folder if usual else tmp_path))
+        cache.same(program, random(9, 17), device=driver)
+        misses, hits = counters["opencl"]["cache_misses"], counters["opencl"]["plan_hits"]
+        torch.manual_seed(0)
+        _, _ = train(Net(), cache, random(9, 6), driver)
+        table = counters["opencl"]
+        return misses + table["cache_misses"], hits + table["plan_hits"]
+
+    CacheArtifactManager.clear()
+    monkeypatch.setattr(artifacts, "_loaded", {})
+    forget_programs()
+    misses, hits = compile_in("first")
+    assert misses > 3 and hits == 0
+    saved = torch.compiler.save_cache_artifacts()
+    assert saved is not None
+    bundle, info = saved
+    assert len(info.opencl_kernel_artifacts) == misses
+    assert len(info.opencl_plan_artifacts) == 2
+
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path / ("second" if usual else "usual")))
+    forget_programs()
+    loaded = torch.compiler.load_cache_artifacts(bundle)
+    assert loaded is not None and loaded.opencl_kernel_artifacts
+    if usual:  # what is on disk is enough, in this process and in others
+        monkeypatch.setattr(artifacts, "_loaded", {})
+    assert compile_in("second") == (0, 3)
+    CacheArtifactManager.clear()
+
+
+def test_artifacts_of_another_version_are_left_out(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    artifacts.KernelArtifact("ab" * 32, b"ocl-inductor kernel 0\nsomething").populate_cache()
+    assert not list(tmp_path.rglob("*.kernel"))
+    assert artifacts.loaded(artifacts.KERNEL, "ab" * 32) == []
 
 
 _CHILD = """

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from benchmarks.errors import largest_error, named, scale
-from benchmarks.isolation import merge_caches, run_job
-from benchmarks.timing import interleave, summarise
 from benchmarks.zoo import ALL, MODELS, Entry, tensor_outputs
+from ocl_inductor.sweep.timing import interleave, summarise
 
 
 @pytest.mark.parametrize("name", ["cnn5", "bert", "gru_tagger", "graph_net"])
@@ -66,33 +62,3 @@ def test_interleaving_gives_every_contender_all_rounds() -> None:
     assert summarise([1.0, 2.0, 3.0], 1).median_ms == 2
     with pytest.raises(ValueError, match="samples"):
         summarise([], 1)
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed", "SIGSEGV"),
-        ("import time; time.sleep(60)", "timeout", "longer"),
-        ("import sys; print('why', file=sys.stderr); sys.exit(3)", "error", "why"),
-        ('print(\'{"event": "cold", "compile_s": 1}\')', "ok", ""),
-    ],
-)
-def test_how_a_job_ends(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, status: str, message: str
-) -> None:
-    interpreter = tmp_path / "interpreter"
-    interpreter.write_text(f"#!{sys.executable}\n{body}\n")
-    interpreter.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(interpreter))
-    outcome = run_job({"kind": "none"}, tmp_path, timeout_s=2)
-    assert (outcome.status, message in outcome.message) == (status, True)
-    if status == "ok":
-        assert outcome.first("cold") == {"compile_s": 1}
-
-
-def test_caches_are_merged(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name / "shared").mkdir(parents=True)
-        (tmp_path / name / "shared" / name).write_text(name)
-    merge_caches([tmp_path / "a", tmp_path / "b", tmp_path / "absent"], tmp_path / "all")
-    assert sorted(p.name for p in (tmp_path / "all" / "shared").iterdir()) == ["a", "b"]

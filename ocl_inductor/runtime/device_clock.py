@@ -1,0 +1,52 @@
+"""The clock of a device's events in terms of the host's.
+
+Devices count nanoseconds from a moment of their own. A marker that is enqueued and waited for ends
+between two readings of the host's clock, which bounds the distance of the clocks; the bounds of
+several markers together are tight to microseconds. Only ends are used: a driver was seen that
+leaves the time of queueing 0 for markers.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ocl_inductor.drivers import load_pyopencl
+
+_MARKERS = 12
+#: After this time the clocks may have drifted apart by more than a marker can tell.
+_REFRESH_NS = 1_000_000_000
+
+
+class DeviceClock:
+    """Converts the times of events on a queue to nanoseconds since 1970 (``time.time_ns``)."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self._distance = 0
+        self._taken = 0
+        self._compare()
+
+    def to_host(self, device_ns: int) -> int:
+        """The host's time of a moment near the last comparison."""
+        return device_ns + self._distance
+
+    def refresh(self) -> None:
+        """Compare again, where the last comparison is a while ago."""
+        if time.time_ns() - self._taken > _REFRESH_NS:
+            self._compare()
+
+    def _compare(self) -> None:
+        cl = load_pyopencl()
+        low, high = None, None
+        for _ in range(_MARKERS):
+            before = time.time_ns()
+            marker = cl.enqueue_marker(self._queue)
+            marker.wait()
+            after = time.time_ns()
+            end = marker.profile.end
+            low = before - end if low is None else max(low, before - end)
+            high = after - end if high is None else min(high, after - end)
+        assert low is not None and high is not None
+        self._distance = (low + high) // 2
+        self._taken = time.time_ns()

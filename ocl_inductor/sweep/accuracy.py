@@ -1,0 +1,297 @@
+"""Accuracy as PyTorch's ``benchmarks/dynamo`` defines it.
+
+Eager runs twice and must agree with itself exactly; the same model runs in float64; the backend
+passes where ``torch._dynamo.utils.same`` accepts it: close to eager within a tolerance, or with a
+root-mean-square distance from float64 no worse than a small multiple of eager's, or with a cosine
+of at least 0.99 where the row lists that metric (or no float64 run is possible). In training,
+loss, gradients and buffers count as results. Dropout is off, so that steps can be compared.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._dynamo.utils import rmse, same
+
+from ocl_inductor.sweep.backends import Backend
+from ocl_inductor.sweep.child import Emit, is_out_of_memory, short_message
+from ocl_inductor.sweep.compiled import forget, statistics
+from ocl_inductor.sweep.job import Job
+from ocl_inductor.sweep.loss_curve import compare_loss_curves
+from ocl_inductor.sweep.results import run_once
+from ocl_inductor.sweep.schema import ModelConfig, Tolerance
+from ocl_inductor.sweep.status import Status
+from ocl_inductor.sweep.subject import Subject, casting, fresh, load_subject, reset_seeds
+
+#: dynamobench's tolerances by the dtype of the run.
+TOLERANCES = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2, "amp": 1e-2}
+
+Named = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How results of one row are compared.
+
+    Attributes:
+        tolerance: absolute and relative, of ``same``.
+        cosine: compare directions only.
+        row: what the row allows beyond that.
+    """
+
+    tolerance: float
+    cosine: bool = False
+    row: Tolerance = field(default_factory=Tolerance)
+
+    @classmethod
+    def of(cls, job: Job, config: ModelConfig | None) -> Rule:
+        row = Tolerance() if config is None else config.tolerance.get(job.dtype, Tolerance())
+        cosine = config is not None and config.metric == "cosine"
+        return cls(TOLERANCES[job.dtype], cosine, row)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether results agree; ``message`` names the worst that does not.
+
+    ``rmse_ratio``: the largest distance from float64 as a multiple of eager's, over results where
+    eager's is not zero; None without a float64 run.
+    """
+
+    passed: bool
+    message: str = ""
+    rmse_ratio: float | None = None
+    largest_difference: float = 0.0
+
+
+def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> Verdict:
+    """The verdict on ``actual``: named results of the backend, of eager, and in float64."""
+    if expected.keys() != actual.keys():
+        lacking = sorted(expected.keys() ^ actual.keys())
+        return Verdict(False, f"only one of the two has {', '.join(lacking[:3])}")
+    failures: list[tuple[float, str]] = []
+    ratios: list[float] = []
+    largest = 0.0
+    for name, reference in expected.items():
+        value = actual[name]
+        exact = wide[name] if wide is not None else None
+        distance = _difference(reference, value)
+        largest = max(largest, distance)
+        ratio = _rmse_ratio(reference, value, exact)
+        if ratio is not None:
+            ratios.append(ratio)
+        if not _accepted(reference, value, exact, rule):
+            failures.append((distance, f"{name}: {_describe(reference, value, distance, ratio)}"))
+    worst = max(failures, default=(0.0, ""))[1]
+    if len(failures) > 1:
+        worst += f" (and {len(failures) - 1} more of {len(expected)})"
+    return Verdict(not failures, worst, max(ratios, default=None), largest)
+
+
+def _accepted(reference: Any, value: Any, exact: Any, rule: Rule) -> bool:
+    quiet: Callable[..., None] = lambda *_: None  # noqa: E731
+    try:
+        if same(
+            reference,
+            value,
+            exact,
+            cos_similarity=rule.cosine,
+            tol=rule.tolerance,
+            equal_nan=True,
+            log_error=quiet,
+        ):
+            return True
+        return _accepted_by_row(reference, value, exact, rule.row)
+    except (AssertionError, RuntimeError, TypeError):
+        return False  # shapes or types differ
+
+
+def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> bool:
+    if not _floating(reference, value) or reference.dtype != value.dtype:
+        return False
+    if row.rtol is not None or row.atol is not None:
+        rtol, atol = row.rtol or 0.0, row.atol or 0.0
+        if torch.allclose(reference, value, rtol=rtol, atol=atol, equal_nan=True):
+            return True
+    if row.rmse_ratio is None:
+        return False
+    ratio = _rmse_ratio(reference, value, exact)
+    return ratio is not None and ratio <= row.rmse_ratio
+
+
+def _floating(*values: Any) -> bool:
+    return all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+
+
+def _difference(reference: Any, value: Any) -> float:
+    """The largest absolute difference; infinity where only one side is finite."""
+    if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
+        return 0.0 if reference == value else math.inf
+    if reference.shape != value.shape:
+        return math.inf
+    if not reference.numel():
+        return 0.0
+    left, right = reference.to(torch.complex128), value.to(torch.complex128)
+    if not reference.is_complex():
+        left, right = left.real, right.real
+    alike = (left == right) | (left.isnan() & right.isnan())
+    distance = torch.where(alike, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
+    return float(distance.max())
+
+
+def _rmse_ratio(reference: Any, value: Any, exact: Any) -> float | None:
+    if not _floating(reference, value, exact) or reference.shape != value.shape:
+        return None
+    if exact.dtype is not torch.float64 or not reference.numel():
+        return None
+    own = float(rmse(exact, reference))
+    if not own > 0:
+        return None
+    ratio = float(rmse(exact, value)) / own
+    return ratio if math.isfinite(ratio) else math.inf
+
+
+def _describe(reference: Any, value: Any, distance: float, ratio: float | None) -> str:
+    if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
+        return f"{reference!r} against {value!r}"[:120]
+    if reference.shape != value.shape:
+        return f"shape {tuple(value.shape)}, eager's {tuple(reference.shape)}"
+    if reference.dtype != value.dtype:
+        return f"{value.dtype}, eager's {reference.dtype}"
+    text = f"differs by {distance:.3g}"
+    return text if ratio is None else f"{text}, {ratio:.3g} times eager's distance from float64"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What checking one model gave; ``details`` goes into its record as it is."""
+
+    status: Status
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class _Ended(Exception):
+    """Carries the report of a check that cannot go on."""
+
+    def __init__(self, status: Status, error: BaseException | str) -> None:
+        message = error if isinstance(error, str) else short_message(error)
+        super().__init__(message)
+        self.report = Report(status, message)
+
+
+def check_accuracy(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
+    """Check the job's backend on the job's model. Emits the phase it is in."""
+    try:
+        return _check(job, config, emit)
+    except _Ended as ended:
+        return ended.report
+
+
+def _check(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
+    backend = Backend.parse(job.backends[0])
+    rule = Rule.of(job, config)
+    emit("phase", phase="load")
+    with _ends_as(Status.MODEL_FAIL_TO_LOAD, Status.EAGER_OOM):
+        subject = load_subject(job)
+    emit("phase", phase="eager")
+    with _ends_as(Status.EAGER_FAIL_TO_RUN, Status.EAGER_OOM):
+        expected = _run(job, subject, None)
+        again = _run(job, subject, None)
+    skipped = job.expected == "pass_due_to_skip"
+    exact = Rule(tolerance=0.0)
+    if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
+        return Report(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
+    del again
+    wide = None if skipped else _float64_results(job, expected)
+    details: dict[str, Any] = {"metric": "cosine" if rule.cosine else "allclose"}
+    if wide is None and not skipped:
+        rule = Rule(rule.tolerance, cosine=True, row=rule.row)
+        details["metric"] = "cosine, as the model does not run in float64"
+    if backend.is_eager:
+        return Report(Status.PASS, "eager agrees with itself", details)
+    emit("phase", phase="backend")
+    with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
+        start = time.perf_counter()
+        actual = _run(job, subject, backend)
+        details["first_call_s"] = time.perf_counter() - start
+    details |= statistics(backend)
+    if skipped:
+        return Report(Status.PASS_DUE_TO_SKIP, "", details)
+    emit("phase", phase="compare")
+    verdict = compare(expected, actual, wide, rule)
+    details |= {
+        "rmse_ratio": verdict.rmse_ratio,
+        "largest_difference": verdict.largest_difference,
+        "results": len(expected),
+    }
+    if not verdict.passed:
+        return Report(Status.FAIL_ACCURACY, verdict.message, details)
+    if job.loss_curve and job.mode == "training":
+        del expected, actual, wide
+        emit("phase", phase="backend")
+        with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
+            curves = compare_loss_curves(job, subject, backend)
+        details["loss_curves"] = curves.as_dict()
+        if not curves.passed:
+            return Report(Status.FAIL_ACCURACY, curves.message, details)
+    return Report(Status.PASS, "", details)
+
+
+class _ends_as:
+    """Turns any exception into the report of a check that ended."""
+
+    def __init__(self, status: Status, out_of_memory: Status) -> None:
+        self.status = status
+        self.out_of_memory = out_of_memory
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or not isinstance(error, Exception):
+            return
+        status = self.out_of_memory if is_out_of_memory(error) else self.status
+        raise _Ended(status, error) from error
+
+
+def _run(job: Job, subject: Subject, backend: Backend | None) -> Named:
+    """One iteration on a copy of the subject, from the same random state each time."""
+    reset_seeds()
+    forget()
+    copied = fresh(subject)
+    call: Callable[..., Any] = copied.module
+    if backend is None:
+        with casting(job):
+            found = run_once(job.mode, copied, call)
+    else:
+        call = backend.compile(copied.module, job.dynamic or None)
+        with backend.compiling(exact_random=True), casting(job):
+            found = run_once(job.mode, copied, call)
+    del copied, call
+    gc.collect()
+    return found
+
+
+def _float64_results(job: Job, expected: Named) -> Named | None:
+    """The same results in float64; None where the model cannot run in it."""
+    try:
+        reset_seeds()
+        wide = load_subject(job, torch.float64)
+        found = run_once(job.mode, wide, wide.module)
+    except Exception:
+        return None
+    if found.keys() != expected.keys():
+        return None
+    return dict(_widened(found))
+
+
+def _widened(found: Named) -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        yield name, value.double() if _floating(value) else value
