@@ -60,3 +60,8 @@ def format_age(seconds: float) -> str:
         if seconds >= scale:
             return f"{math.floor(seconds / scale)} {unit}"
     return f"{max(0, math.floor(seconds))} s"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

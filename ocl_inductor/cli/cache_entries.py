@@ -20,7 +20,7 @@ from ocl_inductor.settings import Settings
 from ocl_inductor.units import parse_age, parse_size
 
 #: Characters of a key that are shown; as many as needed may be typed.
-SHOWN = 10
+SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)

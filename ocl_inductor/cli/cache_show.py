@@ -27,7 +27,7 @@ from ocl_inductor.cli.cache_entries import (
 from ocl_inductor.cli.console import console, plain_table, print_json
 from ocl_inductor.runtime.store_entry import Entry
 from ocl_inductor.runtime.store_usage import Stored, scan
-from ocl_inductor.units import format_age, format_seconds, format_size
+from ocl_inductor.units import format_age, format_seconds, format_size, plural
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 
@@ -57,7 +57,7 @@ def list_(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted: Any) 
     if entries:
         out.print(table)
     total = sum(e.stored.nbytes for e in entries)
-    click.echo(f"{len(entries)} kernels, {format_size(total)}, in {cache.folder}")
+    click.echo(f"{plural(len(entries), 'kernel')}, {format_size(total)}, in {cache.folder}")
 
 
 def _row(e: Listed, roomy: bool) -> list[Text]:
@@ -130,7 +130,7 @@ def _facts(entry: Entry) -> list[tuple[str, str]]:
     ]
     launch = m.launch
     if launch is not None:
-        of = " of " + _times(launch.local_size) if launch.local_size else ""
+        of = " in groups of " + _times(launch.local_size) if launch.local_size else ""
         facts += [
             ("work-items", f"{_times(launch.global_size)}{of}"),
             ("buffers", ", ".join(f"{kind}[{n}]" for kind, n in launch.buffers)),

@@ -17,7 +17,7 @@ from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import print_json
 from ocl_inductor.runtime.store import ENTRY_SUFFIX
 from ocl_inductor.runtime.store_entry import KEY_PATTERN, DamagedEntryError, decode
-from ocl_inductor.units import format_size
+from ocl_inductor.units import format_size, plural
 
 #: No kernel comes near; a member that says it is larger is refused unread.
 _LARGEST_MEMBER = 256 << 20
@@ -70,7 +70,9 @@ def export(
     if as_json:
         print_json({"file": str(file), "exported": exported, "damaged": damaged})
     else:
-        click.echo(f"{exported} kernels, {format_size(file.stat().st_size)}, written to {file}")
+        click.echo(
+            f"{plural(exported, 'kernel')}, {format_size(file.stat().st_size)}, written to {file}"
+        )
         for key in damaged:
             click.echo(f"left out, damaged: {key[:SHOWN]}")
     if damaged:
@@ -115,7 +117,9 @@ def import_(cache: Cache, file: Path, as_json: bool) -> None:
     if as_json:
         print_json({"imported": taken, "already_here": present, "refused": refused})
     else:
-        click.echo(f"{taken} kernels imported to {cache.folder}, {present} were there already")
+        click.echo(f"{plural(taken, 'kernel')} imported to {cache.folder}")
+        if present:
+            click.echo(f"{plural(present, 'kernel')} skipped: there already")
         for r in refused:
             click.echo(f"refused {r['name']!r}: {r['why']}")
     if refused:

@@ -24,7 +24,7 @@ from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import console, plain_table, print_json
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, salvage
 from ocl_inductor.runtime.store_usage import leftovers, scan
-from ocl_inductor.units import format_size
+from ocl_inductor.units import format_size, plural
 
 if TYPE_CHECKING:
     from ocl_inductor.device import Device
@@ -62,7 +62,7 @@ def verify(cache: Cache, repair: bool, as_json: bool) -> None:
             for f in bad:
                 table.add_row(f.key[:SHOWN], f.status, Text(f.detail), f.action or "nothing")
             console().print(table)
-        click.echo(f"{len(findings)} kernels checked, {len(bad)} bad, in {cache.folder}")
+        click.echo(f"{plural(len(findings), 'kernel')} checked, {len(bad)} bad, in {cache.folder}")
         if bad and not repair:
             click.echo("Bad entries are never used. `--repair` builds them again.")
     if any(not f.action for f in bad):
@@ -188,9 +188,9 @@ def prune(
         )
         return
     for why in sorted(set(reasons.values())):
-        click.echo(f"{sum(r == why for r in reasons.values())} kernels: {why}")
+        click.echo(f"{plural(sum(r == why for r in reasons.values()), 'kernel')}: {why}")
     if files:
-        click.echo(f"{len(files)} leftover files")
+        click.echo(plural(len(files), "leftover file"))
     verb = "would be removed" if dry_run else "removed"
     click.echo(f"{format_size(nbytes)} {verb} from {cache.folder}")
 
@@ -230,7 +230,7 @@ def clear(cache: Cache, yes: bool, as_json: bool) -> None:
     """Remove every kernel; they are built again when needed."""
     entries = scan(cache.store)
     nbytes = sum(s.nbytes for s in entries)
-    what = f"{len(entries)} kernels, {format_size(nbytes)}, from {cache.folder}"
+    what = f"{plural(len(entries), 'kernel')}, {format_size(nbytes)}, from {cache.folder}"
     if entries and not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)
     for s in entries:

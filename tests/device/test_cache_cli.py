@@ -99,7 +99,7 @@ def test_list_in_a_pipe_has_one_line_each_and_no_colours(filled: Path) -> None:
     assert len(lines) == 2 + len(_paths(filled)) + 1
     assert "\x1b" not in "".join(lines)
     for key in _paths(filled):
-        assert any(line.startswith(key[:10]) for line in lines)
+        assert any(line.startswith(key[:8]) for line in lines)
     assert any("aten._softmax.default" in line for line in lines)
 
 
@@ -205,7 +205,7 @@ def test_the_shortest_beginning_of_a_key_is_enough(folder: Path) -> None:
     shared = next(n for n in range(64) if a[n] != b[n])
     assert _run(folder, "source", a.upper()[: shared + 1]).stdout
     error = _run(folder, "source", "0", exit_code=2).stderr
-    assert "ambiguous" in error and a[:10] in error and b[:10] in error
+    assert "ambiguous" in error and a[:8] in error and b[:8] in error
 
 
 def test_an_unknown_key_suggests(filled: Path) -> None:
@@ -213,7 +213,7 @@ def test_an_unknown_key_suggests(filled: Path) -> None:
     assert "Did you mean" in by_name and "softmax" in by_name.split("Did you mean")[1]
     key = next(iter(_paths(filled)))
     typo = ("0" if key[3] != "0" else "1").join((key[:3], key[4:12]))
-    assert key[:10] in _run(filled, "show", typo, exit_code=2).stderr
+    assert key[:8] in _run(filled, "show", typo, exit_code=2).stderr
 
 
 def test_a_damaged_entry_is_not_shown(folder: Path) -> None:
@@ -253,7 +253,7 @@ def test_bench_runs_every_kernel(
         monkeypatch.setattr(roof, "measured_roof", lambda *args: roof.Roof(10.0, 100.0))
     keys = list(_paths(filled))
     rows = _json(filled, "bench", "--seconds", "0.05", *keys)
-    assert all(k[:10] in _run(filled, "bench", "--seconds", "0.01", k).stdout for k in keys[:1])
+    assert all(k[:8] in _run(filled, "bench", "--seconds", "0.01", k).stdout for k in keys[:1])
     assert [r["key"] for r in rows] == keys
     for r in rows:
         assert 0 < r["best_seconds"] <= r["median_seconds"] < 1

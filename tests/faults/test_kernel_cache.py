@@ -123,10 +123,11 @@ def test_killed_while_writing(faults: Faults, count: int) -> None:
     assert said[-1]["sound"] > 0
 
 
-@rounds(5, 200)
+@rounds(200, 20_000)
 def test_evicted_while_others_read(faults: Faults, count: int) -> None:
     said = faults.run("evicted_while_reading", "none", count)
-    assert all(r["hits"] and r["misses"] for r in said["readers"])
+    assert sum(r["hits"] for r in said["readers"]) > 0
+    assert sum(r["misses"] for r in said["readers"]) > 0
     assert sum(said["removed"]) > 0
     assert said["state"]["bad"] == 0
 

@@ -29,6 +29,7 @@ import torch  # noqa: F401  (once, before the children)
 from torch._dynamo.utils import counters
 
 from ocl_inductor.plan import Kernel
+from ocl_inductor.runtime import store as store_module
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import DamagedEntryError
@@ -36,6 +37,8 @@ from ocl_inductor.runtime.store_usage import evict, leftovers, scan
 from ocl_inductor.settings import Settings
 
 NOBODY = 65534
+# Whoever stops these processes for a while must not make them build side by side.
+store_module.BUILD_WAIT_SECONDS = 3600.0
 
 
 def kernel(n: int) -> Kernel:
@@ -164,17 +167,17 @@ def killed_writing(driver: str, folder: Path, count: int, seed: str) -> Any:
 
 
 def evicted_while_reading(driver: str, folder: Path, count: int, seed: str) -> Any:
-    """Readers and writers, while another process evicts all the time."""
+    """Readers and writers, while other processes evict all the time."""
     from store_samples import sample
 
     store = KernelStore(folder / "kernels")
     entries = [sample(text=str(n), binary=bytes([n]) * 50_000) for n in range(12)]
-    end = time.time() + 0.1 * count
+    stop = folder / "stop"
 
     def read(n: int) -> dict[str, int]:
         choose = random.Random(f"{seed} {n}")
         seen = {"hits": 0, "misses": 0}
-        while time.time() < end:
+        for _ in range(count):
             entry = choose.choice(entries)
             found = store.read(entry.key)
             if found is None:
@@ -187,14 +190,19 @@ def evicted_while_reading(driver: str, folder: Path, count: int, seed: str) -> A
         return seen
 
     def remove() -> int:
-        removed = 0
-        while time.time() < end:
+        removed, last = 0, False
+        while not last:
+            last = stop.exists()
             removed += evict(store, 300_000)[0]
         return removed
 
-    children = [Child(lambda n=n: read(n)) for n in range(3)] + [Child(remove) for _ in range(2)]
-    results = [c.wait() for c in children]
-    return {"readers": results[:3], "removed": results[3:], "state": state(folder)}
+    readers = [Child(partial(read, n)) for n in range(3)]
+    removers = [Child(remove) for _ in range(2)]
+    seen = [c.wait() for c in readers]
+    for entry in entries:
+        store.write(entry)
+    stop.touch()
+    return {"readers": seen, "removed": [c.wait() for c in removers], "state": state(folder)}
 
 
 def deleted_in_use(driver: str, folder: Path, count: int, seed: str) -> Any:
