@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.setup-stamp
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all conformance lint format bench sweep sweep-smoke
+.PHONY: help setup demo test test-all fuzz conformance lint format bench sweep sweep-smoke
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: setup ## Run the tests on every OpenCL driver there is
 test-all: setup ## Run the slow tests as well: every model in both profiles on every driver
 	tools/apt_drivers.sh
 	$(PY) -m pytest tests -n $(JOBS) --dist worksteal
+
+fuzz: setup ## Run the fault tests with many rounds: processes killed, disks full, caches deleted
+	$(PY) -m pytest tests/faults -m slow
 
 conformance: setup ## Compile every operator of PyTorch's own list and compare with eager; hours
 	$(PY) -m conformance

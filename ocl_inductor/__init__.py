@@ -16,6 +16,7 @@ _LAZY = {
     "DeviceInfo": "ocl_inductor.device",
     "OpenCLInductorError": "ocl_inductor.errors",
     "Settings": "ocl_inductor.settings",
+    "explain": "ocl_inductor.observe",
     "list_devices": "ocl_inductor.device",
     "opencl_backend": "ocl_inductor.compile",
     "profile": "ocl_inductor.profiler",

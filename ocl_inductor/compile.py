@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule
@@ -13,18 +15,27 @@ from ocl_inductor.capture.autograd import capture
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
-from ocl_inductor.log import artifact
+from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.liveness import plan_memory
 from ocl_inductor.passes import run_passes
 from ocl_inductor.plan import Plan
+from ocl_inductor.report.describe import describe
+from ocl_inductor.report.text import memory_text
+from ocl_inductor.report.trace import compile_id, trace_plan
+from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.programs import forget_programs
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
+_log = logger(__name__)
 _memory_log = artifact(__name__, "memory")
+
+#: Is told of each graph that was compiled.
+Observer: TypeAlias = Callable[[GraphReport], None]
 
 
 def opencl_backend(
@@ -40,9 +51,22 @@ def opencl_backend(
         UnknownOptionError: an option, mode or value that does not exist.
         NoDeviceError, DeviceNotFoundError: no OpenCL device, or not the one asked for.
     """
+    return compile_with(gm, example_inputs, mode=mode, options=options)
+
+
+def compile_with(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> Callable[..., Any]:
+    """The backend, with somebody who is told of each graph that it compiles."""
     settings = Settings.resolve(mode, options)
     device = select_device(settings.device)
-    return capture(gm, example_inputs, partial(compile_graph, device=device, settings=settings))
+    compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
+    return capture(gm, example_inputs, compiler)
 
 
 def compile_graph(
@@ -52,12 +76,30 @@ def compile_graph(
     shape_env: Any,
     device: Device,
     settings: Settings,
+    kind: str = "inference",
+    observe: Observer | None = None,
 ) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """One functional graph of aten operators to a function that takes its inputs as a list."""
+    """One functional graph of aten operators to a function that takes its inputs as a list.
+
+    ``kind``: forward, backward or inference.
+    """
     plan = make_plan(
-        gm, static_inputs=static_inputs, shape_env=shape_env, device=device, settings=settings
+        gm,
+        static_inputs=static_inputs,
+        shape_env=shape_env,
+        device=device,
+        settings=settings,
+        kind=kind,
+        observe=observe,
     )
     count_plan(plan)
+    _log.info(
+        "%s graph: %d kernels, %d more when parameters change, %d operators on the host",
+        kind,
+        plan.statistics["kernels"],
+        plan.statistics["prologue_kernels"],
+        plan.statistics["fallbacks"],
+    )
     return Executor(plan, device, settings)
 
 
@@ -68,6 +110,8 @@ def make_plan(
     shape_env: Any,
     device: Device,
     settings: Settings,
+    kind: str = "inference",
+    observe: Observer | None = None,
 ) -> Plan:
     """The compiler proper: FX graph in, plan out."""
     info = device.info.for_settings(settings)
@@ -83,23 +127,45 @@ def make_plan(
     graph = lower_graph(gm, info, settings, static_inputs=static_inputs, shape_env=shape_env)
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
-    schedule = schedule_graph(graph, info, _size_hint(shape_env))
+    hint = _size_hint(shape_env)
+    schedule = schedule_graph(graph, info, hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
     memory = plan_memory(graph, schedule.groups)
-    _memory_log.info(
-        "%d slots, %d bytes planned, %d bytes live at most, %d buffers kept",
-        len(memory.slots),
-        memory.peak_bytes,
-        memory.lower_bound_bytes,
-        len(memory.kept),
-    )
     check(verify_memory, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = build_plan(graph, schedule, memory, info)
+    plan = build_plan(graph, schedule, memory, info, hint, _operators(gm))
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
+
+    @functools.cache
+    def report() -> GraphReport:
+        return describe(
+            gm,
+            graph,
+            schedule,
+            memory,
+            plan,
+            device=device,
+            profile=info.profile,
+            hint=hint,
+            kind=kind,
+            compile_id=compile_id(),
+        )
+
+    if _memory_log.isEnabledFor(logging.INFO):
+        _memory_log.info("%s", memory_text(report()))
+    debug.dump("report.txt", lambda: Report((report(),)).text())
+    debug.dump("report.html", lambda: Report((report(),)).html())
+    trace_plan(plan, report)
+    if observe is not None:
+        observe(report())
     return plan
+
+
+def _operators(gm: GraphModule) -> dict[str, str]:
+    """FX node -> operator."""
+    return {n.name: str(n.target) for n in gm.graph.nodes if n.op == "call_function"}
 
 
 def _size_hint(shape_env: Any) -> Callable[[Any], int]:
@@ -118,6 +184,7 @@ def _size_hint(shape_env: Any) -> Callable[[Any], int]:
 
 def reset() -> None:
     """``torch.compiler.reset()``: nothing outlives the compiled functions themselves."""
+    forget_programs()
     torch._dynamo.utils.counters["opencl"].clear()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -220,10 +221,25 @@ def select_device(spec: str | None = None) -> Device:
     if spec is None:
         return devices[0]
     text, index = _split_spec(spec)
-    matching = _matching(devices, text)
+    matching, _ = _matching(devices, text)
     if index >= len(matching):
         raise DeviceNotFoundError(spec, [str(d) for d in devices])
     return matching[index]
+
+
+def why_chosen(spec: str | None) -> str:
+    """Why ``select_device(spec)`` takes the device that it takes. Raises as it does."""
+    chosen, devices = select_device(spec), list_devices()
+    if spec is not None:
+        text, index = _split_spec(spec)
+        matching, how = _matching(devices, text)
+        place = f"number {index} of {len(matching)} matches" if len(matching) > 1 else "the match"
+        return f"{spec!r} was asked for: {place} by {how}"
+    if len(devices) == 1:
+        return "the only device"
+    same = [d for d in devices if d.sort_key[:2] == chosen.sort_key[:2]]
+    order = "no device was named; discrete GPUs come first, then integrated ones, then CPUs"
+    return order if len(same) == 1 else f"{order}; of {len(same)} alike, its driver is preferred"
 
 
 def _split_spec(spec: str) -> tuple[str, int]:
@@ -232,19 +248,23 @@ def _split_spec(spec: str) -> tuple[str, int]:
     return found.group(1).strip().lower(), int(found.group(2) or 0)
 
 
-def _matching(devices: list[Device], text: str) -> list[Device]:
+def _matching(devices: list[Device], text: str) -> tuple[list[Device], str]:
+    """The devices that match, and by what."""
     # Platforms before device names: a CPU's name can hold the name of another vendor's platform.
-    ways = (
-        lambda d: d.kind == text,
-        lambda d: text in d.short_name,
-        lambda d: text in f"{d.names.platform_name} {d.names.platform_version}".lower(),
-        lambda d: text in d.names.name.lower(),
+    ways: tuple[tuple[str, Callable[[Device], bool]], ...] = (
+        ("kind", lambda d: d.kind == text),
+        ("spec", lambda d: text in d.short_name),
+        (
+            "platform",
+            lambda d: text in f"{d.names.platform_name} {d.names.platform_version}".lower(),
+        ),
+        ("name", lambda d: text in d.names.name.lower()),
     )
-    for way in ways:
+    for how, way in ways:
         found = [d for d in devices if way(d)]
         if found:
-            return found
-    return []
+            return found, how
+    return [], ""
 
 
 def _names(device: Any) -> quirks.Names:

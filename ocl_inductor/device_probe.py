@@ -42,7 +42,7 @@ def zero_copy_works(key: str, handles: Callable[[], tuple[Any, Any]]) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or damaged: a miss
     try:
-        works = _run(*handles())
+        works = zero_copy_test(*handles())
     except Exception as error:
         _log.info("zero-copy self-test failed on %s: %s", key, error)
         works = False
@@ -50,7 +50,8 @@ def zero_copy_works(key: str, handles: Callable[[], tuple[Any, Any]]) -> bool:
     return works
 
 
-def _run(context: Any, queue: Any) -> bool:
+def zero_copy_test(context: Any, queue: Any) -> bool:
+    """Run the test now: whether the kernel's writes and the host's reach each other in place."""
     cl = load_pyopencl()
     host = np.zeros(_COUNT + 1, np.float32)[1:]  # 4 bytes off the allocation's start
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR

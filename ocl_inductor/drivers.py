@@ -18,9 +18,11 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ocl_inductor import quirks
 from ocl_inductor.log import logger
@@ -48,11 +50,43 @@ def load_pyopencl() -> ModuleType:
         # It repeats every non-empty build log as a warning; errors carry the log anyway. A filter
         # around each build would not do: warnings.catch_warnings is not safe in threads.
         warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
+        _keep_invokers_in_memory(pyopencl)
         try:
             pyopencl.get_platforms()
         except pyopencl.Error as error:  # none at all: the caller's listing says so
             _log.info("no OpenCL platform: %s", error)
     return pyopencl
+
+
+def _keep_invokers_in_memory(pyopencl: ModuleType) -> None:
+    """Keep pyopencl from writing to the disk each time it makes a kernel object.
+
+    It keeps the Python code that sets a kernel's arguments in a database below the user's cache
+    folder, and raises where that cannot be written: on a full disk, or without a home. To generate
+    the code takes 0.2 ms longer than to read it from there.
+    """
+    flag = "_PYOPENCL_NO_CACHE"
+    if getattr(pyopencl, flag, True):
+        return  # the user switched it off, or this version has no such thing
+    setattr(pyopencl, flag, True)  # so that importing the module opens no database
+    try:
+        from pyopencl import invoker
+    finally:
+        setattr(pyopencl, flag, False)
+    invoker.invoker_cache = _InMemory()
+
+
+class _InMemory:
+    """What pyopencl asks of its database, without one."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.known[repr(key)]
+
+    def store_if_not_present(self, key: Any, value: Any) -> None:
+        self.known.setdefault(repr(key), value)
 
 
 @contextmanager
@@ -69,18 +103,34 @@ def _vendors_in_environment() -> Iterator[None]:
         del os.environ[_ENV]
 
 
+@dataclass(frozen=True, slots=True)
+class IcdFile:
+    """One ``.icd`` file: the text in it, and the library that it stands for.
+
+    ``library`` is empty where there is none, and ``problem`` says why; ``repaired``: the text names
+    a placeholder, and the library was found elsewhere.
+    """
+
+    path: Path
+    text: str
+    library: str
+    problem: str = ""
+    repaired: bool = False
+
+
 def find_drivers() -> list[str]:
     """Driver libraries, as an ``.icd`` file names them: paths, or names for the system's loader."""
-    found: dict[str, None] = {}
-    for folder in _vendor_folders():
-        for icd in sorted(folder.glob("*.icd")):
-            library = _library_of(icd)
-            if library is not None:
-                found.setdefault(library)
-    return list(found)
+    files = (icd for folder in vendor_folders() if folder.is_dir() for icd in icd_files(folder))
+    return list(dict.fromkeys(icd.library for icd in files if icd.library))
 
 
-def _vendor_folders() -> list[Path]:
+def icd_files(folder: Path) -> list[IcdFile]:
+    """The ``.icd`` files of a folder, by name."""
+    return [_read_icd(path) for path in sorted(folder.glob("*.icd"))]
+
+
+def vendor_folders() -> list[Path]:
+    """Where ``.icd`` files are looked for; not all of them need to exist."""
     folders = [_SYSTEM_VENDORS]
     for prefix in (sys.prefix, site.getuserbase()):
         folders.append(Path(prefix, "etc", "OpenCL", "vendors"))
@@ -91,25 +141,26 @@ def _vendor_folders() -> list[Path]:
         except importlib.metadata.PackageNotFoundError:
             continue
         folders += [Path(str(f.locate())).resolve().parent for f in files if f.suffix == ".icd"]
-    return [f for f in dict.fromkeys(folders) if f.is_dir()]
+    return list(dict.fromkeys(folders))
 
 
-def _library_of(icd: Path) -> str | None:
-    """The library an ``.icd`` file stands for; None when there is no such file."""
+def _read_icd(path: Path) -> IcdFile:
     try:
-        text = icd.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return None
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        return IcdFile(path, "", "", f"it cannot be read: {error}")
     if not text:
-        return None
+        return IcdFile(path, "", "", "it is empty")
     library = Path(text)
     if not library.is_absolute():
-        return text  # a name the dynamic loader resolves
+        return IcdFile(path, text, text)  # a name the dynamic loader resolves
     if library.exists():
-        return str(library.resolve())
+        return IcdFile(path, text, str(library.resolve()))
     # <prefix>/etc/OpenCL/vendors/x.icd with a placeholder path: the file lies in <prefix>/lib.
-    beside = icd.parents[3] / "lib" / library.name
-    return str(beside.resolve()) if beside.exists() else None
+    beside = path.parents[3] / "lib" / library.name if len(path.parents) > 3 else library
+    if beside.exists():
+        return IcdFile(path, text, str(beside.resolve()), repaired=True)
+    return IcdFile(path, text, "", f"the library it names does not exist: {text}")
 
 
 def write_vendor_folder(libraries: list[str]) -> Path:

@@ -37,7 +37,7 @@ class NoDeviceError(OpenCLInductorError):
         super().__init__(
             f"No OpenCL device was found{reason}. Install a driver: "
             '`pip install "ocl-inductor[cpu]"` brings two for the CPU; a GPU needs its '
-            "vendor's. `ocl-inductor devices` lists what is found.",
+            "vendor's. `ocl-inductor doctor` says what was looked for, and where.",
             detail=detail,
         )
 

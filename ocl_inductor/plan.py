@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import torch
 
+from ocl_inductor.launch_example import LaunchExample
+
 SCHEMA_VERSION = 1
 
 #: A static size, or a Python expression over size symbols.
@@ -49,12 +51,19 @@ class BufferSpec:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A program with one kernel. Identical sources are one entry."""
+    """A program with one kernel. Identical sources are one entry.
+
+    What it was made from, for people: ``operators`` as aten names them, ``fx_nodes``, the line of
+    the model in ``user_code`` where known. ``example`` is one of its launches.
+    """
 
     name: str
     source: str
     options: tuple[str, ...]
     fx_nodes: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    user_code: str = ""
+    example: LaunchExample | None = None
 
 
 @dataclass(frozen=True, slots=True)

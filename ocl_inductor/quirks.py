@@ -19,6 +19,29 @@ from typing import Any
 # discovery repairs it (see drivers.py).
 DRIVER_WHEELS = ("intel-opencl-rt",)
 
+# Variables by which a user or a distribution hides or shows drivers, for the doctor.
+VARIABLES = {
+    "OCL_ICD_FILENAMES": "names more driver libraries to load",
+    "OPENCL_VENDOR_PATH": "another name of OCL_ICD_VENDORS, for some loaders",
+    "POCL_DEVICES": "the kinds of device that PoCL shows",
+    "RUSTICL_ENABLE": "the drivers that Mesa's rusticl shows; without it, none",
+    "CUDA_VISIBLE_DEVICES": "the NVIDIA GPUs that programs may see",
+    "ROCR_VISIBLE_DEVICES": "the AMD GPUs that programs may see",
+}
+
+# Platforms (by a part of their name) that list no device until they are told to.
+HIDDEN_DEVICES = {
+    "rusticl": "It shows a GPU when RUSTICL_ENABLE names its driver (radeonsi, iris), and its "
+    "software device with RUSTICL_ENABLE=llvmpipe.",
+}
+
+# Makers of GPUs by PCI number: name, and where an OpenCL driver for them comes from.
+GPU_MAKERS = {
+    0x10DE: ("NVIDIA", "the NVIDIA driver itself (it brings libnvidia-opencl.so.1)"),
+    0x1002: ("AMD", "ROCm (package rocm-opencl-runtime), or Mesa's mesa-opencl-icd"),
+    0x8086: ("Intel", "Intel's compute runtime (package intel-opencl-icd)"),
+}
+
 # Preference of a driver nobody listed; lower is better.
 DEFAULT_PREFERENCE = 50
 # From here on a driver is chosen only when there is nothing else, whatever kind it says it is.
@@ -130,6 +153,11 @@ def changes(names: Names) -> dict[str, Any]:
         if quirk.matches(names):
             merged.update(quirk.changes)
     return merged
+
+
+def in_force(names: Names) -> tuple[Quirk, ...]:
+    """The entries that match this device."""
+    return tuple(q for q in QUIRKS if q.matches(names))
 
 
 def preference(names: Names) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import platformdirs
 
 from ocl_inductor.errors import UnknownOptionError
+from ocl_inductor.units import parse_size
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")
@@ -66,6 +67,17 @@ def _parse_positive(value: object) -> int:
     if number < 1 or isinstance(value, bool):
         raise _BadValue("an integer of at least 1")
     return number
+
+
+def _parse_size(value: object) -> int:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        try:
+            nbytes = parse_size(str(value))
+        except ValueError:
+            nbytes = 0
+        if nbytes > 0:
+            return nbytes
+    raise _BadValue("a number of bytes above 0, or a size such as 500MB or 2GiB")
 
 
 def _parse_path(value: object) -> Path:
@@ -162,6 +174,12 @@ class Settings:
         _parse_path,
         default_factory=default_cache_dir,
         env="OCL_INDUCTOR_CACHE_DIR",
+    )
+    cache_size_limit: int = _setting(
+        "Bytes of kernels to keep on disk; the least recently used go first.",
+        _parse_size,
+        default=2 * 1024**3,
+        env="OCL_INDUCTOR_CACHE_SIZE_LIMIT",
     )
     debug_dir: Path | None = _setting(
         "Folder that receives each stage's dump; TORCH_COMPILE_DEBUG=1 sets torch's.",

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import GmWrapper
 from torch._guards import TracingContext, detect_fake_mode
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
@@ -24,16 +25,43 @@ def capture(
 ) -> Callable[..., Any]:
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``."""
     compiler = aot_autograd(
-        fw_compiler=_compiler(compile_graph, static=True),
-        bw_compiler=_compiler(compile_graph, static=False),
-        inference_compiler=_compiler(compile_graph, static=True),
+        fw_compiler=_compiler(compile_graph, "forward"),
+        bw_compiler=_compiler(compile_graph, "backward"),
+        inference_compiler=_compiler(compile_graph, "inference"),
         decompositions=decomposition_table(),
         partition_fn=_partition,
     )
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.
-    with portable_operators(), torch._functorch.config.patch(unlift_effect_tokens=True):
-        return compiler(gm, example_inputs)
+    config: dict[str, Any] = {"unlift_effect_tokens": True}
+    fixed = _fixed_sizes(example_inputs)
+    if any(a is not b for a, b in zip(fixed, example_inputs, strict=True)):
+        # The minifier calls backward() while Dynamo compiles, where nothing more can be compiled.
+        config["force_non_lazy_backward_lowering"] = True
+    with portable_operators(), torch._functorch.config.patch(config):
+        compiled = compiler(gm, fixed)
+    if not isinstance(gm, GmWrapper):
+        # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
+        compiled._boxed_call = False
+    return compiled
+
+
+def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
+    """Real tensors that Dynamo does not know, as fake ones of static size.
+
+    Dynamo passes fake tensors. The minifier passes real ones, which would get symbolic sizes that
+    no input of the graph carries.
+    """
+    context = TracingContext.try_get()
+    mode = None if context is None else context.fake_mode
+    if context is None or mode is None:
+        return list(example_inputs)
+
+    def fixed(x: Any) -> Any:
+        known = not isinstance(x, torch.Tensor) or is_fake(x) or x in context.tensor_to_context
+        return x if known else mode.from_tensor(x, static_shapes=True)
+
+    return [fixed(x) for x in example_inputs]
 
 
 def _partition(
@@ -43,7 +71,10 @@ def _partition(
     return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
 
 
-def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., Any]:
+def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Any]:
+    # Parameters reach a backward graph among saved tensors, at positions nobody tells.
+    static = kind != "backward"
+
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Any:
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
@@ -52,6 +83,7 @@ def _compiler(compile_graph: GraphCompiler, *, static: bool) -> Callable[..., An
                 gm,
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
+                kind=kind,
             )
         compiled._boxed_call = True  # type: ignore[attr-defined]
         return compiled

@@ -5,7 +5,10 @@ from __future__ import annotations
 import click
 
 from ocl_inductor import __version__
+from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
+from ocl_inductor.cli.doctor import doctor
+from ocl_inductor.cli.explain import explain
 from ocl_inductor.cli.profile import profile
 from ocl_inductor.cli.sweep import sweep
 
@@ -17,5 +20,8 @@ def main() -> None:
 
 
 main.add_command(devices)
+main.add_command(doctor)
 main.add_command(profile)
+main.add_command(cache)
+main.add_command(explain)
 main.add_command(sweep)

@@ -8,7 +8,9 @@ import sys
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 #: Wide enough for any row, so that a row is one line for ``grep``.
 _PIPE_WIDTH = 4096
@@ -21,6 +23,16 @@ def console() -> Console:
     """
     wide = not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdigit()
     return Console(width=_PIPE_WIDTH if wide else None, highlight=False, emoji=False)
+
+
+def plain_table(*headings: str, numbers: tuple[str, ...] = ()) -> Table:
+    """A table of little ink: ``headings`` fold where room is short, ``numbers`` never do."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
 
 
 def print_json(value: Any) -> None:

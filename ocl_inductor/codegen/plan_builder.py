@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
-from ocl_inductor.codegen.cost import group_cost
+from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops import emit_loop_group
@@ -17,7 +18,8 @@ from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
+from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
+from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.liveness import MemoryPlan
 from ocl_inductor.plan import (
@@ -39,9 +41,20 @@ _code_log = artifact(__name__, "code")
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
-def build_plan(graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo) -> Plan:
-    """Emit every kernel and describe every buffer, launch and result."""
-    return _PlanBuilder(graph, schedule, memory, device).build()
+def build_plan(
+    graph: Graph,
+    schedule: Schedule,
+    memory: MemoryPlan,
+    device: DeviceInfo,
+    hint: Callable[[Any], int] = int,
+    operators: Mapping[str, str] = MappingProxyType({}),
+) -> Plan:
+    """Emit every kernel and describe every buffer, launch and result.
+
+    For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
+    examples; ``operators`` gives the operator of each FX node by its name.
+    """
+    return _PlanBuilder(graph, schedule, memory, device, hint, operators).build()
 
 
 def size_text(x: Size) -> SizeText:
@@ -51,10 +64,25 @@ def size_text(x: Size) -> SizeText:
     return PythonPrinter().doprint(sympy.sympify(x))
 
 
+def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Group, bool]]:
+    """The groups that become steps of the plan, in order, each with whether it is hoisted."""
+    for n, group in enumerate(schedule.groups):
+        if not _writes_nothing(group):
+            yield group, n in memory.hoisted
+
+
 class _PlanBuilder:
     def __init__(
-        self, graph: Graph, schedule: Schedule, memory: MemoryPlan, device: DeviceInfo
+        self,
+        graph: Graph,
+        schedule: Schedule,
+        memory: MemoryPlan,
+        device: DeviceInfo,
+        hint: Callable[[Any], int],
+        operators: Mapping[str, str],
     ) -> None:
+        self.hint = hint
+        self.operators = operators
         self.graph = graph
         self.schedule = schedule
         self.memory = memory
@@ -73,10 +101,7 @@ class _PlanBuilder:
     def build(self) -> Plan:
         prologue: list[Step] = []
         steps: list[Step] = []
-        for n, group in enumerate(self.schedule.groups):
-            if _writes_nothing(group):
-                continue
-            hoisted = n in self.memory.hoisted
+        for group, hoisted in stepping_groups(self.schedule, self.memory):
             (prologue if hoisted else steps).append(self.step(group, hoisted))
         watched = self.watched(prologue)
         fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
@@ -117,28 +142,62 @@ class _PlanBuilder:
             source = emit_loop_group(group, self.buffers, self.device, name)
         else:
             source = emit_template_group(group, self.buffers, self.device, name)
+        scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
+        global_size = [sympy.sympify(s).xreplace(values) for s in source.global_size]
         return Launch(
-            self.kernel(source),
+            self.kernel(source, lambda: self.example(source, scalars, global_size, cost)),
             source.buffers,
-            tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.scalars),
+            _texts(scalars),
             source.literals,
-            tuple(size_text(sympy.sympify(s).xreplace(values)) for s in source.global_size),
+            _texts(global_size),
             source.local_size,
             size_text(cost.flops),
             size_text(cost.bytes),
         )
 
-    def kernel(self, source: KernelSource) -> int:
+    def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
         text = canonical_names(source.text)
         key = (source.name, text)
         if key not in self.kernels:
-            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.fx_nodes), text)
+            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
-                Kernel(source.name, text, self.device.build_options, source.origin.fx_nodes)
+                Kernel(
+                    source.name,
+                    text,
+                    self.device.build_options,
+                    source.origin.all_nodes,
+                    self.operators_of(source.origin),
+                    source.origin.source,
+                    example(),
+                )
             )
         return self.kernels[key]
+
+    def operators_of(self, origin: Origin) -> tuple[str, ...]:
+        """What a kernel computes, as aten names it, each operator once."""
+        named = (self.operators[n] for n in origin.all_nodes if n in self.operators)
+        return tuple(dict.fromkeys(named)) or origin.operators
+
+    def example(
+        self,
+        source: KernelSource,
+        scalars: Sequence[Size],
+        global_size: Sequence[Size],
+        cost: Cost,
+    ) -> LaunchExample:
+        """This launch in numbers."""
+        buffers = zip(source.buffers, source.dtypes, strict=True)
+        return LaunchExample(
+            tuple((str(t)[6:], self.hint(self.buffers[name].storage)) for name, t in buffers),
+            tuple(map(self.hint, scalars)),
+            source.literals,
+            tuple(map(self.hint, global_size)),
+            source.local_size,
+            self.hint(cost.flops),
+            self.hint(cost.bytes),
+        )
 
     def host_call(self, node: Extern) -> HostCall:
         return HostCall(

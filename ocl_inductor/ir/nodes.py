@@ -48,18 +48,28 @@ def dense_buffer(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a node comes from: names of the FX nodes, operator, and the user's source line."""
+    """Where a node comes from: names of the FX nodes, operator, and the user's source line.
+
+    ``inlined``: FX nodes before these whose expressions the loop computes as well.
+    """
 
     fx_nodes: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     source: str = ""
+    inlined: tuple[str, ...] = ()
 
     def merge(self, other: Origin) -> Origin:
         return Origin(
             tuple(dict.fromkeys(self.fx_nodes + other.fx_nodes)),
             tuple(dict.fromkeys(self.operators + other.operators)),
             self.source or other.source,
+            tuple(dict.fromkeys(self.inlined + other.inlined)),
         )
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        """Every FX node computed here, those that were inlined first."""
+        return tuple(dict.fromkeys(self.inlined + self.fx_nodes))
 
 
 @dataclass(frozen=True, slots=True)

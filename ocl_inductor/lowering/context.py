@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 import torch
@@ -49,6 +50,9 @@ MAX_RECOMPUTED_OPERATIONS = 4
 MAX_INLINED_OPERATIONS = 96
 MAX_INLINED_READS = 16
 
+#: An FX node's name, and the buffers that its value reads.
+Pending: TypeAlias = tuple[str, frozenset[str]]
+
 
 @dataclass(slots=True)
 class LoweringContext:
@@ -62,6 +66,8 @@ class LoweringContext:
     origin: Origin = field(default_factory=Origin)
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
+    #: FX nodes that reach the present one as expressions, each with the buffers it reads.
+    pending: tuple[Pending, ...] = ()
 
     # -- names and sizes -------------------------------------------------------------------
 
@@ -82,6 +88,11 @@ class LoweringContext:
     # -- memory ----------------------------------------------------------------------------
 
     def add(self, node: Node) -> None:
+        reads = node.reads()
+        inlined = tuple(name for name, leaves in self.pending if leaves <= reads)
+        if inlined:
+            origin = dataclasses.replace(node.origin, inlined=inlined)
+            node = dataclasses.replace(node, origin=origin)
         self.nodes.append(node)
         for buffer in node.writes():
             self.buffers[buffer.name] = buffer

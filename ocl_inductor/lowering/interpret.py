@@ -15,11 +15,12 @@ from torch.fx import Node as FxNode
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.errors import UnsupportedOperatorError, VerifyError
+from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.context import LoweringContext, Pending
 from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
 from ocl_inductor.lowering.values import (
     HostValue,
@@ -100,12 +101,18 @@ class _GraphLowering:
         # Storages of the traced tensors: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}
         self.result_storage: dict[Any, str] = {}
+        # Operators inside the expression that a node's value still is.
+        self.pending: dict[FxNode, tuple[Pending, ...]] = {}
 
     def run(self) -> Graph:
         for node in self.gm.graph.nodes:
             self.ctx.origin = _origin(node)
             self.ctx.fx_node = node
+            self.ctx.pending = self.carried(node.all_input_nodes)
+            mark = len(self.ctx.nodes)
             self.env[node] = getattr(self, f"run_{node.op}")(node)
+            if node.op == "call_function":
+                self.pending[node] = self.left_pending(node, mark)
         return Graph(
             tuple(self.inputs),
             tuple(self.ctx.nodes),
@@ -113,6 +120,30 @@ class _GraphLowering:
             frozenset(self.static_names),
             tuple(self.constants.items()),
         )
+
+    # -- origins ---------------------------------------------------------------------------
+
+    def carried(self, nodes: Sequence[FxNode]) -> tuple[Pending, ...]:
+        """What is still pending in the values of ``nodes``."""
+        return tuple(dict.fromkeys(p for n in nodes for p in self.pending.get(n, ())))
+
+    def left_pending(self, node: FxNode, mark: int) -> tuple[Pending, ...]:
+        """The operators that whoever reads ``node`` will compute; loops from ``mark`` on are its.
+
+        A plain load of what these loops wrote leaves nothing to do.
+        """
+        written = {b.name for n in self.ctx.nodes[mark:] for b in n.writes()}
+        values = [v for v in _tensor_leaves(self.env[node]) if isinstance(v, Value)]
+        leaves: set[str] = set()
+        for v in values:
+            view = strided_view(v)
+            if view is None or view.buffer not in written:
+                leaves |= {x.payload.buffer for x in loads(v.body)}
+        if not values or (written and not leaves):
+            return ()
+        kept = tuple((name, of) for name, of in self.ctx.pending if of <= leaves)
+        own = () if node.target is operator.getitem else ((node.name, frozenset(leaves)),)
+        return kept + own
 
     # -- leaves ----------------------------------------------------------------------------
 
@@ -352,6 +383,7 @@ class _GraphLowering:
         shared = {s for s, n in counts.items() if n > 1} - self.input_storage.keys()
         for node in self.gm.graph.nodes if shared else ():
             value, fake = self.env.get(node), node.meta.get("val")
+            self.ctx.pending = self.carried([node])
             if not isinstance(value, Value) or _storage(fake) not in shared:
                 continue
             shared.remove(
@@ -367,6 +399,7 @@ class _GraphLowering:
         if not isinstance(x, FxNode):
             return GraphOutput("value", value=self.size(x) if isinstance(x, torch.SymInt) else x)
         value = self.env[x]
+        self.ctx.pending = self.carried([x])
         if isinstance(value, HostValue):
             return GraphOutput("host", value.name)
         if not isinstance(value, Value):

@@ -202,7 +202,7 @@ class CallRecording:
             return Span("kernel", kernel.function_name, first, last)
         made = self.plan.kernels[step.kernel]
         flops, nbytes = self.sizes(step.flops), self.sizes(step.bytes)
-        return Span("kernel", made.name, first, last, flops, nbytes, made.fx_nodes)
+        return Span("kernel", made.name, first, last, flops, nbytes, made.operators)
 
 
 class _NotingLibrary:

@@ -22,6 +22,7 @@ from ocl_inductor.schedule.groups import (
     Group,
     LoopGroup,
     Member,
+    Refusal,
     Schedule,
     TemplateGroup,
 )
@@ -53,7 +54,7 @@ class _Fuser:
         self.kernels: list[GrowingKernel] = []
         self.producer: dict[str, GrowingKernel] = {}
         self.readers: dict[str, list[GrowingKernel]] = {}
-        self.refusals: list[tuple[str, str, str]] = []
+        self.refusals: list[Refusal] = []
 
     def run(self) -> Schedule:
         for node in live_nodes(self.graph):
@@ -120,14 +121,14 @@ class _Fuser:
         return False
 
     def attempt(self, kernel: GrowingKernel, node: Loop, producers: set[GrowingKernel]) -> bool:
-        before = kernel.label
+        before, joining = kernel.label, "+".join(node.origin.fx_nodes)
         decision = self.can_fuse(kernel, node, producers)
-        record = (before, "+".join(node.origin.fx_nodes), decision.reason)
         if decision.ok:
-            _log.info("fused: %s with %s", *record[:2])
+            _log.info("fused: %s with %s", before, joining)
         else:
-            self.refusals.append(record)
-            _log.info("not fused: %s with %s: %s", *record)
+            _log.info("not fused: %s with %s: %s", before, joining, decision.reason)
+            first = min(kernel.writes(), default="")
+            self.refusals.append(Refusal(before, joining, decision.reason, first, node.buffer.name))
         return decision.ok
 
     def can_fuse(

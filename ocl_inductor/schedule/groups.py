@@ -122,8 +122,23 @@ Group = LoopGroup | TemplateGroup | ExternGroup
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node did not join a kernel.
+
+    ``kernel`` and ``node`` name them by FX nodes; ``kernel_buffer`` and ``node_buffer`` are buffers
+    that each of them writes, by which their groups can be found.
+    """
+
+    kernel: str
+    node: str
+    reason: str
+    kernel_buffer: str = ""
+    node_buffer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """Groups in execution order; ``refusals`` says why neighbours were not fused."""
 
     groups: tuple[Group, ...]
-    refusals: tuple[tuple[str, str, str], ...] = ()
+    refusals: tuple[Refusal, ...] = ()

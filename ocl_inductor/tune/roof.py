@@ -4,19 +4,20 @@ What a kernel reaches is stated as a share of it (Williams, Waterman and Patters
 insightful visual performance model", 2009): a kernel that does ``f`` operations on ``b`` bytes
 needs at least ``max(f / gflop_s, b / bandwidth_gb_s)`` nanoseconds.
 
-Rates are the best of several rounds, since anything else on the machine only ever slows one down.
+Rates are the best of many rounds, since anything else on the machine only ever slows one down.
 They are measured once for a device and driver, and kept in ``<cache_dir>/roofs``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,11 @@ _CACHE_BYTES = 256 << 10
 #: sixteen vector registers.
 _CHAINS = 12
 _UNROLLED = 8
-_ROUNDS = 5
-#: Nanoseconds that one round of the arithmetic kernel should take.
-_ROUND_NS = 10e6
+#: Nanoseconds that one round should take at least (streams take more): short beside the time slices
+#: of a busy machine, so that some rounds have all of it.
+_ROUND_NS = 2e6
+#: Nanoseconds for all rounds of one rate.
+_BUDGET_NS = 2e8
 
 # One item's share starts at ``first`` and continues with ``step``: next to each other where an
 # item runs on a core of its own, interleaved where neighbours share a memory transaction.
@@ -111,19 +114,22 @@ class Roof:
         return max(flops / self.gflop_s, nbytes / rate)
 
 
-def measured_roof(device: Device, settings: Settings) -> Roof:
+def measured_roof(device: Device, settings: Settings, *, again: bool = False) -> Roof:
     """The roof of a device: the kept one, or measured now (under two seconds) and kept.
 
-    A file that is damaged, or a folder that cannot be written, only means that it is measured
-    again. With ``settings.cache`` off nothing is read or written.
+    ``again``: measure in any case, and keep the better of both rates. A file that is damaged, or a
+    folder that cannot be written, only means that it is measured again. With ``settings.cache`` off
+    nothing is read or written.
 
     Raises:
         pyopencl.Error: the driver cannot run the kernels.
     """
     kept = kept_roof(device, settings)
-    if kept is not None:
+    if kept is not None and not again:
         return kept
     roof = measure(device)
+    if kept is not None:
+        roof = Roof(*map(max, zip(astuple(kept), astuple(roof), strict=True)))
     if settings.cache:
         _keep(_path(device, settings), device.info.key, roof)
     return roof
@@ -207,9 +213,17 @@ class _Bench:
             self.time("fill", x, count)
         one = np.int32(1)
         # The operands in turn, so that what one round left in a cache is gone when it comes back.
-        reads = [nbytes / self.time("read", x, self.result, count, one) for x in (a, b, c) * 2]
-        triads = [3 * nbytes / self.time("triad", a, b, c, count) for _ in range(_ROUNDS)]
-        return max(*reads, *triads)
+        operands = itertools.cycle((a, b, c))
+
+        def reading() -> tuple[float, float]:
+            ns = self.time("read", next(operands), self.result, count, one)
+            return ns, nbytes / ns
+
+        def triad() -> tuple[float, float]:
+            ns = self.time("triad", a, b, c, count)
+            return ns, 3 * nbytes / ns
+
+        return max(_best(reading), _best(triad))
 
     def cached(self) -> float:
         """GB/s of reading a block that stays in the caches near the cores."""
@@ -221,7 +235,7 @@ class _Bench:
             ns = self.time("read", block, self.result, count, np.int32(passes))
             return ns, passes * nbytes / ns
 
-        return _best(rate, 16)
+        return _best(_long_enough(rate, 16))
 
     def arithmetic(self) -> float:
         """GFLOP/s of independent chains of multiply-adds in registers."""
@@ -231,16 +245,30 @@ class _Bench:
             ns = self.time("multiply_add", self.result, np.float32(0.5), np.int32(loops))
             return ns, loops * operations / ns
 
-        return _best(rate, 256)
+        return _best(_long_enough(rate, 256))
 
 
-def _best(rate: Callable[[int], tuple[float, float]], repeats: int) -> float:
-    """The best rate, once ``repeats`` was raised until a round is long beside its start."""
+Round = Callable[[], tuple[float, float]]
+
+
+def _best(rounds: Round) -> float:
+    """The best rate of rounds, which tell their time in ns and their rate."""
+    rates: list[float] = []
+    spent = 0.0
+    while spent < _BUDGET_NS or len(rates) < 3:
+        ns, rate = rounds()
+        spent += ns
+        rates.append(rate)
+    return max(rates)
+
+
+def _long_enough(rate: Callable[[int], tuple[float, float]], repeats: int) -> Round:
+    """Rounds of so many repeats that they are long beside their start."""
     ns, _ = rate(repeats)
-    while ns < _ROUND_NS / 2 and repeats < 1 << 24:
-        repeats = int(repeats * min(16, max(2, _ROUND_NS / ns)))
+    while ns < _ROUND_NS and repeats < 1 << 24:
+        repeats = int(repeats * min(16, max(2, 1.2 * _ROUND_NS / ns)))
         ns, _ = rate(repeats)
-    return max(rate(repeats)[1] for _ in range(_ROUNDS))
+    return lambda: rate(repeats)
 
 
 def _key(device_key: str) -> str:

@@ -98,11 +98,11 @@ def test_placeholder_icd_is_repaired(tmp_path: Path) -> None:
     library.write_text("")
     icd = vendors / "x.icd"
     icd.write_text("/no/such/prefix/lib/libdriver.so\n")
-    assert drivers._library_of(icd) == str(library)
+    assert drivers._read_icd(icd).library == str(library)
     icd.write_text("/no/such/prefix/lib/libother.so\n")
-    assert drivers._library_of(icd) is None
+    assert not drivers._read_icd(icd).library
     icd.write_text("libsystem.so.1")
-    assert drivers._library_of(icd) == "libsystem.so.1"
+    assert drivers._read_icd(icd).library == "libsystem.so.1"
 
 
 def test_vendor_folder_mends_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor.schedule import fuse
+from ocl_inductor.schedule.groups import Refusal
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -115,7 +116,7 @@ REFUSED = {
 def test_every_refusal_has_a_reason(
     name: str, driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusals: list[tuple[str, str, str]] = []
+    refusals: list[Refusal] = []
     finish = fuse._Fuser.run
 
     def run(self: Any) -> Any:
@@ -129,7 +130,7 @@ def test_every_refusal_has_a_reason(
     kernels = counters["opencl"]["kernels"]
     assert kernels > 1
     assert refusals
-    for first, second, reason in refusals:
-        assert first
-        assert second
-        assert len(reason) > 10, reason
+    for refusal in refusals:
+        assert refusal.kernel
+        assert refusal.node
+        assert len(refusal.reason) > 10, refusal

@@ -23,6 +23,7 @@ from ocl_inductor.tune.roof import Roof
 
 #: Software devices are out: one was seen to report the same moment for start and end.
 each_driver = pytest.mark.parametrize("driver", two_drivers())
+one_driver = pytest.mark.parametrize("driver", two_drivers()[:1])
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +77,7 @@ def test_times_lie_in_the_calls(driver: str) -> None:
             assert call.start_ns <= span.start_ns <= span.end_ns <= call.end_ns
 
 
-@each_driver
+@one_driver
 def test_costs_and_shares(driver: str) -> None:
     n = 64
     f, x = compiled(lambda x: x @ x, driver), torch.randn(n, n)
@@ -95,7 +96,7 @@ def test_costs_and_shares(driver: str) -> None:
     assert [k.total_ns for k in p.kernels] == sorted((k.total_ns for k in p.kernels), reverse=True)
 
 
-@each_driver
+@one_driver
 def test_symbolic_sizes_count_as_they_were(driver: str) -> None:
     f = torch.compile(lambda x: x * 2, backend="opencl", options={"device": driver}, dynamic=True)
     f(torch.randn(3, 50))
@@ -105,7 +106,7 @@ def test_symbolic_sizes_count_as_they_were(driver: str) -> None:
     assert [s.flops for c in p.calls for s in c.spans] == [150, 350]
 
 
-@each_driver
+@one_driver
 def test_breakdown_adds_up(driver: str) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)
     f(x)
@@ -149,7 +150,7 @@ def test_host_calls(driver: str) -> None:
     assert host.operator in p.table()
 
 
-@each_driver
+@one_driver
 def test_a_failing_call_leaves_all_as_it_was(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, x = compiled(sorted_on_host, driver), torch.randn(8, 8)
     expected = f(x)
@@ -160,7 +161,7 @@ def test_a_failing_call_leaves_all_as_it_was(driver: str, monkeypatch: pytest.Mo
     assert torch.equal(f(x), expected)
 
 
-@each_driver
+@one_driver
 def test_the_queue_takes_no_times_afterwards(driver: str) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)
     queue = select_device(driver).queue
@@ -193,7 +194,7 @@ def test_one_profile_at_a_time() -> None:
     assert p.kernels == () and "No compiled graph ran" in p.table()
 
 
-@each_driver
+@one_driver
 def test_reset_inside(driver: str) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)
     with ocl_inductor.profile() as p:
@@ -203,7 +204,7 @@ def test_reset_inside(driver: str) -> None:
     assert len(p.calls) == 2
 
 
-@each_driver
+@one_driver
 def test_training(driver: str) -> None:
     model = torch.nn.Linear(8, 4)
     f = compiled(model, driver)
@@ -303,7 +304,7 @@ def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
         p.export_chrome_trace(tmp_path / "y.json", beside=tmp_path / "x.json")
 
 
-@each_driver
+@one_driver
 @pytest.mark.parametrize("width", [80, 120])
 def test_table_fits(driver: str, width: int) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)

@@ -51,6 +51,17 @@ def test_it_is_measured_once(device: Device, settings: Settings, measurements: l
     assert kept_roof(device, settings) == SOME
 
 
+def test_measuring_again_keeps_the_better_rates(
+    device: Device, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([SOME, Roof(40.0, 300.0, 200.0, 1000.0)])
+    monkeypatch.setattr(roofs, "measure", lambda device: next(found))
+    measured_roof(device, settings)
+    better = Roof(40.0, 400.0, 300.0, 1000.0)
+    assert measured_roof(device, settings, again=True) == better
+    assert kept_roof(device, settings) == better
+
+
 @pytest.mark.parametrize(
     "damage",
     ["", "{", "[]", '{"key": "another"}', "\x00\xff", "half"],

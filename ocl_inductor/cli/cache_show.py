@@ -1,0 +1,264 @@
+"""``ocl-inductor cache list|show|source|stats|diff``: read-only views of the kernels on disk."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from ocl_inductor.cli.cache_entries import (
+    ORDERS,
+    SHOWN,
+    Cache,
+    Listed,
+    chosen,
+    filters,
+    find_key,
+    listed,
+    read_entry,
+)
+from ocl_inductor.cli.console import console, plain_table, print_json
+from ocl_inductor.runtime.store_entry import Entry
+from ocl_inductor.runtime.store_usage import Stored, scan
+from ocl_inductor.units import format_age, format_seconds, format_size
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+
+
+@click.command("list")
+@filters
+@click.option(
+    "--sort", type=click.Choice(list(ORDERS)), default="last-use", show_default=True, help="Order."
+)
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@as_json_option
+@click.pass_obj
+def list_(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted: Any) -> None:
+    """List the kernels on disk."""
+    entries = sorted(chosen(listed(cache), **wanted), key=ORDERS[sort], reverse=reverse)
+    if as_json:
+        print_json([_listed_facts(e) for e in entries])
+        return
+    out = console()
+    roomy = out.width >= 130
+    table = plain_table(
+        *("key", "kernel", *(("operators",) if roomy else ()), "device"),
+        numbers=("ops", "size", "build", "hits", "used"),
+    )
+    for e in entries:
+        table.add_row(*_row(e, roomy))
+    if entries:
+        out.print(table)
+    total = sum(e.stored.nbytes for e in entries)
+    click.echo(f"{len(entries)} kernels, {format_size(total)}, in {cache.folder}")
+
+
+def _row(e: Listed, roomy: bool) -> list[Text]:
+    m = e.metadata
+    cells = [e.stored.key[:SHOWN], m.name if m else f"damaged: {e.problem}"]
+    if roomy:
+        cells.append(", ".join(m.operators) if m else "")
+    cells += [m.device.spec if m else "", str(len(m.operators)) if m else ""]
+    cells += [format_size(e.stored.nbytes), format_seconds(m.build_seconds) if m else ""]
+    cells += [str(e.stored.hits), format_age(time.time() - e.stored.last_use)]
+    return [Text(c) for c in cells]
+
+
+def _listed_facts(e: Listed) -> dict[str, Any]:
+    facts = _stored_facts(e.stored)
+    if e.metadata is None:
+        return {**facts, "problem": e.problem}
+    return {**facts, **e.metadata.as_dict()}
+
+
+def _stored_facts(s: Stored) -> dict[str, Any]:
+    return {
+        "key": s.key,
+        "path": str(s.path),
+        "bytes": s.nbytes,
+        "hits": s.hits,
+        "last_use": s.last_use,
+    }
+
+
+@click.command()
+@click.argument("key")
+@as_json_option
+@click.pass_obj
+def show(cache: Cache, key: str, as_json: bool) -> None:
+    """Show one kernel and where it comes from.
+
+    Prints what it was made from, what it was built for, how it is called, and its source. KEY is
+    any beginning of the key that no other entry has.
+    """
+    entry = read_entry(cache, key)
+    (stored,) = (s for s in scan(cache.store) if s.key == entry.key)
+    if as_json:
+        facts = {**_stored_facts(stored), **entry.metadata.as_dict()}
+        print_json({**facts, "binary_bytes": len(entry.binary), "source": entry.source})
+        return
+    out = console()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in (*_facts(entry), *_use(stored)):
+        table.add_row(Text(name), Text(value))
+    out.print(table)
+    out.print()
+    _print_source(entry)
+
+
+def _facts(entry: Entry) -> list[tuple[str, str]]:
+    m = entry.metadata
+    facts = [
+        ("key", entry.key),
+        ("kernel", m.name),
+        ("operators", ", ".join(m.operators) or "not known"),
+        ("FX nodes", ", ".join(m.fx_nodes) or "not known"),
+        ("user code", m.user_code or "not known"),
+        ("device", f"{m.device.spec}: {m.device.name}"),
+        ("driver", f"{m.device.platform_name}, {m.device.driver_version}"),
+        ("platform", m.device.platform_version),
+        ("build options", " ".join(m.options)),
+    ]
+    launch = m.launch
+    if launch is not None:
+        of = " of " + _times(launch.local_size) if launch.local_size else ""
+        facts += [
+            ("work-items", f"{_times(launch.global_size)}{of}"),
+            ("buffers", ", ".join(f"{kind}[{n}]" for kind, n in launch.buffers)),
+            ("sizes", ", ".join(map(str, (*launch.scalars, *launch.literals))) or "none"),
+            ("work", f"{launch.flops:,} operations, {format_size(launch.bytes)}"),
+        ]
+    facts += [
+        ("built in", format_seconds(m.build_seconds)),
+        ("source", f"{len(entry.source.splitlines())} lines"),
+        ("binary", format_size(len(entry.binary))),
+    ]
+    return facts
+
+
+def _use(stored: Stored) -> list[tuple[str, str]]:
+    return [("hits", str(stored.hits)), ("last use", _date(stored.last_use))]
+
+
+def _times(sizes: tuple[int, ...]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).isoformat(sep=" ", timespec="seconds")
+
+
+@click.command()
+@click.argument("key")
+@as_json_option
+@click.pass_obj
+def source(cache: Cache, key: str, as_json: bool) -> None:
+    """Print the OpenCL source of one kernel, highlighted in a terminal."""
+    entry = read_entry(cache, key)
+    if as_json:
+        print_json({"key": entry.key, "name": entry.metadata.name, "source": entry.source})
+    else:
+        _print_source(entry)
+
+
+def _print_source(entry: Entry) -> None:
+    """Exactly the source where a program reads it."""
+    if sys.stdout.isatty():
+        console().print(Syntax(entry.source, "c", background_color="default", word_wrap=True))
+    else:
+        click.echo(entry.source)
+
+
+@click.command()
+@as_json_option
+@click.pass_obj
+def stats(cache: Cache, as_json: bool) -> None:
+    """Sums over the kernels on disk, for each device."""
+    entries = listed(cache)
+    limit = cache.settings.cache_size_limit
+    total = sum(e.stored.nbytes for e in entries)
+    by_device: dict[str, list[Listed]] = {}
+    for e in entries:
+        d = e.metadata.device if e.metadata else None
+        name = f"{d.spec}, driver {d.driver_version}" if d else "damaged"
+        by_device.setdefault(name, []).append(e)
+    rows = [{"device": name, **_sums(found)} for name, found in sorted(by_device.items())]
+    if as_json:
+        print_json({"folder": str(cache.folder), "limit": limit, **_sums(entries), "devices": rows})
+        return
+    share = f"{100 * total / limit:.1f} %"
+    click.echo(f"{cache.folder}: {format_size(total)} of {format_size(limit)} ({share})")
+    if not rows:
+        return
+    table = plain_table("device", numbers=("kernels", "size", "built in", "hits", "time saved"))
+    for row in [*rows, {"device": "all", **_sums(entries)}] if len(rows) > 1 else rows:
+        table.add_row(
+            Text(row["device"]),
+            str(row["kernels"]),
+            format_size(row["bytes"]),
+            format_seconds(row["build_seconds"]),
+            str(row["hits"]),
+            format_seconds(row["saved_seconds"]),
+        )
+    console().print(table)
+
+
+def _sums(entries: list[Listed]) -> dict[str, Any]:
+    known = [(e.stored.hits, e.metadata.build_seconds) for e in entries if e.metadata]
+    return {
+        "kernels": len(entries),
+        "bytes": sum(e.stored.nbytes for e in entries),
+        "hits": sum(e.stored.hits for e in entries),
+        "build_seconds": sum(seconds for _, seconds in known),
+        "saved_seconds": sum(hits * seconds for hits, seconds in known),
+    }
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second")
+@as_json_option
+@click.pass_obj
+def diff(cache: Cache, first: str, second: str, as_json: bool) -> None:
+    """Compare two kernels: what is known of them, and their sources."""
+    for prefix in (first, second):
+        find_key(cache, prefix)  # both names before either content
+    a, b = read_entry(cache, first), read_entry(cache, second)
+    of_a, of_b = dict(_facts(a)), dict(_facts(b))
+    pairs = [(name, of_a.get(name, ""), of_b.get(name, "")) for name in {**of_a, **of_b}]
+    changed = [pair for pair in pairs if pair[1] != pair[2]]
+    lines = list(
+        difflib.unified_diff(
+            a.source.splitlines(),
+            b.source.splitlines(),
+            a.key[:SHOWN],
+            b.key[:SHOWN],
+            lineterm="",
+        )
+    )
+    if as_json:
+        facts = [{"what": name, "first": x, "second": y} for name, x, y in changed]
+        print_json({"first": a.key, "second": b.key, "facts": facts, "source": lines})
+        return
+    if not changed:
+        click.echo("The two are the same entry.")
+        return
+    table = plain_table("", a.key[:SHOWN], b.key[:SHOWN])
+    for row in changed[1:]:
+        table.add_row(*map(Text, row))
+    console().print(table)
+    if not lines:
+        click.echo("Their sources are the same.")
+    elif sys.stdout.isatty():
+        console().print(Syntax("\n".join(lines), "diff", background_color="default"))
+    else:
+        click.echo("\n".join(lines))

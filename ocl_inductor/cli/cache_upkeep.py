@@ -1,0 +1,255 @@
+"""``ocl-inductor cache verify|prune|clear``: check the kernels on disk, and remove some."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+from rich.text import Text
+
+from ocl_inductor.cli.cache_entries import (
+    AGE,
+    SHOWN,
+    SIZE,
+    Cache,
+    Listed,
+    chosen,
+    listed,
+)
+from ocl_inductor.cli.cache_show import as_json_option
+from ocl_inductor.cli.console import console, plain_table, print_json
+from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, salvage
+from ocl_inductor.runtime.store_usage import leftovers, scan
+from ocl_inductor.units import format_size
+
+if TYPE_CHECKING:
+    from ocl_inductor.device import Device
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """What ``verify`` says of one entry, and what it did about it."""
+
+    key: str
+    status: Literal["ok", "damaged", "rejected"]
+    detail: str = ""
+    action: Literal["", "rebuilt", "removed"] = ""
+
+
+@click.command()
+@click.option("--repair", is_flag=True, help="Build bad entries again; remove what cannot be.")
+@as_json_option
+@click.pass_obj
+def verify(cache: Cache, repair: bool, as_json: bool) -> None:
+    """Check every byte of every kernel, and that its driver takes it.
+
+    Kernels of devices that are not here are only checked for damage. Exit code 1 when a bad entry
+    was found and not repaired.
+    """
+    devices = present_devices()
+    keys = sorted(s.key for s in scan(cache.store))
+    findings = [f for f in (_verify(cache, key, devices, repair) for key in keys) if f is not None]
+    bad = [f for f in findings if f.status != "ok"]
+    if as_json:
+        print_json([dataclasses.asdict(f) for f in findings])
+    else:
+        if bad:
+            table = plain_table("key", "status", "why", "done")
+            for f in bad:
+                table.add_row(f.key[:SHOWN], f.status, Text(f.detail), f.action or "nothing")
+            console().print(table)
+        click.echo(f"{len(findings)} kernels checked, {len(bad)} bad, in {cache.folder}")
+        if bad and not repair:
+            click.echo("Bad entries are never used. `--repair` builds them again.")
+    if any(not f.action for f in bad):
+        raise SystemExit(1)
+
+
+def present_devices() -> dict[str, Device]:
+    """The devices that are here, by the key in their entries."""
+    from ocl_inductor.device import list_devices
+
+    return {d.info.key: d for d in list_devices()}
+
+
+def _verify(cache: Cache, key: str, devices: dict[str, Device], repair: bool) -> Finding | None:
+    try:
+        entry = cache.store.read(key)
+    except DamagedEntryError as error:
+        finding = Finding(key, "damaged", str(error))
+        return dataclasses.replace(finding, action=_repair(cache, key, devices) if repair else "")
+    if entry is None:
+        return None  # removed meanwhile
+    device = devices.get(entry.metadata.device.key)
+    reason = "" if device is None else _rejection(entry, device)
+    if not reason:
+        return Finding(key, "ok")
+    finding = Finding(key, "rejected", reason)
+    return dataclasses.replace(finding, action=_repair(cache, key, devices) if repair else "")
+
+
+def _rejection(entry: Entry, device: Device) -> str:
+    """Why the driver does not take the binary; "" where it does."""
+    from ocl_inductor.drivers import load_pyopencl
+    from ocl_inductor.runtime.driver_programs import program_from_binary
+
+    cl = load_pyopencl()
+    try:
+        cl.Kernel(program_from_binary(entry.binary, device), entry.metadata.name)
+    except cl.Error as error:
+        return str(error).strip().splitlines()[0]
+    return ""
+
+
+def _repair(cache: Cache, key: str, devices: dict[str, Device]) -> Literal["rebuilt", "removed"]:
+    """Build an entry again from the source it holds; remove it where that is not possible."""
+    try:
+        data = cache.store.read_bytes(key) or b""
+    except DamagedEntryError:
+        data = b""
+    saved = salvage(key, data)
+    device = devices.get(saved[0].device.key) if saved else None
+    entry = _rebuilt(key, *saved, device) if saved and device else None
+    if entry is not None and cache.store.write(entry):
+        return "rebuilt"
+    cache.store.remove(key)
+    return "removed"
+
+
+def _rebuilt(key: str, metadata: Metadata, source: str, device: Device) -> Entry | None:
+    from ocl_inductor.drivers import load_pyopencl
+    from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
+
+    began = time.perf_counter()
+    try:
+        binary = binary_of(program_from_source(source, metadata.options, device))
+    except load_pyopencl().Error:
+        return None
+    seconds = round(time.perf_counter() - began, 6)
+    metadata = dataclasses.replace(metadata, build_seconds=seconds, created=round(time.time(), 3))
+    return Entry(key, metadata, source, binary) if binary else None
+
+
+@click.command()
+@click.option("--older-than", type=AGE, help="Also kernels not used for so long, such as 30d.")
+@click.option("--max-size", type=SIZE, help="Also the least recently used, down to this size.")
+@click.option("--absent", is_flag=True, help="Also kernels of devices that are not here now.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@as_json_option
+@click.pass_obj
+def prune(
+    cache: Cache,
+    older_than: float | None,
+    max_size: int | None,
+    absent: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Remove what can never be used again.
+
+    That is: kernels of a driver that was updated, damaged ones, and files that a killed process or
+    an older version of this package left.
+    """
+    entries = listed(cache)
+    reasons = _superseded(entries, absent)
+    for e in entries:
+        damage = _damage(cache, e)
+        if damage:
+            reasons[e.stored.key] = f"damaged: {damage}"
+    if older_than is not None:
+        for e in chosen(entries, older_than=older_than):
+            reasons.setdefault(e.stored.key, "not used for long")
+    left = [e for e in entries if e.stored.key not in reasons]
+    total = sum(e.stored.nbytes for e in left)
+    for e in sorted(left, key=lambda e: e.stored.last_use):
+        if max_size is None or total <= max_size:
+            break
+        reasons[e.stored.key] = "least recently used"
+        total -= e.stored.nbytes
+    gone = [e for e in entries if e.stored.key in reasons]
+    files = leftovers(cache.store, time.time())
+    nbytes = sum(e.stored.nbytes for e in gone) + sum(map(_size, files))
+    if not dry_run:
+        for e in gone:
+            cache.store.remove(e.stored.key)
+        _unlink(files)
+    if as_json:
+        print_json(
+            {
+                "removed": [{"key": e.stored.key, "why": reasons[e.stored.key]} for e in gone],
+                "leftover_files": [str(f) for f in files],
+                "bytes": nbytes,
+                "dry_run": dry_run,
+            }
+        )
+        return
+    for why in sorted(set(reasons.values())):
+        click.echo(f"{sum(r == why for r in reasons.values())} kernels: {why}")
+    if files:
+        click.echo(f"{len(files)} leftover files")
+    verb = "would be removed" if dry_run else "removed"
+    click.echo(f"{format_size(nbytes)} {verb} from {cache.folder}")
+
+
+def _superseded(entries: list[Listed], absent: bool) -> dict[str, str]:
+    """Key -> why no device that is here will ever ask for the entry again.
+
+    Where the entry's device is here under another driver or version, the driver was updated. A
+    device that is not here at all may come back.
+    """
+    here = {d.info.key: (d.info.platform_name, d.info.name) for d in present_devices().values()}
+    reasons: dict[str, str] = {}
+    for e in entries:
+        d = e.metadata.device if e.metadata else None
+        if d is None or d.key in here:
+            continue
+        if (d.platform_name, d.name) in here.values():
+            reasons[e.stored.key] = f"of an earlier driver, {d.spec} {d.driver_version}"
+        elif absent:
+            reasons[e.stored.key] = f"of a device that is not here, {d.spec}"
+    return reasons
+
+
+def _damage(cache: Cache, e: Listed) -> str:
+    try:
+        cache.store.read(e.stored.key)
+    except DamagedEntryError as error:
+        return str(error)
+    return ""
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@as_json_option
+@click.pass_obj
+def clear(cache: Cache, yes: bool, as_json: bool) -> None:
+    """Remove every kernel; they are built again when needed."""
+    entries = scan(cache.store)
+    nbytes = sum(s.nbytes for s in entries)
+    what = f"{len(entries)} kernels, {format_size(nbytes)}, from {cache.folder}"
+    if entries and not yes:
+        click.confirm(f"Remove {what}?", abort=True, err=True)
+    for s in entries:
+        cache.store.remove(s.key)
+    _unlink(leftovers(cache.store, time.time()))
+    if as_json:
+        print_json({"removed": len(entries), "bytes": nbytes})
+    else:
+        click.echo(f"Removed {what}.")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _unlink(files: list[Path]) -> None:
+    for path in files:
+        with contextlib.suppress(OSError):
+            path.unlink()

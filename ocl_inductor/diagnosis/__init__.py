@@ -1,0 +1,1 @@
+"""Why a driver is or is not found, and whether what it offers works."""

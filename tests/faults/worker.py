@@ -1,0 +1,319 @@
+"""A process of its own for the fault tests: forks children that compile, and kills some of them.
+
+It imports everything once and uses no OpenCL itself, so that its children start in milliseconds and
+may do with drivers what they like. Each line of its input is JSON, ``[scenario, driver, folder,
+count, seed]``, and is answered by one, ``[result, stderr]``; what the result means is said at each
+scenario.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch  # noqa: F401  (once, before the children)
+from torch._dynamo.utils import counters
+
+from ocl_inductor.plan import Kernel
+from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.store import KernelStore
+from ocl_inductor.runtime.store_entry import DamagedEntryError
+from ocl_inductor.runtime.store_usage import evict, leftovers, scan
+from ocl_inductor.settings import Settings
+
+NOBODY = 65534
+
+
+def kernel(n: int) -> Kernel:
+    """Adds ``n`` to each element; different kernels are different programs."""
+    source = f"__kernel void add{n}(__global float *a) {{ a[get_global_id(0)] += {n}.0f; }}"
+    return Kernel(f"add{n}", source, ("-cl-std=CL1.2",))
+
+
+def compile_and_run(driver: str, folder: Path, numbers: range) -> dict[str, int]:
+    """Build kernels through the cache and run each; the counters. Raises where one is wrong."""
+    from ocl_inductor.device import select_device
+    from ocl_inductor.drivers import load_pyopencl
+
+    cl = load_pyopencl()
+    device = select_device(driver)
+    settings = Settings.resolve(options={"cache_dir": folder, "compile_threads": 2})
+    kernels = [kernel(n) for n in numbers]
+    for k, program in zip(kernels, build_kernels(kernels, device, settings), strict=True):
+        data = np.arange(8, dtype=np.float32)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffer = cl.Buffer(device.context, flags, hostbuf=data)
+        call = cl.Kernel(program, k.name)
+        call.set_args(buffer)
+        cl.enqueue_nd_range_kernel(device.queue, call, (8,), None)
+        cl.enqueue_copy(device.queue, data, buffer)
+        expected = np.arange(8, dtype=np.float32) + int(k.name.removeprefix("add"))
+        assert (data == expected).all(), (k.name, data)
+    return dict(counters["opencl"])
+
+
+class Child:
+    """A forked process that runs ``work`` and reports its result."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.read, write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.read)
+            code = 1
+            try:
+                result = json.dumps(work()).encode()
+                os.write(write, result)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        os.close(write)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> Any:
+        """What ``work`` returned; None where it was killed or raised."""
+        with os.fdopen(self.read, "rb") as pipe:
+            data = pipe.read()
+        os.waitpid(self.pid, 0)
+        return json.loads(data) if data else None
+
+
+def state(folder: Path) -> dict[str, int]:
+    """What lies in the cache: sound entries, bad ones, and files of processes that died."""
+    store = KernelStore(folder / "kernels")
+    found = {"sound": 0, "bad": 0}
+    for s in scan(store):
+        try:
+            found["sound"] += store.read(s.key) is not None
+        except DamagedEntryError:
+            found["bad"] += 1
+    found["leftover"] = len(leftovers(store, time.time() + 7200))
+    return found
+
+
+# -- scenarios -----------------------------------------------------------------------------
+
+
+def processes(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """``count`` processes on one cold cache at the same time, then one more."""
+    children = [Child(lambda: compile_and_run(driver, folder, range(4))) for _ in range(count)]
+    together = [c.wait() for c in children]
+    after = Child(lambda: compile_and_run(driver, folder, range(4))).wait()
+    return {"together": together, "after": after, "state": state(folder)}
+
+
+def killed_compiling(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """Kill a process that compiles on a cold cache, at a random moment; then let one finish."""
+    choose = random.Random(seed)
+    whole = time.perf_counter()
+    first = Child(lambda: compile_and_run(driver, folder, range(4))).wait()
+    whole = time.perf_counter() - whole
+    rounds = []
+    for n in range(count):
+        cache = folder / f"round{n}"
+        work = partial(compile_and_run, driver, cache, range(4))
+        victim = Child(work)
+        time.sleep(choose.uniform(0.1, 1.2) * whole)
+        victim.kill()
+        finished = victim.wait() is not None
+        left = state(cache)
+        after = Child(work).wait()
+        rounds.append({"finished": finished, "left": left, "after": after, "state": state(cache)})
+        shutil.rmtree(cache)
+    return {"first": first, "rounds": rounds}
+
+
+def killed_writing(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """Kill a process that writes entries without pause, at a random moment."""
+    from store_samples import sample
+
+    choose = random.Random(seed)
+    store = KernelStore(folder / "kernels")
+
+    def write() -> None:
+        for n in range(10**9):
+            store.write(sample(text=str(n % 50), binary=bytes([n % 251]) * 300_000))
+
+    rounds = []
+    for _ in range(count):
+        victim = Child(write)
+        time.sleep(choose.uniform(0.0, 0.05))
+        victim.kill()
+        victim.wait()
+        rounds.append(state(folder))
+    return rounds
+
+
+def evicted_while_reading(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """Readers and writers, while another process evicts all the time."""
+    from store_samples import sample
+
+    store = KernelStore(folder / "kernels")
+    entries = [sample(text=str(n), binary=bytes([n]) * 50_000) for n in range(12)]
+    end = time.time() + 0.1 * count
+
+    def read(n: int) -> dict[str, int]:
+        choose = random.Random(f"{seed} {n}")
+        seen = {"hits": 0, "misses": 0}
+        while time.time() < end:
+            entry = choose.choice(entries)
+            found = store.read(entry.key)
+            if found is None:
+                seen["misses"] += 1
+                store.write(entry)
+            else:
+                assert found == entry
+                seen["hits"] += 1
+                store.touch(entry.key)
+        return seen
+
+    def remove() -> int:
+        removed = 0
+        while time.time() < end:
+            removed += evict(store, 300_000)[0]
+        return removed
+
+    children = [Child(lambda n=n: read(n)) for n in range(3)] + [Child(remove) for _ in range(2)]
+    results = [c.wait() for c in children]
+    return {"readers": results[:3], "removed": results[3:], "state": state(folder)}
+
+
+def deleted_in_use(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """The cache folder is deleted again and again while kernels are built."""
+
+    def work() -> dict[str, int]:
+        stop = threading.Event()
+
+        def delete() -> None:
+            while not stop.is_set():
+                shutil.rmtree(folder, ignore_errors=True)
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=delete)
+        thread.start()
+        try:
+            for n in range(count):
+                compile_and_run(driver, folder, range(4 * n, 4 * n + 4))
+        finally:
+            stop.set()
+            thread.join()
+        return dict(counters["opencl"])
+
+    during = Child(work).wait()
+    after = [Child(lambda: compile_and_run(driver, folder, range(4))).wait() for _ in range(2)]
+    return {"during": during, "after": after, "state": state(folder)}
+
+
+def no_room(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """Files cannot grow beyond a few bytes, as on a full disk; then they can."""
+
+    def limited() -> dict[str, int]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        from ocl_inductor.device import select_device
+
+        assert select_device(driver).queue is not None  # drivers write files of their own
+        resource.setrlimit(resource.RLIMIT_FSIZE, (512, resource.RLIM_INFINITY))
+        return compile_and_run(driver, folder, range(count))
+
+    during = [Child(limited).wait() for _ in range(2)]
+    between = state(folder)
+    after = Child(lambda: compile_and_run(driver, folder, range(count))).wait()
+    return {"during": during, "between": between, "after": after}
+
+
+def read_only(driver: str, folder: Path, count: int, seed: str) -> Any:
+    """The folder holds one kernel and cannot be written; one entry of two cannot be read."""
+    folder = Path(tempfile.mkdtemp(prefix="ocl_inductor_faults_"))  # any user gets there
+    Child(lambda: compile_and_run(driver, folder, range(2))).wait()
+    entries = sorted((folder / "kernels").rglob("*.kernel"))
+    entries[0].chmod(0)
+    paths = [folder, *folder.rglob("*")]
+    if os.geteuid() == 0:  # nothing is read-only for root
+        for p in paths:
+            os.chown(p, NOBODY, NOBODY)
+    for p in paths:
+        if p.is_dir():
+            p.chmod(0o500)
+
+    def work() -> dict[str, int]:
+        from ocl_inductor.device import select_device
+
+        assert select_device(driver).queue is not None  # while all drivers can be read
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        return compile_and_run(driver, folder, range(4))
+
+    try:
+        return Child(work).wait()
+    finally:
+        for p in paths:
+            if p.is_dir():
+                p.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+SCENARIOS = (
+    processes,
+    killed_compiling,
+    killed_writing,
+    evicted_while_reading,
+    deleted_in_use,
+    no_room,
+    read_only,
+)
+
+
+def answer(name: str, driver: str, folder: str, count: int, seed: str) -> tuple[Any, str]:
+    """What the scenario returned (None where it raised), and all that was said on stderr."""
+    read, write = os.pipe()
+    before = os.dup(2)
+    os.dup2(write, 2)
+    os.close(write)
+    said: list[bytes] = []
+
+    def listen() -> None:
+        with os.fdopen(read, "rb") as pipe:
+            said.append(pipe.read())
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    result = None
+    try:
+        scenario = {f.__name__: f for f in SCENARIOS}[name]
+        result = scenario(driver, Path(folder), count, seed)
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)  # the last end of the pipe that was open
+        os.close(before)
+        thread.join()
+    return result, b"".join(said).decode(errors="replace")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1] / "null"))
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        print(json.dumps(answer(name, *arguments)), flush=True)
