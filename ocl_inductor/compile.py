@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,8 @@ from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
-from ocl_inductor.memory.liveness import plan_memory
+from ocl_inductor.memory.order import lower_peak
+from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
 from ocl_inductor.plan import Plan
 from ocl_inductor.report.describe import describe
@@ -27,6 +29,7 @@ from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.programs import forget_programs
+from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
@@ -62,11 +65,11 @@ def compile_with(
     options: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
 ) -> Callable[..., Any]:
-    """The backend, with somebody who is told of each graph that it compiles."""
+    """The backend, with somebody who is told of each graph; no plan comes from the cache then."""
     settings = Settings.resolve(mode, options)
     device = select_device(settings.device)
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
-    return capture(gm, example_inputs, compiler)
+    return capture(gm, example_inputs, compiler, device, settings, keep_plans=observe is None)
 
 
 def compile_graph(
@@ -77,11 +80,12 @@ def compile_graph(
     device: Device,
     settings: Settings,
     kind: str = "inference",
+    visible_outputs: int | None = None,
     observe: Observer | None = None,
-) -> Callable[[list[Any]], tuple[Any, ...]]:
+) -> Executor:
     """One functional graph of aten operators to a function that takes its inputs as a list.
 
-    ``kind``: forward, backward or inference.
+    ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`.
     """
     plan = make_plan(
         gm,
@@ -90,6 +94,7 @@ def compile_graph(
         device=device,
         settings=settings,
         kind=kind,
+        visible_outputs=visible_outputs,
         observe=observe,
     )
     count_plan(plan)
@@ -111,6 +116,7 @@ def make_plan(
     device: Device,
     settings: Settings,
     kind: str = "inference",
+    visible_outputs: int | None = None,
     observe: Observer | None = None,
 ) -> Plan:
     """The compiler proper: FX graph in, plan out."""
@@ -128,13 +134,16 @@ def make_plan(
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = _size_hint(shape_env)
-    schedule = schedule_graph(graph, info, hint)
+    schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups)
-    check(verify_memory, schedule, memory)
+    memory = plan_memory(graph, schedule.groups, info, hint)
+    check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = build_plan(graph, schedule, memory, info, hint, _operators(gm))
+    plan = dataclasses.replace(
+        build_plan(graph, schedule, memory, info, hint, _operators(gm)),
+        visible_outputs=visible_outputs,
+    )
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
 
@@ -185,6 +194,7 @@ def _size_hint(shape_env: Any) -> Callable[[Any], int]:
 def reset() -> None:
     """``torch.compiler.reset()``: nothing outlives the compiled functions themselves."""
     forget_programs()
+    release_idle()
     torch._dynamo.utils.counters["opencl"].clear()
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from ocl_inductor import quirks
+from ocl_inductor import fork, quirks
 from ocl_inductor.device_probe import zero_copy_works
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError
@@ -138,11 +139,30 @@ class Device:
         self.cl_device = cl_device
         self.names = _names(cl_device)
         self.kind = _kind(cl_device)
+        # cached_property does not see to it that the handles are made once when threads ask.
+        self._lock = threading.RLock()
         self.short_name = quirks.short_name(self.names)
 
-    @cached_property
+    @property
     def info(self) -> DeviceInfo:
         """The facts; the first use on a machine runs the zero-copy self-test (a small kernel)."""
+        with self._lock:
+            return self._info
+
+    @property
+    def context(self) -> Any:
+        """The pyopencl Context of this device alone."""
+        with self._lock:
+            return self._context
+
+    @property
+    def queue(self) -> Any:
+        """The in-order pyopencl CommandQueue. Threads may share it."""
+        with self._lock:
+            return self._queue
+
+    @cached_property
+    def _info(self) -> DeviceInfo:
         info = DeviceInfo.from_pyopencl(self.cl_device)
         if not info.unified_memory:
             return info
@@ -150,13 +170,11 @@ class Device:
         return dataclasses.replace(info, zero_copy=works)
 
     @cached_property
-    def context(self) -> Any:
-        """The pyopencl Context of this device alone."""
+    def _context(self) -> Any:
         return load_pyopencl().Context([self.cl_device])
 
     @cached_property
-    def queue(self) -> Any:
-        """The in-order pyopencl CommandQueue."""
+    def _queue(self) -> Any:
         return load_pyopencl().CommandQueue(self.context)
 
     @property
@@ -177,6 +195,9 @@ class Device:
 
     def __repr__(self) -> str:
         return f"<Device {self}>"
+
+
+_listing = threading.Lock()
 
 
 @cache
@@ -204,7 +225,9 @@ def _devices() -> tuple[Device, ...]:
 
 def list_devices() -> list[Device]:
     """Every device of every driver, the preferred one first; the same objects at every call."""
-    return list(_devices())
+    fork.check()
+    with _listing:  # two listings would be two devices, and two contexts
+        return list(_devices())
 
 
 def select_device(spec: str | None = None) -> Device:

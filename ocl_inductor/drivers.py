@@ -15,6 +15,7 @@ import os
 import site
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,21 +25,31 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ocl_inductor import quirks
+from ocl_inductor import fork, quirks
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"
+# The environment is changed while the loader looks.
+_lock = threading.RLock()
 _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
 
-@cache
 def load_pyopencl() -> ModuleType:
     """Import pyopencl and make its loader look, with every driver visible.
 
-    A user's own OCL_ICD_VENDORS is left alone. Raises ImportError where pyopencl is missing.
+    A user's own OCL_ICD_VENDORS is left alone. Raises ImportError where pyopencl is missing, and
+    ForkedProcessError in a child of a process that had loaded it.
     """
+    fork.check()
+    with _lock:
+        return _load()
+
+
+@cache
+def _load() -> ModuleType:
+    fork.drivers_loaded()
     if "pyopencl" in sys.modules:
         _log.info(
             "pyopencl was imported first: if it has listed platforms already, drivers that come "

@@ -144,6 +144,18 @@ class DeviceMemoryError(OpenCLInductorError):
         )
 
 
+class ForkedProcessError(OpenCLInductorError):
+    """OpenCL was used before this process was forked, so that it cannot be used in it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This process was forked from one that had used OpenCL: the driver's threads do not "
+            "exist here, and its kernels would never finish. Start processes that run compiled "
+            "models with spawn: multiprocessing.get_context('spawn'), or "
+            "DataLoader(multiprocessing_context='spawn'); or fork before the first compiled call."
+        )
+
+
 class VerifyError(OpenCLInductorError):
     """A stage of the compiler produced a value that breaks its rules. `what` names the rule."""
 

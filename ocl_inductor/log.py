@@ -16,7 +16,7 @@ ARTIFACTS = {
     "code": "The OpenCL source of every kernel, with the FX nodes it comes from.",
     "fusion": "Each fusion decision with its reason.",
     "fallback": "Each operator that runs in ATen on the host, with its reason.",
-    "memory": "Buffer slots, reuse and peak memory of each plan.",
+    "memory": "Scratch memory of each plan: planned, lower bound, without planning; what is kept.",
 }
 
 # Pages of text each: only when named.

@@ -13,7 +13,7 @@ import torch
 
 from ocl_inductor.launch_example import LaunchExample
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 4
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -33,11 +33,28 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Slot:
+    """A part of the scratch memory: ``nbytes`` that are needed from ``first`` to ``last``.
+
+    ``first`` and ``last`` count the scheduler's groups; slots that are needed at the same time do
+    not overlap. ``arena`` and ``offset`` (bytes) say where a slot lies in a plan with static sizes;
+    in a plan with symbolic ones the runtime places slots when it knows the sizes.
+    """
+
+    nbytes: SizeText
+    first: int
+    last: int
+    arena: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class BufferSpec:
-    """Memory the plan provides: ``extent`` elements; ``slot`` shares memory over time.
+    """Memory the plan provides: ``extent`` elements; ``slot`` is an index into ``Plan.slots``.
 
     ``where``: ``slot`` (scratch), ``kept`` (lives as long as the plan: computed from parameters),
-    ``output`` (a fresh tensor each call).
+    ``output`` (a fresh tensor each call). Two buffers have one slot where a kernel writes the
+    second over the first.
     """
 
     name: str
@@ -105,7 +122,8 @@ class SizeRef:
 class HostCall:
     """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef.
 
-    ``fallback``: it stands in for a lowering that is missing; else it belongs on the host.
+    ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
+    model calls it); else it belongs on the host.
     """
 
     operator: Any
@@ -114,6 +132,7 @@ class HostCall:
     results: Any
     label: str
     fallback: bool = True
+    reason: str = ""
 
 
 Step = Launch | HostCall
@@ -137,18 +156,29 @@ class Plan:
 
     ``prologue`` computes the ``kept`` buffers from static inputs and constants; it runs at the
     first call and again when one of ``watched`` (names of static inputs) was replaced or written.
-    ``slots``: bytes of each shared scratch allocation.
+    ``slots``: parts of scratch memory; ``arenas``: bytes of the allocations they lie in (usually
+    one; empty where sizes are symbolic). ``in_place``: pairs of a buffer and the one it overwrites.
+
+    ``visible_outputs``: of a forward graph, how many of the first outputs the caller sees; the
+    others are saved for its backward graph. None: all.
+
+    ``statistics``, bytes of scratch memory for the example's sizes: ``peak_bytes`` planned,
+    ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
+    buffer for itself); ``kept_bytes``: what is computed from parameters.
     """
 
     symbols: tuple[str, ...]
     inputs: tuple[InputSpec, ...]
     constants: tuple[tuple[str, torch.Tensor], ...]
     buffers: tuple[BufferSpec, ...]
-    slots: tuple[SizeText, ...]
+    slots: tuple[Slot, ...]
+    arenas: tuple[int, ...]
     kernels: tuple[Kernel, ...]
     prologue: tuple[Step, ...]
     steps: tuple[Step, ...]
     outputs: tuple[OutputSpec, ...]
     watched: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
+    visible_outputs: int | None = None
+    in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)

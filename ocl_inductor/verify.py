@@ -10,7 +10,8 @@ from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.expr import Expr, indices, walk
 from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph, Loop
-from ocl_inductor.memory.liveness import MemoryPlan
+from ocl_inductor.memory.liveness import analyse
+from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan import HostCall, Launch, Plan
 from ocl_inductor.schedule.groups import LoopGroup, Member, Schedule
 
@@ -63,24 +64,33 @@ def verify_schedule(graph: Graph, schedule: Schedule) -> None:
             raise VerifyError("schedule", f"output {o.name} is not stored")
 
 
-def verify_memory(schedule: Schedule, memory: MemoryPlan) -> None:
-    """Buffers that are alive at the same time have slots of their own."""
-    last: dict[str, int] = {}
-    for step, group in enumerate(schedule.groups):
-        for name in group.reads() | {b.name for b in group.writes()}:
-            while name in memory.aliases:
-                name = memory.aliases[name]
-            last[name] = step
-    holder: dict[int, str] = {}
-    for step, group in enumerate(schedule.groups):
-        for b in group.writes():
-            slot = memory.slot_of.get(b.name)
-            if slot is None:
+def verify_memory(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> None:
+    """Buffers that are alive at the same time do not overlap, unless one takes the other's place
+    in the very kernel that reads it for the last time."""
+    live = analyse(graph, schedule.groups)
+    if set(memory.slot_of) != set(live.scratch):
+        raise VerifyError("memory", f"slots of {sorted(set(memory.slot_of) ^ set(live.scratch))}")
+    for new, name in enumerate(live.scratch):
+        for other in live.scratch[:new]:
+            if live.last[other] < live.first[name] or not _overlap(memory, name, other):
                 continue
-            other = holder.get(slot)
-            if other is not None and other != b.name and last[other] >= step:
-                raise VerifyError("memory", f"{b.name} overwrites {other}, which is still needed")
-            holder[slot] = b.name
+            if memory.in_place.get(name) == other and live.last[other] == live.first[name]:
+                continue
+            raise VerifyError("memory", f"{name} overwrites {other}, which is still needed")
+    for slot, total in ((s, memory.arenas[s.arena]) for s in memory.slots if memory.arenas):
+        if slot.offset < 0 or slot.offset + int(slot.nbytes) > total:
+            raise VerifyError("memory", f"a slot at {slot.offset} leaves its arena")
+
+
+def _overlap(memory: MemoryPlan, a: str, b: str) -> bool:
+    one, other = memory.slot_of[a], memory.slot_of[b]
+    x, y = memory.slots[one], memory.slots[other]
+    if one == other:
+        return True
+    if not memory.arenas:  # placed at run time, by these lifetimes
+        return x.first > y.last or y.first > x.last
+    apart = x.offset + int(x.nbytes) <= y.offset or y.offset + int(y.nbytes) <= x.offset
+    return x.arena == y.arena and not apart
 
 
 def verify_plan(plan: Plan) -> None:

@@ -111,3 +111,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden from what is emitted"
     )
+    parser.addoption(
+        "--update-ratchet",
+        action="store_true",
+        help="write improved numbers (and new models) to tests/models/plan_ratchet.json",
+    )

@@ -15,31 +15,49 @@ from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.warm_start import keeping_plans
+from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
+from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.settings import Settings
 
-GraphCompiler = Callable[..., Callable[[list[Any]], tuple[Any, ...]]]
+#: In the meta data of a forward graph: how many outputs come before those saved for backward.
+_VISIBLE = "ocl_inductor_visible_outputs"
+
+GraphCompiler = Callable[..., Executor]
 
 
 def capture(
-    gm: GraphModule, example_inputs: Sequence[Any], compile_graph: GraphCompiler
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    compile_graph: GraphCompiler,
+    device: Device,
+    settings: Settings,
+    *,
+    keep_plans: bool = True,
 ) -> Callable[..., Any]:
-    """Trace ``gm`` and compile each resulting graph with ``compile_graph``."""
-    compiler = aot_autograd(
-        fw_compiler=_compiler(compile_graph, "forward"),
-        bw_compiler=_compiler(compile_graph, "backward"),
-        inference_compiler=_compiler(compile_graph, "inference"),
-        decompositions=decomposition_table(),
-        partition_fn=_partition,
-    )
+    """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
+    from the cache, unless ``keep_plans`` is off.
+    """
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.
     config: dict[str, Any] = {"unlift_effect_tokens": True}
-    fixed = _fixed_sizes(example_inputs)
-    if any(a is not b for a, b in zip(fixed, example_inputs, strict=True)):
+    if any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs):
         # The minifier calls backward() while Dynamo compiles, where nothing more can be compiled.
         config["force_non_lazy_backward_lowering"] = True
-    with portable_operators(), torch._functorch.config.patch(config):
-        compiled = compiler(gm, fixed)
+    with (
+        portable_operators(),
+        torch._functorch.config.patch(config),
+        keeping_plans(gm, device, settings, wanted=keep_plans) as kept,
+    ):
+        compiler = aot_autograd(
+            fw_compiler=kept(_compiler(compile_graph, "forward")),
+            bw_compiler=kept(_compiler(compile_graph, "backward")),
+            inference_compiler=kept(_compiler(compile_graph, "inference")),
+            decompositions=decomposition_table(),
+            partition_fn=_partition,
+        )
+        compiled = compiler(gm, _fixed_sizes(example_inputs))
     if not isinstance(gm, GmWrapper):
         # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
         compiled._boxed_call = False
@@ -68,14 +86,19 @@ def _partition(
     joint: GraphModule, inputs: Sequence[Any], **options: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed."""
-    return min_cut_rematerialization_partition(replace_random(joint), inputs, **options)
+    forward, backward = min_cut_rematerialization_partition(
+        replace_random(joint), inputs, **options
+    )
+    # What follows these outputs is saved for the backward graph, and nobody else sees it.
+    forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
+    return forward, backward
 
 
-def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Any]:
+def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor]:
     # Parameters reach a backward graph among saved tensors, at positions nobody tells.
     static = kind != "backward"
 
-    def run(gm: GraphModule, inputs: Sequence[Any]) -> Any:
+    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor:
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
@@ -84,6 +107,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Any]:
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,
+                visible_outputs=gm.meta.get(_VISIBLE),
             )
         compiled._boxed_call = True  # type: ignore[attr-defined]
         return compiled

@@ -25,6 +25,8 @@ class Parameters:
     written: frozenset[str]
     scalars: tuple[tuple[str, sympy.Expr], ...]
     literals: tuple[tuple[str, int], ...] = ()
+    #: Buffers that share memory with another argument.
+    shared: frozenset[str] = frozenset()
 
     def with_literals(self, literals: Mapping[int, str]) -> Parameters:
         """The same with an ``int`` for each literal of the finished text."""
@@ -34,7 +36,8 @@ class Parameters:
         parts = []
         for name, dtype in zip(self.buffers, self.dtypes, strict=True):
             const = "" if name in self.written else "const "
-            parts.append(f"__global {const}{MEMORY_TYPE[dtype]} *restrict {name}")
+            restrict = "" if name in self.shared else "restrict "
+            parts.append(f"__global {const}{MEMORY_TYPE[dtype]} *{restrict}{name}")
         parts += [f"const long {name}" for name, _ in self.scalars]
         parts += [f"const int {name}" for name, _ in self.literals]
         return ", ".join(parts)

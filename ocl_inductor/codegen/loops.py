@@ -13,9 +13,15 @@ from ocl_inductor.schedule.groups import LoopGroup
 
 
 def emit_loop_group(
-    group: LoopGroup, buffers: Mapping[str, Buffer], device: DeviceInfo, name: str
+    group: LoopGroup,
+    buffers: Mapping[str, Buffer],
+    device: DeviceInfo,
+    name: str,
+    in_place: frozenset[str] = frozenset(),
 ) -> KernelSource:
-    """The kernel of one loop group (dimensions merged) in the device's profile."""
-    if device.profile == "vector":
-        return VectorKernel(group, buffers, device, name).build()
-    return SimtKernel(group, buffers, device, name).build()
+    """The kernel of one loop group (dimensions merged) in the device's profile.
+
+    ``in_place``: a result and the input whose memory it shares (see memory/in_place.py).
+    """
+    kind = VectorKernel if device.profile == "vector" else SimtKernel
+    return kind(group, buffers, device, name, in_place).build()

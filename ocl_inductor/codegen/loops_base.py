@@ -60,8 +60,10 @@ class LoopKernel:
         buffers: Mapping[str, Buffer],
         device: DeviceInfo,
         name: str,
+        in_place: frozenset[str] = frozenset(),
     ) -> None:
         self.group = group
+        self.in_place = in_place
         self.device = device
         self.name = name
         self.members = {m.buffer.name: m for m in group.members}
@@ -93,6 +95,7 @@ class LoopKernel:
             tuple(buffers[n].dtype for n in order),
             frozenset(written),
             tuple((s.name, s) for s in size_symbols(expressions)),
+            shared=self.in_place,
         )
 
     # -- emitters --------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
-from ocl_inductor.memory.liveness import MemoryPlan
+from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan import (
     BufferSpec,
     HostCall,
@@ -32,6 +32,7 @@ from ocl_inductor.plan import (
     Plan,
     SizeRef,
     SizeText,
+    Slot,
     Step,
     TensorRef,
 )
@@ -110,19 +111,26 @@ class _PlanBuilder:
             inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
             constants=self.graph.constants,
             buffers=tuple(self.buffer_specs()),
-            slots=tuple(size_text(s) for s in self.memory.slots),
+            slots=tuple(
+                Slot(size_text(s.nbytes), s.first, s.last, s.arena, s.offset)
+                for s in self.memory.slots
+            ),
+            arenas=self.memory.arenas,
             kernels=tuple(self.kernel_list),
             prologue=tuple(prologue),
             steps=tuple(steps),
             outputs=tuple(map(self.output_spec, self.graph.outputs)),
             watched=watched,
             aliases=tuple(self.memory.aliases.items()),
+            in_place=tuple(self.memory.in_place.items()),
             statistics={
                 "kernels": sum(isinstance(s, Launch) for s in steps),
                 "prologue_kernels": len(prologue),
                 "fallbacks": fallbacks,
                 "peak_bytes": self.memory.peak_bytes,
                 "lower_bound_bytes": self.memory.lower_bound_bytes,
+                "unplanned_bytes": self.memory.unplanned_bytes,
+                "kept_bytes": self.memory.kept_bytes,
             },
         )
 
@@ -139,7 +147,9 @@ class _PlanBuilder:
             if hoisted:
                 group, values = generalise(group)
                 name = "prologue"
-            source = emit_loop_group(group, self.buffers, self.device, name)
+            source = emit_loop_group(
+                group, self.buffers, self.device, name, in_place=self.overwritten(group)
+            )
         else:
             source = emit_template_group(group, self.buffers, self.device, name)
         scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
@@ -154,6 +164,12 @@ class _PlanBuilder:
             size_text(cost.flops),
             size_text(cost.bytes),
         )
+
+    def overwritten(self, group: LoopGroup) -> frozenset[str]:
+        """The result that overwrites an input, and that input; nothing for most groups."""
+        pairs = self.memory.in_place
+        results = [b.name for b in group.writes() if b.name in pairs]
+        return frozenset(results + [pairs[r] for r in results])
 
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
@@ -207,6 +223,7 @@ class _PlanBuilder:
             node.results,
             str(node.operator),
             fallback=bool(node.reason),
+            reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
         )
 
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ and this returns NaN.
 from __future__ import annotations
 
 import math
+import operator
 
 import sympy
 import torch
@@ -16,10 +17,11 @@ import torch
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.flash_attention import flash_attention, row_order
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
-from ocl_inductor.lowering.values import Value, expand, permute, reshape, strided_view
+from ocl_inductor.lowering.values import Value, expand, permute, reshape
 
 aten = torch.ops.aten
 
@@ -41,15 +43,6 @@ def check_attention(query: Value, key: Value, value: Value, dropout_p: float) ->
 
 def _transposed(value: Value) -> Value:
     return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
-
-
-def _row_order(ctx: LoweringContext, query: Value) -> tuple[int, ...]:
-    """Memory order of (\\*batch, rows) that follows the query's, as eager's result does."""
-    dims = tuple(range(query.ndim - 1))
-    view = strided_view(query)
-    if view is None:
-        return dims
-    return tuple(sorted(dims, key=lambda d: -ctx.hint(view.stride[d])))
 
 
 def scores(
@@ -112,8 +105,17 @@ def attend(
 ) -> tuple[Value, Value, Value]:
     """Softmax of the scores ``s`` times ``value``; also the row sums and shifts."""
     e, total, shift = exponentials(ctx, s)
-    out = matmul(ctx, e, cast_value(value, e.dtype), out_order=_row_order(ctx, query))
+    out = matmul(ctx, e, cast_value(value, e.dtype), out_order=row_order(ctx, query))
     return binary("div", out, _or_one(total)), total, shift
+
+
+def _is_used(ctx: LoweringContext, position: int) -> bool:
+    """Whether the graph reads result number ``position`` of the operator being lowered."""
+    if ctx.fx_node is None:
+        return True
+    items = [u for u in ctx.fx_node.users if u.target is operator.getitem]
+    others = len(items) < len(ctx.fx_node.users)
+    return others or any(u.args[1] == position and u.users for u in items)
 
 
 def scale_factor(scale: float | None, width: Size, dtype: torch.dtype) -> Expr:
@@ -123,6 +125,33 @@ def scale_factor(scale: float | None, width: Size, dtype: torch.dtype) -> Expr:
     if is_static(width):
         return const(1.0 / math.sqrt(int(width)) if int(width) else 1.0, dtype)
     return op("rsqrt", cast(index_value(sympy.sympify(width)), dtype))
+
+
+def group_heads(
+    query: Value, key: Value, value: Value, mask: Value | None
+) -> tuple[Value, Value, Value, Value | None]:
+    """Grouped queries: their heads split into (key heads, repeats), keys and values broadcast.
+
+    Returns the operands unchanged where the head counts are equal.
+    """
+    if query.ndim < 3 or same(query.size[-3], key.size[-3]):
+        return query, key, value, mask
+    heads, shared = query.size[-3], key.size[-3]
+    if not is_static(heads) or not is_static(shared) or not same(shared, value.size[-3]):
+        raise CannotLower("grouped query attention over these head counts")
+    if int(heads) % int(shared):
+        raise CannotLower(f"{heads} query heads over {shared} key heads")
+    repeats = int(heads) // int(shared)
+    size = (*query.size[:-3], int(shared), repeats, *query.size[-2:])
+
+    def repeated(x: Value) -> Value:
+        one = reshape(x, (*x.size[:-2], 1, *x.size[-2:]))
+        return expand(one, (*x.size[:-2], repeats, *x.size[-2:]))
+
+    if mask is not None and mask.ndim > 2:
+        mask = expand(mask, (*query.size[:-1], key.size[-2]))
+        mask = reshape(mask, (*size[:-1], key.size[-2]))
+    return reshape(query, size), repeated(key), repeated(value), mask
 
 
 @register(aten._scaled_dot_product_flash_attention_for_cpu.default)
@@ -143,28 +172,20 @@ def lower_flash_attention_for_cpu(
     rows = query.size[:-1]
     if _empty(query, key, value):
         return full((*rows, value.size[-1]), 0, query.dtype), full(rows, 0, dtype)
-    s = scores(ctx, query, key, attn_mask, is_causal, scale)
-    out, total, shift = attend(ctx, query, key, value, s)
-    safe = _or_one(total)
-    # log(1) is the 0 that eager gives for empty rows.
-    logsumexp = binary("add", shift, _map(safe, op("log", safe.body)))
-    return cast_value(out, query.dtype), reshape(logsumexp, rows)
-
-
-def _grouped(query: Value, key: Value, value: Value) -> tuple[Value, Value, Value]:
-    """Grouped queries: heads of ``query`` split into (key heads, repeats), keys broadcast."""
-    heads, shared = query.size[-3], key.size[-3]
-    if not is_static(heads) or not is_static(shared) or not same(shared, value.size[-3]):
-        raise CannotLower("grouped query attention over these head counts")
-    repeats = int(heads) // int(shared)
-    lead = query.size[:-3]
-    grouped = reshape(query, (*lead, int(shared), repeats, *query.size[-2:]))
-
-    def repeated(x: Value) -> Value:
-        one = reshape(x, (*x.size[:-2], 1, *x.size[-2:]))
-        return expand(one, (*x.size[:-2], repeats, *x.size[-2:]))
-
-    return grouped, repeated(key), repeated(value)
+    size = (*rows, value.size[-1])
+    query, key, value, attn_mask = group_heads(query, key, value, attn_mask)
+    flash = flash_attention(
+        ctx, query, key, value, attn_mask, is_causal, scale, logsumexp=_is_used(ctx, 1)
+    )
+    if flash is None:
+        s = scores(ctx, query, key, attn_mask, is_causal, scale)
+        out, total, shift = attend(ctx, query, key, value, s)
+        safe = _or_one(total)
+        # log(1) is the 0 that eager gives for empty rows.
+        logsumexp = binary("add", shift, _map(safe, op("log", safe.body)))
+    else:
+        out, logsumexp = flash
+    return reshape(cast_value(out, query.dtype), size), reshape(logsumexp, rows)
 
 
 def _math(
@@ -176,8 +197,9 @@ def _math(
     is_causal: bool,
     scale: float | None,
     enable_gqa: bool,
+    weights_used: bool,
 ) -> tuple[Value, Value]:
-    """Output and attention weights, both in the query's dtype."""
+    """Output and attention weights (zeros where not ``weights_used``), in the query's dtype."""
     batch, rows, columns = query.size[:-2], query.size[-2], key.size[-2]
     if query.ndim < 2 or key.ndim != query.ndim or value.ndim != query.ndim:
         raise CannotLower("attention over operands of different dimensions")
@@ -189,10 +211,12 @@ def _math(
     if not grouped and not all(map(same, batch, key.size[:-2])):
         raise CannotLower("attention over broadcast batches")
     if grouped:
-        query, key, value = _grouped(query, key, value)
-        if mask is not None and mask.ndim > 2:
-            mask = expand(mask, (*batch, rows, columns))
-            mask = reshape(mask, (*query.size[:-2], rows, columns))
+        query, key, value, mask = group_heads(query, key, value, mask)
+    if not weights_used:
+        flash = flash_attention(ctx, query, key, value, mask, is_causal, scale, logsumexp=False)
+        if flash is not None:
+            out = reshape(cast_value(flash[0], query.dtype), (*batch, rows, value.size[-1]))
+            return out, full((*batch, rows, columns), 0, query.dtype)
     s = scores(ctx, query, key, mask, is_causal, scale)
     out, total, shift = attend(ctx, query, key, value, s)
     # Recomputed from the scores, and dead unless the caller uses them.
@@ -223,7 +247,8 @@ def lower_attention_math(
         raise CannotLower("attention with a dropout mask")
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = cast_value(attn_mask, query.dtype)
-    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    used = _is_used(ctx, 1)
+    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa, used)
 
 
 @register(aten.scaled_dot_product_attention.default)
@@ -240,4 +265,4 @@ def lower_attention(
     enable_gqa: bool = False,
 ) -> Value:
     check_attention(query, key, value, dropout_p)
-    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa)[0]
+    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa, False)[0]

@@ -15,7 +15,12 @@ import torch
 
 from ocl_inductor.ir.expr import compare, const, op, where
 from ocl_inductor.ir.index import same
-from ocl_inductor.lowering.attention import check_attention, scale_factor, scores
+from ocl_inductor.lowering.attention import (
+    check_attention,
+    group_heads,
+    scale_factor,
+    scores,
+)
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -55,7 +60,10 @@ def lower_flash_attention_for_cpu_backward(
     if any(same(s, 0) for v in (query, key, value) for s in v.size):
         zeros = [full(v.size, 0, v.dtype) for v in (query, key, value)]
         return zeros[0], zeros[1], zeros[2]
-    grad, out = cast_value(grad, dtype), cast_value(out, dtype)
+    sizes = [v.size for v in (query, key, value)]
+    query, key, value, attn_mask = group_heads(query, key, value, attn_mask)
+    groups = query.ndim > len(sizes[0])
+    grad, out = (reshape(cast_value(v, dtype), (*query.size[:-1], v.size[-1])) for v in (grad, out))
     wide = [cast_value(v, dtype) for v in (query, key, value)]
     rows = (*query.size[:-1], 1)
 
@@ -78,8 +86,10 @@ def lower_flash_attention_for_cpu_backward(
     dv = matmul(ctx, _transposed(p), grad)
     dq = matmul(ctx, ds, wide[1])
     dk = matmul(ctx, _transposed(ds), wide[0])
-    return (
-        cast_value(dq, query.dtype),
-        cast_value(dk, key.dtype),
-        cast_value(dv, value.dtype),
-    )
+    if groups:
+        # A key or value is shared by the repeats of its head.
+        dk, dv = (ctx.reduce(v, [v.ndim - 3], "sum") for v in (dk, dv))
+    dtypes = (query.dtype, key.dtype, value.dtype)
+    found = zip((dq, dk, dv), sizes, dtypes, strict=True)
+    dq, dk, dv = (reshape(cast_value(v, d), size) for v, size, d in found)
+    return dq, dk, dv

@@ -63,6 +63,7 @@ class LoweringContext:
     shape_env: Any = None
     nodes: list[Node] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    template_results: set[str] = field(default_factory=set)
     origin: Origin = field(default_factory=Origin)
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
@@ -337,6 +338,7 @@ class LoweringContext:
         buffer = dense_buffer(self.new_name(), dtype, size, order)
         items = tuple(sorted(params.items(), key=lambda kv: kv[0]))
         self.add(Template(buffer, spec, tuple(names), items, origin=self.origin))
+        self.template_results.add(buffer.name)
         return buffer_value(buffer)
 
     # -- policies --------------------------------------------------------------------------
@@ -353,7 +355,18 @@ class LoweringContext:
             return self.realize(value)
         if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
             return self.realize(value)
+        if uses > 1 and operations and self._is_epilogue(value):
+            return self.realize(value)
         return value
+
+    def _is_epilogue(self, value: Value) -> bool:
+        """Whether a template can store ``value`` in place of its own result, at no cost."""
+        for node in walk(value.body):
+            if node.op == "load" and node.payload.buffer in self.template_results:
+                buffer = self.buffers[node.payload.buffer]
+                if same(prod(buffer.size), prod(value.size)):
+                    return True
+        return False
 
 
 def load_of(buffer: Buffer, index: sympy.Expr, indirect: tuple[Expr, ...] = ()) -> Expr:

@@ -1,116 +1,70 @@
-"""Lifetimes of intermediate buffers, and slots that they share."""
+"""Which buffers are needed when, which are computed once, and which live in another's memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import sympy
-
 from ocl_inductor.ir.expr import indices
-from ocl_inductor.ir.index import Size, is_static, prod, size_symbols
+from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup
 
-ALIGNMENT = 128
-
 
 @dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """``slot_of`` gives each scratch buffer a slot; ``slots`` their sizes in bytes.
+class Liveness:
+    """``first`` and ``last``: the groups that write and last use each allocation.
 
-    ``kept``: buffers computed from static inputs and constants alone, which live as long as the
-    plan. ``aliases``: a buffer that lives in the memory of another (scatter results).
-    ``hoisted``: indices of the groups that compute kept buffers.
+    ``buffers``: the allocations, by the name of the buffer that makes them. ``aliases``: a buffer
+    that lives in the memory of another (scatter results). ``hoisted``: indices of the groups that
+    depend on static inputs and constants alone; ``kept``: what they write. ``scratch``: names of
+    the allocations that nobody outside sees, by time of their first write.
     """
 
-    slot_of: dict[str, int]
-    slots: tuple[Size, ...]
-    kept: frozenset[str]
+    first: dict[str, int]
+    last: dict[str, int]
+    buffers: dict[str, Buffer]
     aliases: dict[str, str]
     hoisted: frozenset[int]
-    peak_bytes: int
-    lower_bound_bytes: int
+    kept: frozenset[str]
+    scratch: tuple[str, ...]
+
+    def root(self, name: str) -> str:
+        """The buffer whose memory ``name`` lives in."""
+        return root_of(name, self.aliases)
 
 
-def plan_memory(graph: Graph, groups: Sequence[Group]) -> MemoryPlan:
-    """Assign slots greedily in execution order: the smallest free slot that fits, else the
-    largest free one grown, else a new one (best fit; lifetimes end at the last reader).
-    """
+def analyse(graph: Graph, groups: Sequence[Group]) -> Liveness:
+    """Lifetimes of everything that the groups, in this order, write."""
     outputs = {o.name for o in graph.outputs if o.kind == "buffer"}
     hoisted = _hoistable(graph, groups, outputs)
     aliases = _aliases(groups)
-    kept: set[str] = set()
-    for n in hoisted:
-        kept |= {b.name for b in groups[n].writes()}
-    root = {name: _root(name, aliases) for g in groups for name in _names(g)}
-    last: dict[str, int] = {}
+    kept = frozenset(b.name for n in hoisted for b in groups[n].writes())
     first: dict[str, int] = {}
-    buffer_of: dict[str, Buffer] = {}
-    output_roots = {root.get(o, o) for o in outputs}
+    last: dict[str, int] = {}
+    buffers: dict[str, Buffer] = {}
     for step, g in enumerate(groups):
         for b in g.writes():
-            r = root[b.name]
-            first.setdefault(r, step)
-            last[r] = step
-            buffer_of.setdefault(r, b)
+            name = root_of(b.name, aliases)
+            first.setdefault(name, step)
+            last[name] = step
+            buffers.setdefault(name, b)
         for name in g.reads():
-            if root.get(name, name) in first:
-                last[root.get(name, name)] = step
-    scratch = [
-        r for r in first if r not in output_roots and r not in kept and first[r] not in hoisted
-    ]
-    starts: dict[int, list[str]] = {}
-    for r in scratch:
-        starts.setdefault(first[r], []).append(r)
-    slot_of: dict[str, int] = {}
-    slots: list[Size] = []
-    free: list[int] = []
-    live_bytes = peak_live = 0
-    ends: dict[int, list[str]] = {}
-    for r in scratch:
-        ends.setdefault(last[r], []).append(r)
-    for step in range(len(groups)):
-        for r in starts.get(step, []):
-            need = _bytes(buffer_of[r])
-            slot = _best_fit(need, slots, free)
-            if slot is None:
-                slot = len(slots)
-                slots.append(need)
-            else:
-                free.remove(slot)
-                if is_static(need) and is_static(slots[slot]):
-                    slots[slot] = max(int(need), int(slots[slot]))
-            slot_of[r] = slot
-            live_bytes += int(need) if is_static(need) else 0
-        peak_live = max(peak_live, live_bytes)
-        for r in ends.get(step, []):
-            free.append(slot_of[r])
-            need = _bytes(buffer_of[r])
-            live_bytes -= int(need) if is_static(need) else 0
-    peak = sum(int(s) for s in slots if is_static(s))
-    return MemoryPlan(slot_of, tuple(slots), frozenset(kept), aliases, hoisted, peak, peak_live)
+            if root_of(name, aliases) in first:
+                last[root_of(name, aliases)] = step
+    output_roots = {root_of(o, aliases) for o in outputs}
+    scratch = tuple(
+        name
+        for name in first
+        if name not in output_roots and name not in kept and first[name] not in hoisted
+    )
+    return Liveness(first, last, buffers, aliases, hoisted, kept, scratch)
 
 
-def _best_fit(need: Size, slots: Sequence[Size], free: Sequence[int]) -> int | None:
-    if not is_static(need):
-        return next((f for f in free if slots[f] == need), None)
-    static = [f for f in free if is_static(slots[f])]
-    fitting = [f for f in static if int(slots[f]) >= int(need)]
-    if fitting:
-        return min(fitting, key=lambda f: int(slots[f]))
-    return max(static, key=lambda f: int(slots[f]), default=None)
-
-
-def _bytes(b: Buffer) -> Size:
-    size = prod((b.storage, b.itemsize))
-    if is_static(size):
-        return -(-max(int(size), 1) // ALIGNMENT) * ALIGNMENT
-    return sympy.sympify(size)
-
-
-def _names(g: Group) -> set[str]:
-    return {b.name for b in g.writes()} | g.reads()
+def root_of(name: str, aliases: dict[str, str]) -> str:
+    while name in aliases:
+        name = aliases[name]
+    return name
 
 
 def _aliases(groups: Sequence[Group]) -> dict[str, str]:
@@ -122,12 +76,6 @@ def _aliases(groups: Sequence[Group]) -> dict[str, str]:
             if m.base:
                 found[m.buffer.name] = m.base
     return found
-
-
-def _root(name: str, aliases: dict[str, str]) -> str:
-    while name in aliases:
-        name = aliases[name]
-    return name
 
 
 def _hoistable(graph: Graph, groups: Sequence[Group], outputs: set[str]) -> frozenset[int]:

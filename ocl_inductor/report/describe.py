@@ -14,7 +14,7 @@ from torch.fx import Node as FxNode
 from ocl_inductor.codegen.plan_builder import stepping_groups
 from ocl_inductor.device import Device
 from ocl_inductor.ir.nodes import Buffer, Graph
-from ocl_inductor.memory.liveness import MemoryPlan
+from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan import BufferSpec, Launch, Plan, SizeText, Step
 from ocl_inductor.report.values import (
     BufferReport,
@@ -26,6 +26,7 @@ from ocl_inductor.report.values import (
     SourceLine,
     StepReport,
 )
+from ocl_inductor.runtime.arena import Lifetime, aligned, place
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule, TemplateGroup
 
@@ -244,8 +245,7 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
     for step in steps:
         for name in (*step.reads, *step.writes):
             used.setdefault(root(name), []).append(step.number)
-    slots = [evaluate(s) for s in plan.slots]
-    starts = [sum(slots[:n]) for n in range(len(slots))]
+    starts, planned = _places(plan, evaluate)
     calls = sum(s.stage == "call" for s in steps)
     end = max(calls - 1, 0)
     buffers: list[BufferReport] = []
@@ -272,12 +272,25 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
     live = [sum(b.bytes for b in scratch if b.first <= n <= b.last) for n in range(calls)]
     return MemoryReport(
         tuple(buffers),
-        planned=sum(slots),
+        planned=planned,
         lower_bound=max(live, default=0),
         unplanned=total("slot"),
         kept=total("kept"),
         outputs=total("output"),
     )
+
+
+def _places(plan: Plan, evaluate: Evaluate) -> tuple[list[int], int]:
+    """Where each slot begins, arenas side by side, and the bytes of all arenas.
+
+    Slots of symbolic size are placed as the runtime would for sizes that ``evaluate`` gives.
+    """
+    if plan.arenas:
+        begins = [sum(plan.arenas[:n]) for n in range(len(plan.arenas))]
+        return [begins[s.arena] + s.offset for s in plan.slots], sum(plan.arenas)
+    lifetimes = [Lifetime(s.first, s.last, aligned(evaluate(s.nbytes))) for s in plan.slots]
+    layout = place(lifetimes, None)
+    return [p.offset for p in layout.places], layout.nbytes
 
 
 def _bytes(spec: BufferSpec, evaluate: Evaluate) -> int:

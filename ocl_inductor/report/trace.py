@@ -30,6 +30,11 @@ def trace_plan(plan: Plan, report: Callable[[], GraphReport]) -> None:
         payload_fn=lambda: _summary(report()),
         expect_trace_id=False,
     )
+    trace_kernels(plan)
+
+
+def trace_kernels(plan: Plan) -> None:
+    """Only the sources: all that there is to say of a plan from the cache."""
     trace_structured(
         "artifact",
         metadata_fn=lambda: {"name": KERNELS_ARTIFACT, "encoding": "string"},

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import threading
+
 from torch._dynamo.utils import counters
 
 from ocl_inductor.plan import HostCall, Plan
 
+# Kernels are built, and models called, in several threads.
+_lock = threading.Lock()
+
 
 def count_plan(plan: Plan) -> None:
     """Count one compiled graph: its kernels, and each operator left to the host."""
-    table = counters["opencl"]
-    table["graphs"] += 1
-    table["kernels"] += plan.statistics["kernels"]
-    table["programs"] += len(plan.kernels)
-    table["prologue_kernels"] += plan.statistics["prologue_kernels"]
-    table["fallbacks"] += plan.statistics["fallbacks"]
-    for step in (*plan.prologue, *plan.steps):
-        if isinstance(step, HostCall) and step.fallback:
-            table[f"fallback: {step.label}"] += 1
+    with _lock:
+        table = counters["opencl"]
+        table["graphs"] += 1
+        table["kernels"] += plan.statistics["kernels"]
+        table["programs"] += len(plan.kernels)
+        table["prologue_kernels"] += plan.statistics["prologue_kernels"]
+        table["planned_peak_bytes"] += plan.statistics["peak_bytes"]
+        table["planned_lower_bound_bytes"] += plan.statistics["lower_bound_bytes"]
+        table["fallbacks"] += plan.statistics["fallbacks"]
+        for step in (*plan.prologue, *plan.steps):
+            if isinstance(step, HostCall) and step.fallback:
+                table[f"fallback: {step.label}"] += 1
 
 
 def count(name: str, amount: int = 1) -> None:
-    counters["opencl"][name] += amount
+    """Add to a counter; any thread may."""
+    with _lock:
+        counters["opencl"][name] += amount

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from ocl_inductor import fork
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import UnsupportedOperatorError
@@ -25,10 +28,13 @@ from ocl_inductor.plan import (
     Step,
     TensorRef,
 )
-from ocl_inductor.runtime.memory import DiscreteMemory, Strategy, UnifiedMemory
+from ocl_inductor.runtime.discrete import DiscreteMemory
+from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, recording
+from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.samples import Samples
+from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.runtime.steady import SteadyCall, serves
 from ocl_inductor.settings import Settings
@@ -55,7 +61,8 @@ class Executor:
             if info.unified_memory and info.zero_copy
             else DiscreteMemory(device)
         )
-        self.resident = isinstance(self.memory, DiscreteMemory)
+        #: The same where there are transfers, else None.
+        self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.programs = build_kernels(plan.kernels, device, settings)
         self.specs = {b.name: b for b in plan.buffers}
         self.alias = dict(plan.aliases)
@@ -70,23 +77,36 @@ class Executor:
         self.bound: dict[str, Any] = {}
         self.host: dict[str, Any] = {}
         self.tensors: dict[str, torch.Tensor] = {}
-        self.slot_buffers: list[tuple[int, Any]] = [(-1, None)] * len(plan.slots)
+        self.scratch = Scratch(plan, pool_of(device, self.memory), info)
+        self.arena: Arena | None = None  # during a call
+        self.in_slot: dict[int, list[str]] = {}
+        for spec in plan.buffers:
+            if spec.where == "slot":
+                self.in_slot.setdefault(spec.slot, []).append(spec.name)
         self.seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
         #: Parameters of which a copy is kept: packed or folded by the prologue, or uploaded.
         self.copied = {
-            s.name for s in plan.inputs if s.static and (self.resident or s.name in plan.watched)
+            s.name
+            for s in plan.inputs
+            if s.static and (self.discrete is not None or s.name in plan.watched)
         }
         self.samples = Samples(())
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         self.returned_inputs = {o.name for o in plan.outputs} & self.input_spec.keys()
         self.given: dict[str, torch.Tensor] = {}
+        visible = plan.outputs[: plan.visible_outputs]
+        #: Outputs that only the backward graph of this plan reads.
+        self.saved = {b.name for b in self.outputs} - {self._root(o.name) for o in visible}
+        #: Inputs that the host reads.
+        self.on_host = self.returned_inputs | (
+            set() if all(isinstance(s, Launch) for s in plan.steps) else self.input_spec.keys()
+        )
+        self.done_after = self._done_after()
         for name, tensor in plan.constants:
             self.host[name] = tensor
             if tensor.dtype in _KERNEL_DTYPES and tensor.layout is torch.strided:
                 self._bind(name, self.memory.input(name, tensor, _nbytes(tensor)))
-        if not self.sizes.dynamic:
-            self._bind_memory()
         self.steady = (
             SteadyCall(plan, self.memory, self.uses, self._kernels(), self._root)
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self._root)
@@ -113,6 +133,20 @@ class Executor:
     def _kernels(self) -> list[Any]:
         return [self.sites[id(s)].kernel for s in self.plan.steps if isinstance(s, Launch)]
 
+    def _done_after(self) -> dict[int, list[str]]:
+        """By step, the outputs that nothing after it touches; none of a plan with host calls."""
+        if not all(isinstance(s, Launch) for s in self.plan.steps):
+            return {}
+        outputs = {b.name for b in self.outputs}
+        last: dict[str, Step] = {}
+        for step in self.plan.steps:
+            assert isinstance(step, Launch)
+            last |= dict.fromkeys(outputs & {self._root(n) for n in step.buffers}, step)
+        found: dict[int, list[str]] = {}
+        for name, step in last.items():
+            found.setdefault(id(step), []).append(name)
+        return found
+
     def _parameters(self, inputs: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
         specs = enumerate(self.plan.inputs)
         return [(n, inputs[n]) for n, s in specs if s.static and s.kind == "tensor"]
@@ -124,23 +158,35 @@ class Executor:
 
     def _bind(self, name: str, buffer: Any) -> None:
         self.bound[name] = buffer
+        self._point(name, buffer)
+
+    def _point(self, name: str, buffer: Any) -> None:
         for kernel, position in self.uses.get(name, ()):
             kernel.set_arg(position, buffer)
 
     def _bind_memory(self) -> None:
-        """Scratch and kept buffers; in a dynamic plan again whenever they must grow."""
-        for number, text in enumerate(self.plan.slots):
-            need = max(self.sizes(text), 1)
-            have, _ = self.slot_buffers[number]
-            if need > have:
-                self.slot_buffers[number] = (need, self.memory.scratch(f"slot{number}", need))
+        """Kept buffers once; scratch memory whenever it is not where it was."""
         for spec in self.plan.buffers:
-            if spec.where == "slot":
-                buffer = self.slot_buffers[spec.slot][1]
-                if self.bound.get(spec.name) is not buffer:
-                    self._bind(spec.name, buffer)
-            elif spec.where == "kept" and spec.name not in self.bound:
-                self._bind(spec.name, self.memory.scratch(spec.name, self._spec_bytes(spec)))
+            if spec.where == "kept" and spec.name not in self.bound:
+                nbytes = self._spec_bytes(spec)
+                self._bind(spec.name, with_room(partial(self.memory.scratch, spec.name, nbytes)))
+        self._bind_scratch()
+
+    def _bind_scratch(self) -> None:
+        if self.arena is not None:
+            self.scratch.bind(self.arena, self.sizes, self.memory, self._point_slot)
+
+    def _point_slot(self, slot: int, buffer: Any) -> None:
+        for name in self.in_slot.get(slot, ()):
+            self._point(name, buffer)
+
+    def _buffer(self, name: str) -> tuple[Any, torch.Tensor | None]:
+        """A buffer of the plan, and its bytes where the host can read them in place."""
+        spec = self.specs.get(name)
+        if spec is None or spec.where != "slot":
+            return self.bound[name], None
+        assert self.arena is not None
+        return self.scratch.buffer(self.arena, spec.slot, self.memory)
 
     def _spec_bytes(self, spec: BufferSpec) -> int:
         return self.sizes(spec.extent) * spec.dtype.itemsize
@@ -148,12 +194,16 @@ class Executor:
     # -- calling ---------------------------------------------------------------------------
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        if fork.forked:  # before the lock, which another thread may have held when it happened
+            fork.check()
         with self.lock, recording(self):
             inputs = list(args)
             args.clear()  # boxed calling convention: the caller's references go away here
+            self.arena = self.scratch.take()
             try:
                 if self.steady is None:
                     return self._run(inputs)
+                self._bind_scratch()
                 results = self.steady.run(inputs)
                 if results is None:
                     results = self._run(inputs)
@@ -162,20 +212,27 @@ class Executor:
             except BaseException as error:
                 # Parameters count as seen before they are bound, so look at all of them again.
                 self.seen.clear()
-                # Drivers may allocate as late as at a launch.
+                self._finish_quietly()
                 if isinstance(error, self.cl.MemoryError):
                     raise self.memory.out_of_memory() from error
                 raise
             finally:
+                self.scratch.give(self.arena)
+                self.arena = None
                 self.tensors.clear()
                 self.given.clear()
+
+    def _finish_quietly(self) -> None:
+        """Nothing that was enqueued may still use memory that others are about to have."""
+        with contextlib.suppress(self.cl.Error):
+            self.memory.abandon()
 
     def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
         if self.sizes.dynamic:
             self.sizes.bind(
                 {s.name: int(x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size"}
             )
-            self._bind_memory()
+        self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
         if self.prologue_due:
@@ -203,6 +260,9 @@ class Executor:
             if spec.static and spec.name not in changed:
                 self.tensors[spec.name] = self.pinned.get(spec.name, x)
                 continue
+            if self.discrete is not None and self._bind_resident(spec, x):
+                keep.append(x)
+                continue
             tensor = self._as_planned(spec, x)
             self.tensors[spec.name] = tensor
             keep.append(tensor)
@@ -212,6 +272,18 @@ class Executor:
                     self.pinned[spec.name] = tensor  # the binding outlives this call
             self._bind(spec.name, self.memory.input(spec.name, tensor, self._reach(spec, tensor)))
         return keep
+
+    def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:
+        """Use a tensor where it is, on the device; False if it is in host memory (by now)."""
+        assert self.discrete is not None
+        buffer = self.discrete.resident(x, self._reach(spec, x))
+        planned = buffer is not None and x.stride() == self.sizes.all(spec.stride)
+        if not planned or spec.static or spec.name in self.on_host or x.is_conj() or x.is_neg():
+            self.discrete.bring_home(x)
+            return False
+        self.tensors[spec.name] = x
+        self._bind(spec.name, buffer)
+        return True
 
     def _reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
         return self.sizes(spec.extent) * tensor.itemsize
@@ -263,12 +335,17 @@ class Executor:
 
     def _bind_outputs(self) -> dict[str, torch.Tensor]:
         produced: dict[str, torch.Tensor] = {}
+        private = bool(self.saved) and saved_tensors_are_private()
         for spec in self.outputs:
             tensor = torch.empty_strided(
                 self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
             )
             produced[spec.name] = tensor
-            buffer = self.memory.output(spec.name, tensor, self._spec_bytes(spec))
+            nbytes = self._spec_bytes(spec)
+            if self.discrete is not None and private and spec.name in self.saved and nbytes:
+                buffer = self.discrete.stay(tensor, nbytes)
+            else:
+                buffer = self.memory.output(spec.name, tensor, nbytes)
             self._bind(spec.name, buffer)
         self.tensors |= produced
         return produced
@@ -293,12 +370,27 @@ class Executor:
         if isinstance(step, Launch):
             site = self.sites[id(step)]
             global_size = site.prepare(self.sizes)
-            if 0 not in global_size:
-                self.cl.enqueue_nd_range_kernel(
-                    self.queue, site.kernel, global_size, step.local_size
-                )
+            if 0 in global_size:
+                return
+            try:
+                self._enqueue(site, global_size)
+            except self.cl.MemoryError:  # drivers may allocate as late as at a launch
+                if release_idle() == 0:
+                    raise
+                self._enqueue(site, global_size)
         else:
             self._host_call(step)
+
+    def _enqueue(self, site: _Site, global_size: tuple[int, ...]) -> None:
+        step = site.step
+        after = None
+        if self.discrete is not None:
+            after = self.discrete.arrivals(map(self._root, step.buffers))
+        event = self.cl.enqueue_nd_range_kernel(
+            self.queue, site.kernel, global_size, step.local_size, wait_for=after
+        )
+        if self.discrete is not None and id(step) in self.done_after:
+            self.discrete.ready(self.done_after[id(step)], event)
 
     def _host_call(self, step: HostCall) -> None:
         args = [self._host_argument(a) for a in step.args]
@@ -333,7 +425,8 @@ class Executor:
             assert tensor is not None
             return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
         spec = self.specs[name]
-        data = self.memory.read(self.bound[name], self._spec_bytes(spec))
+        buffer, host = self._buffer(name)
+        data = self.memory.read(buffer, self._spec_bytes(spec), host)
         return torch.as_strided(data.view(spec.dtype), size, stride, offset)
 
     def _file(self, names: Any, result: Any, label: str) -> None:
@@ -346,7 +439,8 @@ class Executor:
             return
         spec = self.specs.get(names)
         if spec is None:
-            self.host[names] = result
+            # Scratch memory that a host call returned a view of is about to be used again.
+            self.host[names] = self._outside_scratch(result)
             return
         if result.is_quantized or result.layout is not torch.strided:
             raise UnsupportedOperatorError(
@@ -359,7 +453,14 @@ class Executor:
         planned = torch.empty_strided(
             self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
         ).copy_(result)
-        self.memory.write(self.bound[names], planned, self._spec_bytes(spec))
+        self.memory.write(self._buffer(names)[0], planned, self._spec_bytes(spec))
+
+    def _outside_scratch(self, result: Any) -> Any:
+        if self.arena is None or not isinstance(result, torch.Tensor):
+            return result
+        if result.layout is not torch.strided or not self.arena.contains(result.data_ptr()):
+            return result
+        return result.clone()
 
 
 class _Site:

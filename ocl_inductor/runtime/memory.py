@@ -6,6 +6,7 @@ Both strategies answer the same questions, so the executor does not know which o
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import psutil
@@ -14,10 +15,22 @@ import torch
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.runtime.counters import count
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
-_MIN_BYTES = 64
+MIN_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """``nbytes`` of memory to cut into windows: the host's, or the device's own."""
+
+    nbytes: int
+    host: torch.Tensor | None = None
+    buffer: Any = None
+
+    def host_part(self, offset: int, nbytes: int) -> torch.Tensor | None:
+        """Some of its bytes as a tensor of uint8, where the host can read them in place."""
+        return None if self.host is None else self.host[offset : offset + nbytes]
 
 
 class Strategy(Protocol):
@@ -32,14 +45,30 @@ class Strategy(Protocol):
     def scratch(self, name: str, nbytes: int) -> Any:
         """A device buffer that lives as long as the plan."""
 
-    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
-        """The buffer's bytes as a host tensor of uint8, after everything enqueued so far."""
+    def allocate(self, nbytes: int) -> Allocation:
+        """Memory to cut into windows.
+
+        Raises:
+            DeviceMemoryError: there is not as much.
+        """
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        """A device buffer over a part of an allocation, which must outlive it."""
+
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+        """The buffer's bytes as a host tensor of uint8, after everything enqueued so far.
+
+        ``host``: the same bytes where the host can read them in place.
+        """
 
     def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
         """Replace the buffer's bytes by those of a host tensor."""
 
     def finish(self) -> None:
         """Wait for everything, and bring outputs home."""
+
+    def abandon(self) -> None:
+        """After an error: wait for what was enqueued, bring nothing home."""
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         """The error to raise when ``nbytes`` more (0: unknown) could not be had."""
@@ -61,7 +90,7 @@ class UnifiedMemory:
         self.flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
         self.global_mem_bytes = device.info.global_mem_bytes
         self.hosts: dict[int, torch.Tensor] = {}
-        self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, _MIN_BYTES)
+        self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         if nbytes == 0:
@@ -71,24 +100,33 @@ class UnifiedMemory:
     output = input
 
     def scratch(self, name: str, nbytes: int) -> Any:
-        size = max(nbytes, _MIN_BYTES)
+        allocation = self.allocate(nbytes)
+        assert allocation.host is not None
+        buffer = self.window(allocation, 0, allocation.nbytes)
+        self.hosts[buffer.int_ptr] = allocation.host
+        return buffer
+
+    def allocate(self, nbytes: int) -> Allocation:
+        size = max(nbytes, MIN_BYTES)
         if size > self.global_mem_bytes:
             raise self.out_of_memory(size)  # a system that overcommits would end the process later
         try:
-            host = torch.empty(size, dtype=torch.uint8)
+            return Allocation(size, torch.empty(size, dtype=torch.uint8))
         except RuntimeError as error:  # what PyTorch's allocator raises
             raise self.out_of_memory(size) from error
-        buffer = self.input(name, host, size)
-        self.hosts[buffer.int_ptr] = host
-        return buffer
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        host = allocation.host_part(offset, nbytes)
+        assert host is not None
+        return self.input("", host, nbytes)
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         in_use = sum(host.numel() for host in self.hosts.values())
         return DeviceMemoryError(nbytes, in_use, psutil.virtual_memory().available)
 
-    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         self.queue.finish()
-        known = self.hosts.get(buffer.int_ptr)
+        known = host if host is not None else self.hosts.get(buffer.int_ptr)
         if known is not None:
             return known[:nbytes]
         result = torch.empty(nbytes, dtype=torch.uint8)
@@ -103,70 +141,4 @@ class UnifiedMemory:
     def finish(self) -> None:
         self.queue.finish()
 
-
-class DiscreteMemory:
-    """Explicit transfers: parameters stay resident, other inputs are uploaded at each call."""
-
-    def __init__(self, device: Device) -> None:
-        cl = load_pyopencl()
-        self.cl = cl
-        self.device = device
-        self.context = device.context
-        self.queue = device.queue
-        self.buffers: dict[str, tuple[int, Any]] = {}
-        self.pending: list[tuple[Any, torch.Tensor, int]] = []
-        self.in_use = 0
-
-    def _buffer(self, name: str, nbytes: int) -> Any:
-        have = self.buffers.get(name)
-        if have is not None and have[0] >= nbytes:
-            return have[1]
-        size = max(nbytes, _MIN_BYTES)
-        if size > self.device.info.global_mem_bytes:
-            raise self.out_of_memory(size)  # some drivers crash instead of refusing
-        try:
-            buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
-        except (self.cl.MemoryError, self.cl.LogicError) as error:  # too much, or too much at once
-            raise self.out_of_memory(size) from error
-        self.in_use += size - (have[0] if have else 0)
-        self.buffers[name] = (size, buffer)
-        return buffer
-
-    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
-        free = self.device.info.global_mem_bytes - self.in_use
-        return DeviceMemoryError(nbytes, self.in_use, max(0, free))
-
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
-        buffer = self._buffer(name, nbytes)
-        if nbytes:
-            count("bytes_uploaded", nbytes)
-            self.cl.enqueue_copy(self.queue, buffer, host_bytes(tensor, nbytes), is_blocking=True)
-        return buffer
-
-    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
-        buffer = self._buffer(name, nbytes)
-        if nbytes:
-            self.pending.append((buffer, tensor, nbytes))
-        return buffer
-
-    def scratch(self, name: str, nbytes: int) -> Any:
-        return self._buffer(name, nbytes)
-
-    def read(self, buffer: Any, nbytes: int) -> torch.Tensor:
-        result = torch.empty(nbytes, dtype=torch.uint8)
-        if nbytes:
-            count("bytes_downloaded", nbytes)
-            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
-        return result
-
-    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
-        if nbytes:
-            count("bytes_uploaded", nbytes)
-            self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
-
-    def finish(self) -> None:
-        for buffer, tensor, nbytes in self.pending:
-            count("bytes_downloaded", nbytes)
-            self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer, is_blocking=False)
-        self.pending.clear()
-        self.queue.finish()
+    abandon = finish

@@ -17,6 +17,7 @@ from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
+from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
@@ -29,6 +30,8 @@ from ocl_inductor.runtime.store_entry import (
     DeviceFacts,
     Entry,
     Metadata,
+    decode,
+    encode,
     make_key,
 )
 from ocl_inductor.runtime.store_usage import SizeGuard
@@ -170,13 +173,14 @@ def _load_or_build(
 def _load(kernel: Kernel, key: str, device: Device, store: KernelStore) -> tuple[Any, bool]:
     """The program from disk, or None; and whether the place on disk is free of bad entries."""
     try:
-        entry = store.read(key)
+        data = _read(store, key)
+        if data is None:
+            return None, True
+        entry = decode(key, data)
     except DamagedEntryError as error:
         _log.info("cached kernel %s is built again: %s", kernel.name, error)
         count("cache_damaged")
         return None, False
-    if entry is None:
-        return None, True
     try:
         program = program_from_binary(entry.binary, device)
     except load_pyopencl().Error as error:
@@ -185,7 +189,17 @@ def _load(kernel: Kernel, key: str, device: Device, store: KernelStore) -> tuple
         return None, False
     count("cache_hits")
     store.touch(key)
+    artifacts.record(artifacts.KERNEL, key, data)
     return program, True
+
+
+def _read(store: KernelStore, key: str) -> bytes | None:
+    """The entry's bytes from the folder, or from artefacts that were loaded into this process."""
+    data = store.read_bytes(key)
+    if data is None and store.folder is not None:
+        for data in artifacts.loaded(artifacts.KERNEL, key):
+            store.write_bytes(key, data)
+    return data
 
 
 def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> Any:
@@ -230,7 +244,9 @@ def _keep(
 ) -> int:
     if not binary:
         return 0
-    written = store.write(Entry(key, describe(kernel, device, seconds), kernel.source, binary))
+    entry = Entry(key, describe(kernel, device, seconds), kernel.source, binary)
+    artifacts.record(artifacts.KERNEL, key, encode(entry))
+    written = store.write(entry)
     if not written and store.folder is not None:
         count("cache_not_written")
     return written

@@ -24,7 +24,7 @@ import numpy as np
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
-from ocl_inductor.templates.gemm import simt_tile, store_edges
+from ocl_inductor.templates.gemm import MAX_K_CHAIN, simt_tile, store_edges
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
@@ -49,7 +49,14 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         tile = simt_tile(device, p["acc"], p["pixels_hint"], p["ocg"])
         return shared | tile | {"channels_dense": dense}
     nr = p["nv"] * p["lanes"]
+    taps, channels = math.prod(p["kernel"]), int(p["icg"])
+    # Equal parts of the channels of one tap, or as many whole taps as stay below the limit.
+    parts = ceil_div(channels, MAX_K_CHAIN)
     return shared | {
+        "max_chain": MAX_K_CHAIN,
+        "blocked": taps * channels > MAX_K_CHAIN,
+        "channel_block": ceil_div(channels, parts),
+        "tap_block": taps if parts > 1 else min(max(MAX_K_CHAIN // channels, 1), taps),
         "W": p["lanes"],
         "NV": p["nv"],
         "NR": nr,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ocl_inductor.templates.attention import ATTENTION
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.gemm import GEMM
@@ -9,6 +10,6 @@ from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.winograd import WINOGRAD
 
-_ALL = (GEMM, CONV, DEPTHWISE, WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT)
+_ALL = (GEMM, ATTENTION, CONV, DEPTHWISE, WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT)
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

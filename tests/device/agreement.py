@@ -12,7 +12,8 @@ import torch
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device import list_devices
-from ocl_inductor.runtime import executor, memory
+from ocl_inductor.runtime import discrete, executor, memory
+from ocl_inductor.runtime.scratch import Arena, ScratchPool
 
 #: Bytes of memory nobody has written: NaN in every float type, -1 in the integers.
 POISON = 0xFF
@@ -56,8 +57,9 @@ def _poisoned(t: torch.Tensor) -> torch.Tensor:
 def poisoned_memory() -> Iterator[None]:
     """Every tensor and device buffer that the runtime makes starts as NaN."""
     proxy = _PoisonedTorch()
-    saved = [(m, m.torch) for m in (executor, memory)]
-    make = memory.DiscreteMemory._buffer
+    saved = [(m, m.torch) for m in (executor, memory, discrete)]
+    make = discrete.DiscreteMemory._buffer
+    reserve, give = Arena.reserve, ScratchPool.give
 
     def poisoned_buffer(self: Any, name: str, nbytes: int) -> Any:
         before = self.buffers.get(name)
@@ -67,15 +69,38 @@ def poisoned_memory() -> Iterator[None]:
             self.cl.enqueue_copy(self.queue, buffer, pattern)
         return buffer
 
+    def poison(arena: Arena) -> None:
+        """Stale contents of scratch memory must not matter."""
+        for allocation in arena.allocations:
+            if allocation.host is not None:
+                allocation.host.fill_(POISON)
+
+    def poisoned_reserve(self: Arena, needs: Any, strategy: Any) -> None:
+        before = self.version
+        reserve(self, needs, strategy)
+        if self.version == before:
+            return
+        poison(self)
+        for allocation in self.allocations:
+            if allocation.buffer is not None:
+                pattern = np.full(allocation.nbytes, POISON, np.uint8)
+                strategy.cl.enqueue_copy(strategy.queue, allocation.buffer, pattern)
+
+    def poisoned_give(self: ScratchPool, arena: Arena) -> None:
+        poison(arena)
+        give(self, arena)
+
+    Arena.reserve, ScratchPool.give = poisoned_reserve, poisoned_give  # type: ignore[method-assign]
     for module, _ in saved:
         module.torch = proxy  # type: ignore[attr-defined]
-    memory.DiscreteMemory._buffer = poisoned_buffer  # type: ignore[method-assign]
+    discrete.DiscreteMemory._buffer = poisoned_buffer  # type: ignore[method-assign]
     try:
         yield
     finally:
         for module, original in saved:
             module.torch = original  # type: ignore[attr-defined]
-        memory.DiscreteMemory._buffer = make  # type: ignore[method-assign]
+        discrete.DiscreteMemory._buffer = make  # type: ignore[method-assign]
+        Arena.reserve, ScratchPool.give = reserve, give  # type: ignore[method-assign]
 
 
 def compiled(

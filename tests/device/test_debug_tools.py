@@ -129,6 +129,8 @@ def test_minifier(
     env = {
         **clean_env,
         "FAULT_OF_TESTS": fault,
+        # No key of the cache knows of the fault.
+        "OCL_INDUCTOR_CACHE": "0",
         "TORCHDYNAMO_REPRO_AFTER": "dynamo",
         "TORCHDYNAMO_REPRO_LEVEL": level,
     }

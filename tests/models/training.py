@@ -29,9 +29,9 @@ def without_randomness(model: nn.Module) -> nn.Module:
     return model
 
 
-def trainable(entry: Entry) -> nn.Module:
+def trainable(entry: Entry, small: bool = True) -> nn.Module:
     """The small variant of a zoo model, ready to train."""
-    return without_randomness(entry.build(small=True).requires_grad_(True).train())
+    return without_randomness(entry.build(small=small).requires_grad_(True).train())
 
 
 def loss_of(output: Any) -> Tensor:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from ocl_inductor.capture.decompositions import decomposition_table
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.lowering.interpret import lower_graph
-from ocl_inductor.memory.liveness import plan_memory
+from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
@@ -90,8 +90,8 @@ def kernels(program: Program, profile: str) -> str:
     verify_graph(graph)
     schedule = schedule_graph(graph, device, int)
     verify_schedule(graph, schedule)
-    memory = plan_memory(graph, schedule.groups)
-    verify_memory(schedule, memory)
+    memory = plan_memory(graph, schedule.groups, device, int)
+    verify_memory(graph, schedule, memory)
     plan = build_plan(graph, schedule, memory, device)
     verify_plan(plan)
     return "\n".join(k.source for k in plan.kernels)

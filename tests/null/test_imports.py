@@ -18,12 +18,12 @@ LAYERS: list[set[str]] = [
     {"__init__"},
     {"errors", "units"},
     {"settings"},
-    {"log", "_autoload"},
+    {"log"},
     {"dtypes", "debug", "launch_example"},
-    {"quirks"},
+    {"quirks", "fork"},
     {"drivers", "device", "device_probe"},
     {"diagnosis"},
-    {"plan"},
+    {"plan", "plan_bytes"},
     {"runtime"},
     {"ir"},
     {"templates"},
@@ -37,7 +37,7 @@ LAYERS: list[set[str]] = [
     {"capture"},
     {"tune"},
     {"profiler"},
-    {"compile"},
+    {"compile", "_autoload"},
     {"observe"},
     {"sweep"},
     {"cli"},
@@ -59,6 +59,7 @@ FORBIDDEN: dict[str, set[str]] = {
     # A plan is replayed without the compiler, so that a warm start loads none of it.
     "runtime": COMPILER,
     "plan": COMPILER | {"runtime"},
+    "plan_bytes": COMPILER | {"runtime"},
 }
 
 

@@ -1,0 +1,114 @@
+"""What a plan depends on besides the graph: this package's code, device, settings, flags.
+
+PyTorch's own key covers the graph, example inputs, autocast, grad mode, deterministic mode, default
+dtype and PyTorch's configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from ocl_inductor import __version__
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.plan import SCHEMA_VERSION
+from ocl_inductor.settings import Settings
+
+#: Sizes of memory: no code depends on them, and equal machines report slightly different ones.
+_NOT_IN_CODE = frozenset({"global_mem_bytes", "max_alloc_bytes"})
+
+#: Operators that come with PyTorch. Others may be defined anew, and differently, in each process.
+_BUILT_IN = frozenset({"aten", "prims", "prim", "higher_order", "rngprims", "quantized", "mkldnn"})
+
+
+def plan_key(info: DeviceInfo, settings: Settings) -> str:
+    """A digest of everything around the graph that a plan depends on.
+
+    ``info``: the facts under these settings (``DeviceInfo.for_settings``).
+    """
+    facts = tuple(
+        (f.name, _stable(getattr(info, f.name))) for f in fields(info) if f.name not in _NOT_IN_CODE
+    )
+    parts = (
+        ("package", __version__, SCHEMA_VERSION, package_digest()),
+        ("torch", torch.__version__, torch.version.git_version),
+        ("python", sys.version_info[:2]),
+        ("device", facts),
+        # Under "error" a plan must not have host calls that "warn" allows.
+        ("settings", settings.code_key(), settings.fallback),
+        ("flags", _torch_flags()),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _stable(x: Any) -> Any:
+    """Sets in an order that does not change from process to process."""
+    return sorted(x) if isinstance(x, (set, frozenset)) else x
+
+
+def _torch_flags() -> tuple[Any, ...]:
+    """Switches that steer how AOTAutograd traces and that PyTorch's own key leaves out."""
+    return (
+        torch._C._get_flash_sdp_enabled(),
+        torch._C._get_mem_efficient_sdp_enabled(),
+        torch._C._get_math_sdp_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.is_inference_mode_enabled(),
+    )
+
+
+@cache
+def package_digest() -> str:
+    """Of every file of this package that compiling reads, so that an edit makes new plans."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".jinja", ".cl", ".json"):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def why_not_storable(gm: GraphModule) -> str | None:
+    """Why a plan of this graph must not outlive the process; None if it may.
+
+    The key knows an operator by its name only. What a custom operator's shape function, gradient
+    or decomposition does is code of the user's, which may change from run to run; so is a lowering
+    that the user has registered.
+    """
+    for target in _targets(gm):
+        namespace = _namespace(target)
+        if namespace is not None and namespace not in _BUILT_IN:
+            return f"custom operator {target}"
+    # Nobody can have registered a lowering without importing the table.
+    registry = sys.modules.get("ocl_inductor.lowering.registry")
+    for operator, lowering in registry.LOWERINGS.items() if registry is not None else ():
+        row = (lowering.__kwdefaults__ or {}).get("_row")
+        function = lowering if row is None else row.compute
+        if not str(getattr(function, "__module__", "")).startswith("ocl_inductor."):
+            return f"lowering of {operator} from outside the package"
+    return None
+
+
+def _targets(gm: GraphModule) -> Iterator[Any]:
+    for module in gm.modules():
+        if isinstance(module, GraphModule):
+            for node in module.graph.nodes:
+                if node.op == "call_function":
+                    yield node.target
+
+
+def _namespace(target: Any) -> str | None:
+    if isinstance(target, torch._ops.OpOverload):
+        return target.namespace
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name.split("::")[0]
+    return None

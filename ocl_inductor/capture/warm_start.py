@@ -1,0 +1,269 @@
+"""Plans kept between processes through PyTorch's AOTAutograd cache.
+
+A hit skips AOTAutograd's tracing and our whole compiler: what is left is Dynamo, reading the entry
+and making kernels from binaries. The cache is private API of PyTorch; all use of it is in this
+file. Where it is not as expected (``UNAVAILABLE`` says what is missing), or a graph cannot be kept,
+graphs are compiled in each process, and the counters say so.
+
+Entries lie below our own cache folder: while one of our graphs is compiled, the cache's two
+functions that touch files are replaced by ours, which also check what they read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from ocl_inductor.capture.plan_key import plan_key, why_not_storable
+from ocl_inductor.device import Device
+from ocl_inductor.log import artifact, logger
+from ocl_inductor.plan import HostCall, Plan
+from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
+from ocl_inductor.report.trace import trace_kernels
+from ocl_inductor.runtime import artifacts
+from ocl_inductor.runtime.counters import count, count_plan
+from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.settings import Settings
+
+_log = logger(__name__)
+_code_log = artifact(__name__, "code")
+_fallback_log = artifact(__name__, "fallback")
+#: Kinds of output that only compiling gives: with one of them on, nothing is read from the cache.
+_SHOWN_BY_COMPILING = tuple(artifact(__name__, kind) for kind in ("fusion", "memory"))
+
+#: What is missing in PyTorch for plans to be kept; None when nothing is.
+UNAVAILABLE: str | None = None
+
+try:
+    from torch._functorch import config as _functorch_config
+    from torch._functorch._aot_autograd.aot_autograd_result import BundledAOTAutogradResult
+    from torch._functorch._aot_autograd.autograd_cache import (
+        AOTAutogradCache,
+        AOTAutogradCachePickler,
+        BypassAOTAutogradCache,
+        should_use_local_autograd_cache,
+    )
+    from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
+    from torch._inductor.output_code import OutputCode
+
+    for _name in ("bundled_autograd_cache", "force_non_lazy_backward_lowering"):
+        getattr(_functorch_config, _name)
+    for _name in ("_write_to_local_cache", "iterate_over_candidates"):
+        getattr(AOTAutogradCache, _name)
+    torch.compiler.config.cache_key_tag  # noqa: B018
+except Exception as _error:  # another PyTorch
+    UNAVAILABLE = f"{type(_error).__name__}: {_error}"
+    OutputCode = object  # type: ignore[assignment, misc]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Session:
+    """One compilation: where its entries are, and with what a stored plan is run."""
+
+    device: Device
+    settings: Settings
+    key: str
+    files: PlanFiles
+
+
+_session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", default=None)
+
+GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor]
+
+
+@contextlib.contextmanager
+def keeping_plans(
+    gm: GraphModule, device: Device, settings: Settings, *, wanted: bool = True
+) -> Iterator[Callable[[GraphFunction], Any]]:
+    """While a graph is captured, AOTAutograd looks for its plan first and keeps a new one.
+
+    ``wanted``: off, it does neither. Gives what a compiler of graphs has to be wrapped in.
+    """
+    reason = _why_off(gm, settings) if wanted else "compiling is watched"
+    if reason is not None:
+        if settings.cache:
+            count("plan_bypasses")
+            _log.info("plan not kept: %s", reason)
+        yield lambda function: function
+        return
+    _install()
+    key = plan_key(device.info.for_settings(settings), settings)
+    session = Session(device, settings, key, PlanFiles(settings.cache_dir / "plans"))
+    tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
+    counters = torch._dynamo.utils.counters["aot_autograd"]
+    bypasses = counters["autograd_cache_bypass"]
+    token = _session.set(session)
+    try:
+        with (
+            torch.compiler.config.patch(cache_key_tag=tag),
+            _functorch_config.patch(
+                bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
+            ),
+        ):
+            yield _serializable
+    finally:
+        _session.reset(token)
+        if counters["autograd_cache_bypass"] > bypasses:
+            count("plan_bypasses")
+
+
+def _why_off(gm: GraphModule, settings: Settings) -> str | None:
+    """Why this graph's plan is neither looked for nor kept."""
+    if not settings.cache:
+        return "the cache is switched off"
+    if UNAVAILABLE is not None:
+        return f"this PyTorch has no such cache: {UNAVAILABLE}"
+    if not should_use_local_autograd_cache():
+        return "PyTorch's caches are switched off"
+    if settings.debug_dir is not None or any(log.isEnabledFor(10) for log in _SHOWN_BY_COMPILING):
+        return "compiling shows what was asked for"
+    return why_not_storable(gm)
+
+
+def _serializable(function: GraphFunction) -> Any:
+    def compile_to_code(gm: GraphModule, inputs: Sequence[Any]) -> StoredPlan:
+        executor = function(gm, inputs)
+        count("plan_misses")
+        session = _session.get()
+        assert session is not None
+        return StoredPlan.of(executor, session)
+
+    return SerializableAOTDispatchCompiler(StoredPlan, compile_to_code)
+
+
+@dataclasses.dataclass(eq=False)
+class StoredPlan(OutputCode):
+    """A compiled graph as AOTAutograd's cache takes it: calls an executor, pickles as a plan."""
+
+    key: str
+    settings: Settings
+    payload: bytes | None = None
+    run: Callable[[list[Any]], tuple[Any, ...]] | None = None
+    plan: Plan | None = None
+    # In the instance, from where wrappers of functions copy it.
+    _boxed_call: bool = True
+
+    @classmethod
+    def of(cls, executor: Executor, session: Session) -> StoredPlan:
+        return cls(session.key, session.settings, None, executor, executor.plan)
+
+    def __call__(self, inputs: list[Any]) -> Any:
+        assert self.run is not None
+        return self.run(inputs)
+
+    def prepare_for_serialization(self) -> None:
+        """Called on a copy, which is then pickled."""
+        assert self.plan is not None
+        try:
+            self.payload = dump_plan(self.plan)
+        except PlanNotStorable as error:
+            raise BypassAOTAutogradCache(f"plan not storable: {error}") from error
+        self.plan = self.run = None
+
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        """Called after unpickling: make the executor."""
+        session = _session.get()
+        if session is None:
+            raise RuntimeError("a plan of ocl_inductor was loaded outside of its backend")
+        if session.key != self.key:
+            raise RuntimeError("this plan is for another device, or other settings")
+        assert self.payload is not None
+        plan = load_plan(self.payload)
+        self.payload = None
+        _show(plan)
+        with torch.utils._python_dispatch._disable_current_modes():
+            self.run = Executor(plan, session.device, session.settings)
+        count_plan(plan)
+        count("plan_hits")
+
+
+def _show(plan: Plan) -> None:
+    """Log what compiling would have logged."""
+    for kernel in plan.kernels:
+        _code_log.debug("// FX nodes: %s\n%s", ", ".join(kernel.fx_nodes), kernel.source)
+    trace_kernels(plan)
+    for step in (*plan.prologue, *plan.steps):
+        if isinstance(step, HostCall) and step.fallback:
+            _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)
+
+
+def _contents(files: PlanFiles, key: str) -> Iterator[bytes]:
+    """From the folder, then from artefacts that were loaded into this process."""
+    known = set()
+    for content in files.read(key):
+        known.add(content)
+        yield content
+    for content in artifacts.loaded(artifacts.PLAN, key):
+        if content not in known:
+            files.write(key, content)
+            yield content
+
+
+_NAMED = (torch.dtype, torch.layout, torch.memory_format)
+
+
+def _by_name(x: Any) -> tuple[Any, ...]:
+    """For hashing only: not what unpickling needs."""
+    return str, (str(x),)
+
+
+_installed = False
+
+
+def _install() -> None:
+    """Send the cache's files to our folder while a session is on; other backends see no change.
+
+    The pickler that makes keys is changed too. It writes ``torch.strided`` and its like as an
+    attribute of whichever module is found first to have imported torch, so that the key would
+    depend on the order of imports.
+    """
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    write = AOTAutogradCache._write_to_local_cache
+    candidates = AOTAutogradCache.iterate_over_candidates
+    init = AOTAutogradCachePickler.__init__
+
+    def init_pickler(self: Any, gm: GraphModule) -> None:
+        init(self, gm)
+        if _session.get() is not None:
+            self.dispatch_table.update(dict.fromkeys(_NAMED, _by_name))
+
+    def write_to_local_cache(key: str, content: bytes) -> None:
+        session = _session.get()
+        if session is None:
+            return write(key, content)
+        artifacts.record(artifacts.PLAN, key, content)
+        return session.files.write(key, content)
+
+    def iterate_over_candidates(
+        cls: Any, local: bool, remote_cache: Any, key: str
+    ) -> Iterator[tuple[Any, bytes, bool]]:
+        session = _session.get()
+        if session is None:
+            yield from candidates(local, remote_cache, key)
+            return
+        for content in _contents(session.files, key):
+            try:
+                entry = pickle.loads(content)
+                if not isinstance(entry, BundledAOTAutogradResult):
+                    raise pickle.UnpicklingError(f"it holds a {type(entry).__name__}")
+            except Exception as error:
+                _log.info("plan %s cannot be read, removed: %s", key, error)
+                session.files.remove(key, content)
+                continue
+            artifacts.record(artifacts.PLAN, key, content)
+            yield entry, content, True
+
+    AOTAutogradCachePickler.__init__ = init_pickler  # type: ignore[method-assign]
+    AOTAutogradCache._write_to_local_cache = staticmethod(write_to_local_cache)
+    AOTAutogradCache.iterate_over_candidates = classmethod(iterate_over_candidates)

@@ -1,0 +1,38 @@
+"""After a fork the child has the parent's OpenCL handles, but none of the driver's threads.
+
+A kernel enqueued there waits for ever (PoCL) or runs on a broken pool of threads, and a driver
+cannot be loaded a second time. So the child is told what to do instead. Everything else works in
+it: the handles are never touched, and data-loading workers never come here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ocl_inductor.errors import ForkedProcessError
+
+#: Whether this process was forked from one that had loaded the OpenCL drivers. Read it directly in
+#: paths where a function call counts.
+forked = False
+_loaded = False
+
+
+def drivers_loaded() -> None:
+    """Say that from now on a forked child cannot use OpenCL."""
+    global _loaded
+    _loaded = True
+
+
+def check() -> None:
+    """Raise ForkedProcessError in a child that cannot use OpenCL."""
+    if forked:
+        raise ForkedProcessError()
+
+
+def _in_child() -> None:
+    global forked
+    forked = _loaded
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,130 @@
+"""Scratch memory: one arena for all buffers that only kernels see, planned from their lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.nodes import Buffer, Graph
+from ocl_inductor.memory.in_place import in_place_pairs
+from ocl_inductor.memory.liveness import Liveness, analyse
+from ocl_inductor.runtime.arena import (
+    ALIGNMENT,
+    Layout,
+    Lifetime,
+    aligned,
+    lower_bound,
+    place,
+)
+from ocl_inductor.schedule.groups import Group
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSlot:
+    """``nbytes`` that are needed from group ``first`` to group ``last``; see ``plan.Slot``."""
+
+    nbytes: Size
+    first: int
+    last: int
+    arena: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """``slot_of``: the slot of each scratch buffer; buffers that overwrite each other share one.
+
+    ``arenas``: bytes of the allocations; empty where a size is symbolic. ``in_place``: a result and
+    the dying input that it overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
+    """
+
+    slot_of: dict[str, int]
+    slots: tuple[PlannedSlot, ...]
+    arenas: tuple[int, ...]
+    kept: frozenset[str]
+    aliases: dict[str, str]
+    in_place: dict[str, str]
+    hoisted: frozenset[int]
+    peak_bytes: int
+    lower_bound_bytes: int
+    unplanned_bytes: int
+    kept_bytes: int
+
+
+def plan_memory(
+    graph: Graph, groups: Sequence[Group], info: DeviceInfo, hint: Callable[[Size], int]
+) -> MemoryPlan:
+    """Give each buffer that only kernels see a place in scratch memory.
+
+    A buffer's place is free again after the last group that uses it. Where a kernel can write over
+    an input that dies with it, it does so if that makes the whole smaller. ``hint`` gives a typical
+    value of a symbolic size, for the statistics alone: such plans are placed at run time.
+    """
+    live = analyse(graph, groups)
+    alignment, most_bytes = placement_rules(info)
+
+    def nbytes(b: Buffer) -> int:
+        return aligned(hint(prod((b.storage, b.itemsize))), alignment)
+
+    sizes = {name: nbytes(live.buffers[name]) for name in live.scratch}
+    best: tuple[Layout, list[list[str]], dict[str, str], list[Lifetime]] | None = None
+    for pairs in ({}, in_place_pairs(groups, live)):
+        blocks = _blocks(live, pairs)
+        lifetimes = [
+            Lifetime(live.first[names[0]], live.last[names[-1]], max(sizes[n] for n in names))
+            for names in blocks
+        ]
+        layout = place(lifetimes, most_bytes)
+        if best is None or layout.nbytes < best[0].nbytes:
+            best = layout, blocks, pairs, lifetimes
+    assert best is not None
+    layout, blocks, pairs, lifetimes = best
+    static = all(is_static(live.buffers[name].storage) for name in live.scratch)
+    slots = []
+    for names, x, at in zip(blocks, lifetimes, layout.places, strict=True):
+        exact = sympy.sympify(
+            prod((live.buffers[names[0]].storage, live.buffers[names[0]].itemsize))
+        )
+        where = (at.arena, at.offset) if static else (-1, -1)
+        slots.append(PlannedSlot(int(exact) if static else exact, x.first, x.last, *where))
+    return MemoryPlan(
+        slot_of={name: n for n, names in enumerate(blocks) for name in names},
+        slots=tuple(slots),
+        arenas=layout.arenas if static else (),
+        kept=live.kept,
+        aliases=live.aliases,
+        in_place=dict(pairs),
+        hoisted=live.hoisted,
+        peak_bytes=layout.nbytes,
+        lower_bound_bytes=lower_bound(lifetimes),
+        unplanned_bytes=sum(sizes.values()),
+        kept_bytes=sum(nbytes(live.buffers[name]) for name in live.kept),
+    )
+
+
+def placement_rules(info: DeviceInfo) -> tuple[int, int | None]:
+    """What offsets are multiples of, and the most bytes of one arena (None: any).
+
+    In place on host memory a buffer is a window of any kind; elsewhere it is a sub-buffer.
+    """
+    if info.unified_memory and info.zero_copy:
+        return ALIGNMENT, None
+    return max(ALIGNMENT, info.base_address_align_bytes), info.max_alloc_bytes
+
+
+def _blocks(live: Liveness, pairs: Mapping[str, str]) -> list[list[str]]:
+    """Scratch buffers; those that overwrite one another in one list, in order of time."""
+    block_of: dict[str, list[str]] = {}
+    blocks: list[list[str]] = []
+    for name in live.scratch:
+        block = block_of.get(pairs.get(name, ""))
+        if block is None:
+            block = []
+            blocks.append(block)
+        block.append(name)
+        block_of[name] = block
+    return blocks

@@ -1,0 +1,153 @@
+"""Where blocks of scratch memory lie: offsets such that blocks alive together never overlap.
+
+The compiler plans static sizes with it; the runtime uses the same functions for sizes that are
+only known at a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+#: Bytes that offsets are multiples of: two cache lines, and more than any vector.
+ALIGNMENT = 128
+
+#: Tries to improve a layout that is above the lower bound.
+MAX_REPAIRS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A block of ``nbytes`` that is needed from step ``first`` to step ``last``, both included."""
+
+    first: int
+    last: int
+    nbytes: int
+
+    def meets(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Number of an arena, and the offset in it in bytes."""
+
+    arena: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each block lies, and the bytes of each arena."""
+
+    places: tuple[Place, ...]
+    arenas: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self.arenas)
+
+
+def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:
+    """``nbytes`` rounded up to a multiple of the alignment, at least one."""
+    return -(-max(nbytes, 1) // alignment) * alignment
+
+
+def lower_bound(lifetimes: Sequence[Lifetime]) -> int:
+    """Bytes of the largest set of blocks that are alive together: no layout needs less."""
+    changes: list[tuple[int, int]] = []
+    for x in lifetimes:
+        changes += [(x.first, x.nbytes), (x.last + 1, -x.nbytes)]
+    live = most = 0
+    for _, change in sorted(changes):  # ends (negative) come before starts of the same step
+        live += change
+        most = max(most, live)
+    return most
+
+
+#: Orders in which blocks are placed. Each is best for some models, none for all.
+_ORDERS: tuple[Callable[[Lifetime], tuple[int, ...]], ...] = (
+    lambda x: (-x.nbytes, x.first),
+    lambda x: (x.first - x.last, -x.nbytes),
+    lambda x: ((x.first - x.last - 1) * x.nbytes, x.first),
+    lambda x: (x.first, -x.nbytes),
+    lambda x: (-x.last, -x.nbytes),
+)
+
+
+def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layout:
+    """A layout near the lower bound: greedy best fit in several orders, the smallest result.
+
+    Sizes must be multiples of the alignment; offsets then are too. ``most_bytes``: what one arena
+    may have; a block that is larger gets an arena of its own. While the result is above the lower
+    bound, the blocks that reach its end are placed first in another try.
+    """
+    if not lifetimes:
+        return Layout((), ())
+    bound = lower_bound(lifetimes)
+    best: Layout | None = None
+    best_order: list[int] = []
+    for key in _ORDERS:
+        order = sorted(range(len(lifetimes)), key=lambda n: key(lifetimes[n]))
+        layout = _place_in_order(lifetimes, order, most_bytes)
+        if best is None or layout.nbytes < best.nbytes:
+            best, best_order = layout, order
+        if best.nbytes <= bound:
+            return best
+    assert best is not None
+    order, layout = best_order, best
+    for _ in range(MAX_REPAIRS):
+        highest = {n for n, p in enumerate(layout.places) if _reaches_end(lifetimes[n], p, layout)}
+        order = [n for n in order if n in highest] + [n for n in order if n not in highest]
+        layout = _place_in_order(lifetimes, order, most_bytes)
+        if layout.nbytes < best.nbytes:
+            best = layout
+        if best.nbytes <= bound:
+            break
+    return best
+
+
+def _reaches_end(block: Lifetime, at: Place, layout: Layout) -> bool:
+    return at.offset + block.nbytes == layout.arenas[at.arena]
+
+
+def _place_in_order(
+    lifetimes: Sequence[Lifetime], order: Sequence[int], most_bytes: int | None
+) -> Layout:
+    places: list[Place] = [Place(0, 0)] * len(lifetimes)
+    placed: list[list[int]] = [[]]  # the blocks of each arena, by offset
+    arenas = [0]
+    for n in order:
+        own = lifetimes[n]
+        arena, offset = 0, 0
+        while arena < len(placed):
+            offset = _offset(own, lifetimes, places, placed[arena])
+            if most_bytes is None or offset + own.nbytes <= most_bytes or not placed[arena]:
+                break
+            arena += 1
+        else:
+            offset = 0
+            placed.append([])
+            arenas.append(0)
+        inside, end = placed[arena], offset + own.nbytes
+        places[n] = Place(arena, offset)
+        arenas[arena] = max(arenas[arena], end)
+        at = next((i for i, k in enumerate(inside) if places[k].offset > offset), len(inside))
+        inside.insert(at, n)
+    return Layout(tuple(places), tuple(arenas))
+
+
+def _offset(
+    own: Lifetime, lifetimes: Sequence[Lifetime], places: Sequence[Place], inside: Sequence[int]
+) -> int:
+    """The smallest gap that fits between blocks that are alive with this one, else above them."""
+    best, best_gap, top = -1, 0, 0
+    for k in inside:
+        other = lifetimes[k]
+        if not own.meets(other):
+            continue
+        gap = places[k].offset - top
+        if gap >= own.nbytes and (best < 0 or gap < best_gap):
+            best, best_gap = top, gap
+        top = max(top, places[k].offset + other.nbytes)
+    return best if best >= 0 else top

@@ -1,0 +1,97 @@
+"""Tensors whose contents are on the device and not in host memory.
+
+The activations that a forward graph saves for its backward graph are such tensors: PyTorch's
+autograd carries them from one to the other and nobody looks inside. They have host memory, which is
+never written, so they cost address space alone.
+
+An entry is found by the storage itself, not by its address: the weak reference keeps the storage's
+identity from being used again, so a tensor at the same address is never taken for a dead one.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ocl_inductor.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    storage: StorageWeakRef
+    buffer: Any
+    nbytes: int
+
+
+class Residents:
+    """The tensors of one device that are only there."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entries: dict[int, _Entry] = {}
+        #: Buffers of dead tensors: the next step of a training loop wants the same sizes.
+        self.spare: dict[int, list[Any]] = {}
+
+    def keep(self, tensor: torch.Tensor, buffer: Any, nbytes: int) -> None:
+        """From now on ``buffer`` holds the contents of a new tensor that starts at its storage."""
+        storage = tensor.untyped_storage()
+        with self.lock:
+            self.entries[storage.data_ptr()] = _Entry(StorageWeakRef(storage), buffer, nbytes)
+
+    def find(self, tensor: torch.Tensor) -> tuple[Any, int] | None:
+        """The buffer, and its bytes, that hold a tensor's contents; None if host memory does."""
+        if not self.entries:
+            return None
+        storage = tensor.untyped_storage()
+        entry = self.entries.get(storage.data_ptr())
+        if entry is None or entry.storage.expired() or entry.storage != StorageWeakRef(storage):
+            return None
+        return entry.buffer, entry.nbytes
+
+    def spare_buffer(self, nbytes: int) -> Any:
+        """A buffer of exactly this size that a dead tensor had, or None."""
+        with self.lock:
+            self._sweep()
+            found = self.spare.get(nbytes)
+            return found.pop() if found else None
+
+    def release(self) -> int:
+        """Free the buffers of dead tensors; the bytes that were freed."""
+        with self.lock:
+            self._sweep()
+            freed = sum(nbytes * len(buffers) for nbytes, buffers in self.spare.items())
+            self.spare.clear()
+        return freed
+
+    def _sweep(self) -> None:
+        for pointer, entry in list(self.entries.items()):
+            if entry.storage.expired():
+                del self.entries[pointer]
+                self.spare.setdefault(entry.nbytes, []).append(entry.buffer)
+
+
+_residents: weakref.WeakKeyDictionary[Device, Residents] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def residents_of(device: Device) -> Residents:
+    """The device's tensors, shared by all plans: one plan makes them, another reads them."""
+    with _lock:
+        return _residents.setdefault(device, Residents())
+
+
+def release_dead() -> int:
+    """Free the buffers that dead tensors of all devices had; the bytes freed."""
+    with _lock:
+        everything = list(_residents.values())
+    return sum(r.release() for r in everything)
+
+
+def saved_tensors_are_private() -> bool:
+    """Whether what autograd saves now is seen by nobody: no hook packs, copies or offloads it."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is None

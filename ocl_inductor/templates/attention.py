@@ -1,0 +1,102 @@
+"""Scaled dot product attention in one kernel: out[b, m, :] = softmax(scale Q K' + mask)[m, :] V.
+
+The online softmax of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax"
+(2018), in blocks as in T. Dao et al., "FlashAttention" (2022): running results are scaled down when
+a later block of keys holds a larger score. Vector profile only.
+
+A lane is a query. Scores of MR keys and NV vectors of queries are held in registers; keys and
+values are read as scalars in place, so neither needs packing, and a row's maximum and sum are plain
+vector operations.
+
+Parameters (sizes and strides in elements, static or symbolic):
+
+* ``m n``: queries and keys; ``width``, ``v_width``: static head sizes of Q and K, and of V;
+* ``batch``, ``out_order``: the sizes of the batch, and how (\\*batch, m) lie in the result;
+* ``q_strides k_strides v_strides mask_strides``: (\\*batch, row, column), and ``q_offset`` ...;
+* ``mask``: ``""`` for none; an additive one is ``"row"`` (the same for all queries), ``"lanes"``
+  (unit stride along queries) or ``"any"``; ``causal``: query m sees keys up to m;
+* ``scale``: a number;
+* ``logsumexp``: the result has one more column, the logarithm of the row's sum of exponentials
+  (0 for a row that sees nothing, as eager);
+* ``nv lanes``: the blocking; ``acc``: ``"float"`` or ``"double"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.templates.blocking import register_tile_rows, size_ceil_div
+from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+
+#: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
+_BLOCK_KEYS = 64
+
+
+def block_keys(mr: int) -> int:
+    """A multiple of the register tile's rows."""
+    return max(_BLOCK_KEYS // mr, 1) * mr
+
+
+def _columns(p: Params) -> int:
+    return int(p["v_width"]) + bool(p["logsumexp"])
+
+
+def _out_space(p: Params) -> tuple[Size, ...]:
+    outer = (*p["batch"], p["m"])
+    return (*(outer[d] for d in p["out_order"]), _columns(p))
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    outer = [*(f"bi{d}" for d in range(len(p["batch"]))), "m"]
+    lanes, double = p["lanes"], p["acc"] == "double"
+    integer = "long" if double else "int"
+    return {
+        "W": lanes,
+        "NV": p["nv"],
+        "MR": register_tile_rows(device, p["nv"]),
+        "QR": p["nv"] * lanes,
+        "KB": block_keys(register_tile_rows(device, p["nv"])),
+        "dense_q": bool(p["q_strides"][-1] == 1),
+        "out_prefix": [outer[d] for d in p["out_order"]],
+        "scale": repr(float(p["scale"])) + ("" if double else "f"),
+        "int_t": f"{integer}{lanes if lanes > 1 else ''}",
+        "lane_numbers": f"({integer}{lanes})({', '.join(map(str, range(lanes)))})",
+    }
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    return Launch((size_ceil_div(p["m"], tile["QR"]), prod(p["batch"]), 1), (1, 1, 1))
+
+
+def _flops(p: Params) -> Size:
+    return prod((2, *p["batch"], p["m"], p["n"], p["width"] + p["v_width"]))
+
+
+def _bytes(p: Params) -> Size:
+    item = 8 if p["acc"] == "double" else 4
+    queries = prod((p["m"], p["width"] + _columns(p)))
+    keys = prod((p["n"], p["width"] + p["v_width"]))
+    return prod((*p["batch"], item)) * (queries + keys)
+
+
+def _reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
+    scores = np.matmul(q.astype(np.float64), np.swapaxes(k, -1, -2).astype(np.float64)) * scale
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.matmul(e / e.sum(axis=-1, keepdims=True), v.astype(np.float64))
+
+
+ATTENTION = TemplateSpec(
+    name="attention",
+    file="attention.cl.jinja",
+    out_space=_out_space,
+    tile=_tile,
+    launch=_launch,
+    flops=_flops,
+    bytes=_bytes,
+    reference=_reference,
+)
