@@ -132,3 +132,30 @@ def test_every_way_to_fail_is_a_status(
     assert (str(record.status), message in record.message) == (status, True), record
     assert code == 1
     assert record.reproduce in text
+
+
+@pytest.mark.slow
+def test_dtypes_dynamic_shapes_and_loss_curves(tmp_path: Path) -> None:
+    write_row(tmp_path, "small", "Small")
+    for number, words in enumerate((["--amp"], ["--bfloat16"], ["--dynamic-shapes"])):
+        output = tmp_path / f"out{number}"
+        common = ["run", "--configs", str(tmp_path), "--output", str(output), "--device", "intel"]
+        code, text = sweep(*common, "--training", "--accuracy", "--loss-curve", *words)
+        (record,) = read_results(output).records
+        assert (code, record.status) == (0, Status.PASS), text
+        assert len(record.metrics["loss_curves"]["backend"]) == 10
+
+
+@pytest.mark.slow
+def test_resolutions(tmp_path: Path) -> None:
+    write_row(
+        tmp_path, "wide", "Pointwise", modes=["inference"], why={"modes": "a toy"},
+        inputs=[{"shape": ["B", "R"]}], sizes={"R": 64}, resolutions={"R": [16]},
+    )  # fmt: skip
+    output = tmp_path / "out"
+    words = ["resolution", "--configs", str(tmp_path), "--output", str(output), "--device", "intel"]
+    code, text = sweep(*words, "--repeat", "2")
+    assert code == 0, text
+    found = [(r.sizes, r.backend) for r in read_results(output).records]
+    backends = ("eager", "opencl:device=intel")
+    assert found == [((("R", size),), backend) for size in (16, 64) for backend in backends]
