@@ -48,7 +48,7 @@ def capture(
     with (
         portable_operators(),
         torch._functorch.config.patch(config),
-        keeping_plans(gm, device, settings, wanted=keep_plans) as kept,
+        keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as kept,
     ):
         compiler = aot_autograd(
             fw_compiler=kept(_compiler(compile_graph, "forward")),

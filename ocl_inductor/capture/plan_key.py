@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -29,10 +29,13 @@ _NOT_IN_CODE = frozenset({"global_mem_bytes", "max_alloc_bytes"})
 _BUILT_IN = frozenset({"aten", "prims", "prim", "higher_order", "rngprims", "quantized", "mkldnn"})
 
 
-def plan_key(info: DeviceInfo, settings: Settings) -> str:
+def plan_key(
+    info: DeviceInfo, settings: Settings, shared: tuple[tuple[int, int, str], ...] = ()
+) -> str:
     """A digest of everything around the graph that a plan depends on.
 
-    ``info``: the facts under these settings (``DeviceInfo.for_settings``).
+    ``info``: the facts under these settings (``DeviceInfo.for_settings``); ``shared``: what
+    :func:`shared_memory` says of the inputs.
     """
     facts = tuple(
         (f.name, _stable(getattr(info, f.name))) for f in fields(info) if f.name not in _NOT_IN_CODE
@@ -45,8 +48,26 @@ def plan_key(info: DeviceInfo, settings: Settings) -> str:
         # Under "error" a plan must not have host calls that "warn" allows.
         ("settings", settings.code_key(), settings.fallback),
         ("flags", _torch_flags()),
+        ("shared", shared),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def shared_memory(inputs: Sequence[Any]) -> tuple[tuple[int, int, str], ...]:
+    """For each input in the memory of an earlier one: both positions, and where it begins there.
+
+    AOTAutograd traces a write to an input into the others that overlap it, and its own key does not
+    say which do.
+    """
+    first: dict[int, tuple[int, torch.Tensor]] = {}
+    found = []
+    for n, x in enumerate(inputs):
+        if not isinstance(x, torch.Tensor) or x.layout is not torch.strided:
+            continue
+        number, other = first.setdefault(x.untyped_storage()._cdata, (n, x))
+        if number != n:
+            found.append((number, n, f"{other.storage_offset()} {x.storage_offset()}"))
+    return tuple(found)
 
 
 def _stable(x: Any) -> Any:

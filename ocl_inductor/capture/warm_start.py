@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.plan_key import plan_key, why_not_storable
+from ocl_inductor.capture.plan_key import plan_key, shared_memory, why_not_storable
 from ocl_inductor.device import Device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.plan import HostCall, Plan
@@ -81,7 +81,12 @@ GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor]
 
 @contextlib.contextmanager
 def keeping_plans(
-    gm: GraphModule, device: Device, settings: Settings, *, wanted: bool = True
+    gm: GraphModule,
+    inputs: Sequence[Any],
+    device: Device,
+    settings: Settings,
+    *,
+    wanted: bool = True,
 ) -> Iterator[Callable[[GraphFunction], Any]]:
     """While a graph is captured, AOTAutograd looks for its plan first and keeps a new one.
 
@@ -95,7 +100,7 @@ def keeping_plans(
         yield lambda function: function
         return
     _install()
-    key = plan_key(device.info.for_settings(settings), settings)
+    key = plan_key(device.info.for_settings(settings), settings, shared_memory(inputs))
     session = Session(device, settings, key, PlanFiles(settings.cache_dir / "plans"))
     tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
