@@ -157,5 +157,7 @@ def test_small_things_of_a_child() -> None:
         "b": [None],
     }
     assert short_message(ValueError("\nat 0x7f00aa11bb22\nmore")) == "ValueError: at 0x…"
+    raised = RuntimeError("backend='opencl' raised:\nKeyError: 'x'\nmore")
+    assert short_message(raised) == "RuntimeError: backend='opencl' raised: KeyError: 'x'"
     assert is_out_of_memory(MemoryError()) and not is_out_of_memory(ValueError("no"))
     assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: 1"))

@@ -153,7 +153,7 @@ def test_every_way_to_fail_is_a_status(
 def test_dtypes_dynamic_shapes_and_loss_curves(tmp_path: Path) -> None:
     need("intel")
     write_row(tmp_path, "small", "Small")
-    for number, words in enumerate((["--amp"], ["--bfloat16"], ["--dynamic-shapes"])):
+    for number, words in enumerate((["--amp"], ["--dynamic-shapes"])):
         output = tmp_path / f"out{number}"
         common = ["run", "--configs", str(tmp_path), "--output", str(output), "--device", "intel"]
         code, text = sweep(*common, "--training", "--accuracy", "--loss-curve", *words)
