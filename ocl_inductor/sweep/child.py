@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import json
 import os
 import re
@@ -63,9 +65,13 @@ def depend_on_parent() -> None:
 
 
 def short_message(error: BaseException, limit: int = 300) -> str:
-    """Type and first line of an exception's text, without addresses that differ each time."""
+    """Type and first line of an exception's text, without addresses that differ each time.
+
+    A line that only announces the next one, as Dynamo's "backend raised:", brings that one along.
+    """
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [""]
-    return re.sub(r"0x[0-9a-f]{6,}", "0x…", f"{type(error).__name__}: {lines[0]}")[:limit]
+    text = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return re.sub(r"0x[0-9a-f]{6,}", "0x…", f"{type(error).__name__}: {text}")[:limit]
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -102,7 +108,13 @@ def peak_mib() -> float:
 
 
 def reset_peak() -> bool:
-    """Let ``peak_mib`` count from here; False where the system cannot."""
+    """Let ``peak_mib`` count from here, without freed memory; False where the system cannot.
+
+    A driver's compiler frees some hundred MiB that the C library would keep for later.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         _CLEAR_REFS.write_text("5")
     except OSError:

@@ -127,6 +127,7 @@ def run_timed(job: Job, emit: Emit) -> None:
 def run_throughput(job: Job, emit: Emit) -> None:
     """One backend at one batch size: milliseconds a call, and memory."""
     backend = Backend.parse(job.backends[0])
+    start_up(job, backend)
     base = resident_mib()
     emit("phase", phase="load")
     subject = load_subject(job)

@@ -135,6 +135,7 @@ def test_commits(repository: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_command_on_a_repository(repository: Path) -> None:
     words = ["sweep", "bisect", "--good", "HEAD~5", "--bad", "HEAD", "--repo", str(repository)]
     words += ["--metric", "status", "--", "--configs", "rows", "--only", "themodel"]

@@ -164,3 +164,11 @@ def test_the_table_fits_a_terminal(width: int) -> None:
     summary = list(summary_lines(example().records))
     assert summary[0] == "9 pass, 2 fail_to_run, 1 unsupported"
     assert any("1.06 times eager's speed" in line for line in summary)
+
+
+def test_the_page_about_the_sweep_names_every_status_and_metric() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
+    for status in Status:
+        assert f"| `{status}` | {status.meaning} |" in text
+    for name in ("speedup", "abs_latency", "host_mib", "guard_check_us", "data_movement"):
+        assert f"`{name}`" in text

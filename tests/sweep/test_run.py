@@ -11,8 +11,13 @@ from click.testing import CliRunner
 from rows import write_row
 
 from ocl_inductor.cli import main
+from ocl_inductor.device import select_device
+from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.sweep.record import Record, read_results
 from ocl_inductor.sweep.status import Status
+
+# Real processes, each of which imports torch: minutes on a machine that is busy.
+pytestmark = pytest.mark.timeout(900)
 
 
 def sweep(*words: str) -> tuple[int, str]:
@@ -23,7 +28,16 @@ def sweep(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def need(device: str) -> None:
+    """Skip where the driver that pip installs is missing."""
+    try:
+        select_device(device)
+    except OpenCLInductorError:
+        pytest.skip(f"no OpenCL device {device!r} here")
+
+
 def test_two_models_end_to_end(tmp_path: Path) -> None:
+    need("intel")
     configs, output = tmp_path / "rows", tmp_path / "out"
     configs.mkdir()
     write_row(configs, "small", "Small")
@@ -76,6 +90,7 @@ def _check_files(output: Path) -> None:
 
 @pytest.mark.slow
 def test_performance_of_a_toy(tmp_path: Path) -> None:
+    need("pocl")
     write_row(tmp_path, "small", "Small")
     output = tmp_path / "out"
     words = ["run", "--configs", str(tmp_path), "--output", str(output), "--device", "pocl"]
@@ -132,3 +147,31 @@ def test_every_way_to_fail_is_a_status(
     assert (str(record.status), message in record.message) == (status, True), record
     assert code == 1
     assert record.reproduce in text
+
+
+@pytest.mark.slow
+def test_a_loss_curve_under_autocast(tmp_path: Path) -> None:
+    need("intel")
+    write_row(tmp_path, "small", "Small")
+    words = ["run", "--configs", str(tmp_path), "--output", str(tmp_path / "out")]
+    words += ["--device", "intel", "--training", "--accuracy", "--loss-curve", "--amp"]
+    code, text = sweep(*words)
+    (record,) = read_results(tmp_path / "out").records
+    assert (code, record.status) == (0, Status.PASS), text
+    assert len(record.metrics["loss_curves"]["backend"]) == 10
+
+
+@pytest.mark.slow
+def test_resolutions(tmp_path: Path) -> None:
+    need("intel")
+    write_row(
+        tmp_path, "wide", "Pointwise", modes=["inference"], why={"modes": "a toy"},
+        inputs=[{"shape": ["B", "R"]}], sizes={"R": 64}, resolutions={"R": [16]},
+    )  # fmt: skip
+    output = tmp_path / "out"
+    words = ["resolution", "--configs", str(tmp_path), "--output", str(output), "--device", "intel"]
+    code, text = sweep(*words, "--repeat", "2")
+    assert code == 0, text
+    found = [(r.sizes, r.backend) for r in read_results(output).records]
+    backends = ("eager", "opencl:device=intel")
+    assert found == [((("R", size),), backend) for size in (16, 64) for backend in backends]

@@ -23,6 +23,13 @@ class Small(nn.Module):
         return self.second(torch.relu(self.norm(self.first(x))))
 
 
+class Pointwise(nn.Module):
+    """Takes a tensor of any size."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) * x
+
+
 class WrongWhenCompiled(Small):
     """Stands for a compiler's mistake: adds a little when it is compiled."""
 

@@ -1,0 +1,163 @@
+"""What counts as accurate: tolerances, float64, cosine, rows' exceptions, loss curves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rows import write_row
+from torch import nn
+
+from ocl_inductor.sweep.accuracy import Rule, check_accuracy, compare
+from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
+from ocl_inductor.sweep.config import load
+from ocl_inductor.sweep.job import Job
+from ocl_inductor.sweep.loss_curve import judge
+from ocl_inductor.sweep.results import collect
+from ocl_inductor.sweep.schema import Tolerance
+from ocl_inductor.sweep.status import Status
+from ocl_inductor.sweep.torchbench import load_torchbench
+
+RULE = Rule(1e-4)
+
+
+def values(seed: int = 0, size: int = 2000) -> torch.Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def judged(
+    error: float, own_error: float = 1e-6, rule: Rule = RULE, wide: bool = True
+) -> tuple[bool, float | None]:
+    """A result with ``error`` of noise beside an eager with ``own_error``, values of order 1000."""
+    exact = values() * 1000
+    eager = (exact + values(1) * own_error * 1000).float()
+    actual = (exact + values(2) * error * 1000).float()
+    found = compare({"out": eager}, {"out": actual}, {"out": exact} if wide else None, rule)
+    return found.passed, found.rmse_ratio
+
+
+def test_as_far_from_float64_as_eager_passes() -> None:
+    # Far beyond the tolerance of 1e-4, but no worse than twice eager's own distance.
+    assert judged(error=1e-3, own_error=1e-3) == (True, pytest.approx(1.0, abs=0.1))
+    passed, ratio = judged(error=4e-3, own_error=1e-3)
+    assert not passed and ratio == pytest.approx(4.0, abs=0.3)
+
+
+def test_rows_may_allow_more_and_only_that() -> None:
+    for row, allowed in (
+        (Tolerance(rmse_ratio=5.0), True),
+        (Tolerance(rmse_ratio=3.0), False),
+        (Tolerance(atol=100.0), True),
+        (Tolerance(atol=0.1), False),
+    ):
+        passed, _ = judged(error=4e-3, own_error=1e-3, rule=replace(RULE, row=row))
+        assert passed == allowed, row
+
+
+def test_cosine_compares_directions() -> None:
+    cosine = replace(RULE, cosine=True)
+    assert judged(error=1e-2, rule=cosine)[0]
+    assert not judged(error=1.0, rule=cosine)[0]
+    assert not judged(error=1e-2)[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "message"),
+    [
+        (torch.ones(2, 3), torch.ones(3, 2), "shape (3, 2), eager's (2, 3)"),
+        (torch.ones(2), torch.ones(2, dtype=torch.float16), "torch.float16"),
+        (torch.ones(2), torch.tensor([1.0, float("nan")]), "differs by inf"),
+        (torch.arange(3), torch.tensor([0, 1, 3]), "differs by 1"),
+        (torch.tensor([True]), torch.tensor([False]), "differs by 1"),
+        (3, 4, "3 against 4"),
+    ],
+)
+def test_what_differs_is_said(expected: Any, actual: Any, message: str) -> None:
+    verdict = compare({"out": expected}, {"out": actual}, None, RULE)
+    assert not verdict.passed
+    assert verdict.message.startswith("out: ") and message in verdict.message
+    assert compare({"out": expected}, {"out": expected}, None, RULE).passed
+
+
+def test_missing_results_and_several_mistakes() -> None:
+    one, two = torch.zeros(2), torch.ones(2)
+    assert (
+        "only one of the two has b" in compare({"a": one}, {"a": one, "b": one}, None, RULE).message
+    )
+    verdict = compare({"a": one, "b": one}, {"a": one + 0.5, "b": two}, None, RULE)
+    assert verdict.message.startswith("b: differs by 1")
+    assert verdict.message.endswith("(and 1 more of 2)")
+
+
+def test_every_kind_of_result_is_collected() -> None:
+    nest = {
+        "a": [torch.ones(1), (2, None)],
+        "b": torch.distributions.Normal(0.0, 1.0),
+        "c": object(),
+    }
+    assert set(collect(nest)) == {
+        "out.a[0]",
+        "out.a[1][0]",
+        "out.a[1][1]",
+        "out.b.loc",
+        "out.b.scale",
+    }
+
+
+def test_loss_curves() -> None:
+    exact = tuple(1.0 / (step + 1) for step in range(10))
+    eager = tuple(x + 1e-4 for x in exact)
+    assert judge(eager, tuple(x + 1e-3 for x in exact), exact).passed
+    diverging = tuple(x + 1e-3 * step**3 for step, x in enumerate(exact))
+    found = judge(eager, diverging, exact)
+    assert not found.passed and found.message.startswith("loss after step ")
+    assert not judge(eager, (float("nan"),) * 10, exact).passed
+    assert judge((float("nan"),) * 10, (float("nan"),) * 10, (float("nan"),) * 10).passed
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "amp"])
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_eager_agrees_with_itself_in_every_dtype(tmp_path: Path, dtype: str, mode: Any) -> None:
+    path = write_row(tmp_path, "small", "Small")
+    job = Job("accuracy", "small", str(path), None, mode, ("eager",), 4, dtype=dtype)
+    phases: list[str] = []
+    report = check_accuracy(job, load(path), lambda event, **v: phases.append(v["phase"]))
+    assert report.status is Status.PASS, report
+    assert phases == ["load", "eager"]
+
+
+def test_a_model_of_torchbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "torchbenchmark" / "models" / "tiny"
+    folder.mkdir(parents=True)
+    for package in (folder.parent.parent, folder.parent):
+        (package / "__init__.py").write_text("")
+    (folder / "__init__.py").write_text(
+        "import torch\n\n\nclass Model:\n"
+        "    def __init__(self, test, device, batch_size=None):\n"
+        "        self.inputs = (torch.ones(batch_size or 7, 3),)\n\n"
+        "    def get_module(self):\n        return torch.nn.Linear(3, 2), self.inputs\n"
+    )
+    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    job = Job("accuracy", "tiny", torchbench=str(tmp_path), mode="training")
+    model = load_torchbench(job, torch.bfloat16)
+    assert isinstance(model.module, nn.Linear) and model.module.training
+    (x,) = model.args
+    assert (x.shape, x.dtype) == ((7, 3), torch.bfloat16)
+    assert model.loss(model.module(x)).ndim == 0
+    assert model.optimizer() is not None
+    assert load_torchbench(replace(job, batch_size=2), torch.float32).args[0].shape == (2, 3)
+
+
+def test_small_things_of_a_child() -> None:
+    assert finite({"a": [float("nan"), 1.0], "b": (float("inf"),)}) == {
+        "a": [None, 1.0],
+        "b": [None],
+    }
+    assert short_message(ValueError("\nat 0x7f00aa11bb22\nmore")) == "ValueError: at 0x…"
+    raised = RuntimeError("backend='opencl' raised:\nKeyError: 'x'\nmore")
+    assert short_message(raised) == "RuntimeError: backend='opencl' raised: KeyError: 'x'"
+    assert is_out_of_memory(MemoryError()) and not is_out_of_memory(ValueError("no"))
+    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: 1"))
