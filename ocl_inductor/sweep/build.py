@@ -16,7 +16,7 @@ from ocl_inductor.sweep.inputs import make_inputs, make_tensor, to_device
 from ocl_inductor.sweep.losses import loss_of
 from ocl_inductor.sweep.resolve import ModelLoadError, resolve
 from ocl_inductor.sweep.schema import Mode, ModelConfig
-from ocl_inductor.sweep.weights import calibrate, enliven, without_dropout
+from ocl_inductor.sweep.weights import batch_norms, calibrate, enliven, without_dropout
 
 # The calibration of batch norms wants samples enough for layers with one pixel left; an input as
 # large as this leaves many pixels, and one sample does.
@@ -103,14 +103,11 @@ def build(
             torch.manual_seed(seed)
             module = _construct(config, constructor)
             enliven(module)
-            if mode == "inference":
-                _prepare_inference(config, module, values, seed)
+            _settle(config, mode, module, values, seed)
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
     module.to(device=device, dtype=dtype)
-    if mode == "training":
-        module.train()
     if not dropout:
         without_dropout(module)
     args, kwargs = to_device(make_inputs(config, mode, values, dtype, seed), torch.device(device))
@@ -132,16 +129,23 @@ def _construct(config: ModelConfig, constructor: Any) -> nn.Module:
     return module
 
 
-def _prepare_inference(
-    config: ModelConfig, module: nn.Module, sizes: Mapping[str, int], seed: int
+def _settle(
+    config: ModelConfig, mode: Mode, module: nn.Module, sizes: Mapping[str, int], seed: int
 ) -> None:
-    """Eval mode, batch norms with the statistics of a batch, no gradients."""
+    """Put the module into its mode; norms that will not train get the statistics of a batch."""
+    module.train()
+    norms = batch_norms(module)
+    if mode == "training":  # only those that stay as they are in training, too
+        norms = [norm for norm in norms if not norm.training]
     module.eval()
-    if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()):
+    if norms:
         args, kwargs = make_inputs(config, "inference", {**sizes, "B": 1}, torch.float32, seed + 2)
         leaves = pytree.tree_leaves((args, kwargs))
         if sum(t.numel() for t in leaves if isinstance(t, torch.Tensor)) < _LARGE_INPUT:
             batch = {**sizes, "B": _CALIBRATION_BATCH}
             args, kwargs = make_inputs(config, "inference", batch, torch.float32, seed + 2)
-        calibrate(module, lambda: module(*args, **kwargs))
-    module.requires_grad_(False)
+        calibrate(module, lambda: module(*args, **kwargs), norms)
+    if mode == "training":
+        module.train()
+    else:
+        module.requires_grad_(False)

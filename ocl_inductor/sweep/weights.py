@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def enliven(model: nn.Module) -> None:
@@ -25,25 +26,34 @@ def enliven(model: nn.Module) -> None:
                 parameter.add_(torch.randn_like(parameter) * 0.05)
 
 
-def calibrate(model: nn.Module, forward: Callable[[], Any]) -> None:
+def batch_norms(model: nn.Module) -> list[nn.Module]:
+    """All batch norms of a model."""
+    return [m for m in model.modules() if isinstance(m, _BatchNorm)]
+
+
+def calibrate(
+    model: nn.Module, forward: Callable[[], Any], norms: Iterable[nn.Module] | None = None
+) -> None:
     """Give batch norms the statistics of one batch, so activations keep a sane scale.
+
+    ``norms`` are those to change, all of the model's if None.
 
     ``forward`` runs ``model`` once, on a batch large enough to give the deepest layers a few dozen
     samples a channel. With random weights and the initial statistics (0 and 1), deep residual
     networks reach outputs of 1e4 and more, where absolute tolerances mean nothing.
     """
-    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    norms = [norm for norm in norms if norm.track_running_stats]
-    if not norms:
+    found = [m for m in norms or batch_norms(model) if isinstance(m, _BatchNorm)]
+    found = [norm for norm in found if norm.track_running_stats]
+    if not found:
         return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
+    momenta = [norm.momentum for norm in found]
+    for norm in found:
         norm.training = True  # not train(): norms that are frozen refuse it
         norm.momentum = None  # a plain average, which one batch determines
         norm.reset_running_stats()
     with torch.no_grad():
         forward()
-    for norm, momentum in zip(norms, momenta, strict=True):
+    for norm, momentum in zip(found, momenta, strict=True):
         norm.momentum = momentum
         norm.eval()
         if norm.running_var is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,26 @@ import pytest
 import yaml
 
 from ocl_inductor.sweep.config import CONFIGS, ConfigError, UnknownModelError, load, load_all
+
+# The suite of TorchBench in January 2023, when the paper (arXiv 2304.14226) counts 84 models.
+PAPER = """
+BERT_pytorch Background_Matting DALLE2_pytorch LearningToPaint Super_SloMo alexnet
+attention_is_all_you_need_pytorch dcgan demucs densenet121 detectron2_fasterrcnn_r_101_c4
+detectron2_fasterrcnn_r_101_dc5 detectron2_fasterrcnn_r_101_fpn detectron2_fasterrcnn_r_50_c4
+detectron2_fasterrcnn_r_50_dc5 detectron2_fasterrcnn_r_50_fpn detectron2_fcos_r_50_fpn
+detectron2_maskrcnn detectron2_maskrcnn_r_101_c4 detectron2_maskrcnn_r_101_fpn
+detectron2_maskrcnn_r_50_c4 detectron2_maskrcnn_r_50_fpn dlrm doctr_det_predictor
+doctr_reco_predictor drq fambench_xlmr fastNLP_Bert functorch_dp_cifar10 functorch_maml_omniglot
+hf_Albert hf_Bart hf_Bert hf_Bert_large hf_BigBird hf_DistilBert hf_GPT2 hf_GPT2_large
+hf_Longformer hf_Reformer hf_T5 hf_T5_base hf_T5_large lennard_jones maml maml_omniglot
+mnasnet1_0 mobilenet_v2 mobilenet_v2_quantized_qat mobilenet_v3_large moco
+nvidia_deeprecommender opacus_cifar10 phlippe_densenet phlippe_resnet pyhpc_equation_of_state
+pyhpc_isoneutral_mixing pyhpc_turbulent_kinetic_energy pytorch_CycleGAN_and_pix2pix
+pytorch_stargan pytorch_struct pytorch_unet resnet152 resnet18 resnet50 resnet50_quantized_qat
+resnext50_32x4d shufflenet_v2_x1_0 soft_actor_critic speech_transformer squeezenet1_1 tacotron2
+timm_efficientdet timm_efficientnet timm_nfnet timm_regnet timm_resnest timm_vision_transformer
+timm_vision_transformer_large timm_vovnet tts_angular vgg16 vision_maskrcnn yolov3
+""".split()
 
 ROW: dict[str, Any] = {
     "name": "row",
@@ -100,3 +121,14 @@ def test_every_row_of_the_repository_is_valid() -> None:
     rows = load_all(CONFIGS)
     assert rows
     assert all(path.suffix == ".yaml" for path in CONFIGS.iterdir())
+    assert len(PAPER) == 84
+    assert {name for name, row in rows.items() if "paper" in row.suites} == set(PAPER)
+    assert {"llama", "nanogpt", "hf_Whisper", "sam", "stable_diffusion_unet"} <= set(rows)
+    assert 6 <= sum("smoke" in row.suites for row in rows.values()) <= 12
+
+
+def test_table_in_the_docs_has_every_row() -> None:
+    page = (CONFIGS.parent / "docs" / "models.md").read_text()
+    table = page.split("<!-- rows:begin -->")[1].split("<!-- rows:end -->")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.M)
+    assert listed == sorted(load_all(CONFIGS)), "run tools/models_table.py"
