@@ -19,6 +19,9 @@ from typing import Any
 # discovery repairs it (see drivers.py).
 DRIVER_WHEELS = ("intel-opencl-rt",)
 
+# Distributions that bring a driver, whose versions belong to a measurement.
+DRIVER_PACKAGES = (*DRIVER_WHEELS, "pocl-binary-distribution")
+
 # Variables by which a user or a distribution hides or shows drivers, for the doctor.
 VARIABLES = {
     "OCL_ICD_FILENAMES": "names more driver libraries to load",

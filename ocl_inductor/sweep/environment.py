@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from ocl_inductor.quirks import DRIVER_PACKAGES
+
 _PACKAGES = (
-    "torch", "torchvision", "timm", "transformers", "numpy", "pyopencl",
-    "intel-opencl-rt", "pocl-binary-distribution", "ocl-inductor",
+    "torch", "torchvision", "timm", "transformers", "numpy", "pyopencl", "ocl-inductor",
+    *DRIVER_PACKAGES,
 )  # fmt: skip
 
 
