@@ -22,6 +22,9 @@ DRIVER_WHEELS = ("intel-opencl-rt",)
 # Distributions that bring a driver, whose versions belong to a measurement.
 DRIVER_PACKAGES = (*DRIVER_WHEELS, "pocl-binary-distribution")
 
+# Variables that say where a driver keeps a cache of its own.
+CACHE_VARIABLES = ("POCL_CACHE_DIR",)
+
 # Variables by which a user or a distribution hides or shows drivers, for the doctor.
 VARIABLES = {
     "OCL_ICD_FILENAMES": "names more driver libraries to load",

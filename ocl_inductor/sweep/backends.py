@@ -27,7 +27,7 @@ class BadBackendError(OpenCLInductorError):
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(
             f"Backend {text!r}: {reason}. Write NAME or NAME:OPTION=VALUE,…, for instance "
-            f"opencl:device=pocl; names are {', '.join(NAMES)}.",
+            f"opencl:device=gpu; names are {', '.join(NAMES)}.",
             backend=text,
         )
 

@@ -25,6 +25,8 @@ from typing import Any
 
 import psutil
 
+from ocl_inductor.quirks import CACHE_VARIABLES
+
 Event = dict[str, Any]
 
 #: Seconds between two looks at a process: an allocation can overshoot its limit for this long.
@@ -72,7 +74,7 @@ def cache_environment(folder: Path) -> dict[str, str]:
     return {
         "XDG_CACHE_HOME": str(folder / "xdg"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-        "POCL_CACHE_DIR": str(folder / "pocl"),
+        **{variable: str(folder / "driver") for variable in CACHE_VARIABLES},
         "OCL_INDUCTOR_CACHE_DIR": str(folder / "ocl_inductor"),
     }
 
