@@ -22,7 +22,6 @@ from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
 from ocl_inductor.lowering.values import Value, expand, permute, reshape
-from ocl_inductor.passes.attention import written_attention
 
 aten = torch.ops.aten
 
@@ -97,7 +96,7 @@ def _or_one(total: Value) -> Value:
     return _map(total, where(empty, const(1, total.dtype), total.body))
 
 
-def _empty(*values: Value) -> bool:
+def is_empty(*values: Value) -> bool:
     return any(same(s, 0) for v in values for s in v.size)
 
 
@@ -174,7 +173,7 @@ def lower_flash_attention_for_cpu(
     check_attention(query, key, value, dropout_p)
     dtype = compute_dtype(query.dtype)
     rows = query.size[:-1]
-    if _empty(query, key, value):
+    if is_empty(query, key, value):
         return full((*rows, value.size[-1]), 0, query.dtype), full(rows, 0, dtype)
     size = (*rows, value.size[-1])
     query, key, value, attn_mask = group_heads(query, key, value, attn_mask)
@@ -207,7 +206,7 @@ def _math(
     batch, rows, columns = query.size[:-2], query.size[-2], key.size[-2]
     if query.ndim < 2 or key.ndim != query.ndim or value.ndim != query.ndim:
         raise CannotLower("attention over operands of different dimensions")
-    if _empty(query, key, value):
+    if is_empty(query, key, value):
         dtype = query.dtype
         out = full((*batch, rows, value.size[-1]), 0, dtype)
         return out, full((*batch, rows, columns), 0, dtype)
@@ -270,21 +269,3 @@ def lower_attention(
 ) -> Value:
     check_attention(query, key, value, dropout_p)
     return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa, False)[0]
-
-
-@register(written_attention)
-def lower_written_attention(
-    ctx: LoweringContext, query: Value, key: Value, value: Value, mask: Value | None, scale: float
-) -> Value:
-    """Of passes/attention.py: (\\*batch, rows, width), all of one dtype."""
-    check_attention(query, key, value, 0.0)
-    if _empty(query, key, value):
-        # An empty sum of keys is an empty softmax, whose product with no values is zero.
-        return full((*query.size[:-1], value.size[-1]), 0, query.dtype)
-    flash = flash_attention(
-        ctx, query, key, value, mask, False, scale, logsumexp=False, empty_is_nan=True
-    )
-    if flash is not None:
-        return cast_value(flash[0], query.dtype)
-    s = scores(ctx, query, key, mask, False, scale)
-    return cast_value(attend(ctx, query, value, s, empty_is_nan=True)[0], query.dtype)

@@ -1,6 +1,6 @@
 """Attention that a model writes out by hand: product, scale, mask, softmax, product.
 
-The chain becomes one :func:`written_attention`, for which there is one kernel. Only a chain whose
+The chain becomes one `written_attention`, for which there is one kernel. Only a chain whose
 intermediate results nobody else reads is taken, so graphs with a backward keep theirs.
 """
 
@@ -13,29 +13,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ocl_inductor.lowering.written_attention import written_attention
+
 aten = torch.ops.aten
 
 #: Operators that change how a tensor is seen or lies, not its elements' order within rows.
 _RESHAPING = frozenset(
     {aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.clone.default}
 )
-
-
-def written_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    scale: float,
-) -> torch.Tensor:
-    """``softmax(query @ key.T * scale + mask) @ value`` over (\\*batch, rows, width).
-
-    Rows of -inf give NaN, unlike those of ``scaled_dot_product_attention``.
-    """
-    scores = query @ key.transpose(-2, -1) * scale
-    if mask is not None:
-        scores = scores + mask
-    return scores.softmax(-1) @ value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,47 @@
+"""Attention that a model writes out, as passes/attention.py finds it."""
+
+from __future__ import annotations
+
+import torch
+
+from ocl_inductor.lowering.attention import attend, check_attention, is_empty, scores
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.flash_attention import flash_attention
+from ocl_inductor.lowering.registry import register
+from ocl_inductor.lowering.shapes import cast_value, full
+from ocl_inductor.lowering.values import Value
+
+
+def written_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+) -> torch.Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value`` over (\\*batch, rows, width).
+
+    Rows of -inf give NaN, unlike those of ``scaled_dot_product_attention``.
+    """
+    scores = query @ key.transpose(-2, -1) * scale
+    if mask is not None:
+        scores = scores + mask
+    return scores.softmax(-1) @ value
+
+
+@register(written_attention)
+def lower_written_attention(
+    ctx: LoweringContext, query: Value, key: Value, value: Value, mask: Value | None, scale: float
+) -> Value:
+    """(\\*batch, rows, width), all of one dtype."""
+    check_attention(query, key, value, 0.0)
+    if is_empty(query, key, value):
+        # An empty sum of keys is an empty softmax, whose product with no values is zero.
+        return full((*query.size[:-1], value.size[-1]), 0, query.dtype)
+    flash = flash_attention(
+        ctx, query, key, value, mask, False, scale, logsumexp=False, empty_is_nan=True
+    )
+    if flash is not None:
+        return cast_value(flash[0], query.dtype)
+    s = scores(ctx, query, key, mask, False, scale)
+    return cast_value(attend(ctx, query, value, s, empty_is_nan=True)[0], query.dtype)
