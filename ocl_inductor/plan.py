@@ -13,7 +13,7 @@ import torch
 
 from ocl_inductor.launch_example import LaunchExample
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -113,9 +113,10 @@ class TensorRef:
 
 @dataclass(frozen=True, slots=True)
 class SizeRef:
-    """A size as an argument of a host call."""
+    """A size as an argument of a host call; ``real``: a number made of sizes, no integer."""
 
     value: SizeText
+    real: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +141,11 @@ Step = Launch | HostCall
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """A returned tensor (view of an output buffer), host value, size or constant."""
+    """A returned tensor (view of an output buffer), host value, size (or real number made of sizes)
+    or constant.
+    """
 
-    kind: Literal["tensor", "host", "size", "constant"]
+    kind: Literal["tensor", "host", "size", "real", "constant"]
     name: str = ""
     size: tuple[SizeText, ...] = ()
     stride: tuple[SizeText, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
@@ -293,7 +293,8 @@ class _PlanBuilder:
         if o.kind == "host":
             return OutputSpec("host", o.name)
         if isinstance(o.value, sympy.Basic):
-            return OutputSpec("size", value=size_text(o.value))
+            kind: Literal["size", "real"] = "size" if o.value.is_integer else "real"
+            return OutputSpec(kind, value=size_text(o.value))
         return OutputSpec("constant", value=o.value)
 
 
@@ -341,7 +342,7 @@ def _host_argument(x: Any) -> Any:
         assert x.stride is not None
         return TensorRef(x.name, _texts(x.size), _texts(x.stride), size_text(x.offset))
     if isinstance(x, sympy.Basic):
-        return SizeRef(size_text(x))
+        return SizeRef(size_text(x), real=not x.is_integer)
     return map_tree(x, _host_argument)
 
 

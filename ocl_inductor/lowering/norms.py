@@ -248,13 +248,22 @@ def lower_batch_norm_functional(
         return out, none, none, running_mean, running_var
     out, mean, rstd, var = batch_norm_train(ctx, x, weight, bias, eps)
     count = prod([s for d, s in enumerate(x.size) if d != 1])
-    return (
+    results = (
         out,
         cast_value(mean, x.dtype),
         cast_value(rstd, x.dtype),
         _moved(running_mean, mean, momentum),
         _moved(running_var, _unbiased(var, count), momentum),
     )
+    traced = ctx.fx_node.meta.get("val") if ctx.fx_node is not None else None
+    if traced is None:
+        return results
+    # For half types PyTorch's shape function says float32 of statistics that eager keeps as they
+    # are, and the rest of the graph was traced with that.
+    statistics = (mean, rstd, *results[3:])
+    dtypes = (t.dtype for t in traced[1:])
+    kept = [cast_value(s, d) for s, d in zip(statistics, dtypes, strict=True)]
+    return out, kept[0], kept[1], kept[2], kept[3]
 
 
 @register(aten._native_batch_norm_legit.no_stats)

@@ -19,9 +19,10 @@ import sympy
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 
 from ocl_inductor.dtypes import SUPPORTED_DTYPES
-from ocl_inductor.ir.expr import Expr, const, index_value
+from ocl_inductor.ir.expr import Expr, const, index_value, op
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.ir.index import Size, as_size, is_static, same
 from ocl_inductor.lowering.context import LoweringContext
@@ -60,7 +61,7 @@ def round_to(value: float, dtype: torch.dtype) -> float:
 def constant(value: Scalar, dtype: torch.dtype) -> Expr:
     """A number as ``dtype`` holds it: integers wrap, floats round; or a size as data.
 
-    Raises CannotLower for complex numbers and symbolic floats.
+    Raises CannotLower for complex numbers and expressions that have no formula here.
     """
     if isinstance(value, complex):
         raise CannotLower("complex scalar")
@@ -72,7 +73,7 @@ def constant(value: Scalar, dtype: torch.dtype) -> Expr:
         elif value.is_integer:
             return convert(index_value(value), dtype)
         else:
-            raise CannotLower(f"symbolic number {value}")
+            return convert(symbolic_number(value), dtype)
     if dtype is torch.bool:
         return const(bool(value), dtype)
     if dtype.is_floating_point:
@@ -82,6 +83,34 @@ def constant(value: Scalar, dtype: torch.dtype) -> Expr:
     info = torch.iinfo(dtype)
     span = 1 << info.bits
     return const((int(value) - info.min) % span + info.min, dtype)
+
+
+def symbolic_number(value: sympy.Expr) -> Expr:
+    """A real number that depends on sizes (``1 / x.shape[0]``), in float32.
+
+    Raises CannotLower for functions other than sums, products, quotients, powers and roots.
+    """
+    dtype = torch.float32
+    if value.is_number:
+        return const(round_to(float(value), dtype), dtype)
+    if value.is_integer:
+        return convert(index_value(value), dtype)
+    if isinstance(value, ToFloat):
+        return symbolic_number(value.args[0])
+    name = _REAL_FUNCTIONS.get(type(value))
+    if name is None:
+        raise CannotLower(f"symbolic number {value}")
+    return functools.reduce(lambda a, b: op(name, a, b), map(symbolic_number, value.args))
+
+
+_REAL_FUNCTIONS: dict[type, str] = {
+    sympy.Add: "add",
+    sympy.Mul: "mul",
+    sympy.Pow: "pow",
+    IntTrueDiv: "div",
+    FloatTrueDiv: "div",
+    FloatPow: "pow",
+}
 
 
 def relabel(e: Expr, dtype: torch.dtype) -> Expr:

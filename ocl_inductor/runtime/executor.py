@@ -234,9 +234,8 @@ class Executor:
 
     def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
         if self.sizes.dynamic:
-            self.sizes.bind(
-                {s.name: int(x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size"}
-            )
+            sizes = ((s.name, x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size")
+            self.sizes.bind({n: x if isinstance(x, float) else int(x) for n, x in sizes})
         self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
@@ -367,6 +366,8 @@ class Executor:
             return base.as_strided(size, stride, self.sizes(o.offset))
         if o.kind == "host":
             return self.host[o.name]
+        if o.kind == "real":
+            return self.sizes.number(o.value)
         return self.sizes(o.value) if o.kind == "size" else o.value
 
     # -- steps -----------------------------------------------------------------------------
@@ -409,7 +410,7 @@ class Executor:
 
     def _host_argument(self, x: Any) -> Any:
         if isinstance(x, SizeRef):
-            return self.sizes(x.value)
+            return self.sizes.number(x.value) if x.real else self.sizes(x.value)
         if isinstance(x, TensorRef):
             return self._host_tensor(x)
         if isinstance(x, (tuple, list)):

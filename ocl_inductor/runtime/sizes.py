@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ocl_inductor.plan import SizeText
 
@@ -13,25 +13,29 @@ class Sizes:
 
     def __init__(self, symbols: Iterable[str]) -> None:
         self.symbols = tuple(dict.fromkeys(symbols))
-        self.values: dict[str, int] = {}
+        self.values: Mapping[str, int | float] = {}
         self._compiled: dict[str, object] = {}
 
     @property
     def dynamic(self) -> bool:
         return bool(self.symbols)
 
-    def bind(self, values: dict[str, int]) -> None:
+    def bind(self, values: Mapping[str, int | float]) -> None:
         self.values = values
 
     def __call__(self, text: SizeText) -> int:
-        if isinstance(text, int):
+        return text if isinstance(text, int) else int(self.number(text))
+
+    def number(self, text: SizeText | float) -> int | float:
+        """As :meth:`__call__`, but a real number stays one (``1 / x.shape[0]``)."""
+        if not isinstance(text, str):
             return text
         code = self._compiled.get(text)
         if code is None:
             code = self._compiled[text] = compile(text, "<size>", "eval")
         # The text comes from our own printer of sympy expressions, never from a user.
         names = {"math": math, "max": max, "min": min, "abs": abs, "__builtins__": {}}
-        return int(eval(code, names, self.values))  # type: ignore[arg-type]
+        return eval(code, names, self.values)  # type: ignore[arg-type]
 
     def all(self, texts: Iterable[SizeText]) -> tuple[int, ...]:
         return tuple(map(self, texts))
