@@ -94,11 +94,24 @@ def _partition(
     return forward, backward
 
 
+def _keep_saved_tensors() -> None:
+    """Tell AOTAutograd that nothing writes over what is saved for the backward graph.
+
+    It would refuse a second backward() (retain_graph) of graphs that are compiled together with
+    their forward, where it cannot know yet whether there will be one.
+    """
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
+
+
 def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor]:
     # Parameters reach a backward graph among saved tensors, at positions nobody tells.
     static = kind != "backward"
 
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor:
+        if kind == "backward":
+            _keep_saved_tensors()
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():

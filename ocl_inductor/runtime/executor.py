@@ -433,7 +433,8 @@ class Executor:
         spec = self.specs[name]
         buffer, host = self._buffer(name)
         data = self.memory.read(buffer, self._spec_bytes(spec), host)
-        return torch.as_strided(data.view(spec.dtype), size, stride, offset)
+        data = data.view(spec.dtype)  # maybe a window of the arena
+        return torch.as_strided(data, size, stride, data.storage_offset() + offset)
 
     def _file(self, names: Any, result: Any, label: str) -> None:
         """Put what a host call returned where later steps look for it."""

@@ -260,7 +260,7 @@ def test_interrupted_compilation(
     def fn(x: Any) -> Any:
         return x.softmax(-1), x.t() @ x
 
-    monkeypatch.setattr(programs, "_build", interrupted)
+    monkeypatch.setattr(programs, "_load_or_build", interrupted)
     function = compiled(fn, driver, cache_dir=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         function(random(5, 7))
@@ -281,7 +281,7 @@ def test_interrupted_write_of_the_cache(
     with pytest.raises(KeyboardInterrupt):
         function(random(5, 7))
     monkeypatch.undo()
-    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.name != "lock"]
     agree(lambda x: x.softmax(-1), random(5, 7), device=driver, compiled_fn=function)
 
 
@@ -321,9 +321,9 @@ def test_more_memory_than_there_is(memory: str, driver: str) -> None:
     def fn(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         return (a[:, None] * b).cumsum(1).softmax(0) @ c
 
-    n = 1_000_000  # 4 TB between the two operators
+    n = 1_000_000  # 4 TB for each of two intermediate results
     function = compiled(fn, driver, memory=memory)
-    with pytest.raises(Exception, match=r"Out of device memory: 4,\d\d\d,[\d,]+ bytes asked"):
+    with pytest.raises(Exception, match=r"Out of device memory: [48],\d\d\d,[\d,]+ bytes asked"):
         function(random(n), random(n), random(n, 1))
     agree(fn, random(5), random(5), random(5, 1), device=driver, memory=memory)
 
