@@ -343,8 +343,12 @@ class LoweringContext:
 
     # -- policies --------------------------------------------------------------------------
 
-    def finish_value(self, value: Value, uses: int) -> Value:
-        """Decide whether an operator's result stays an expression or goes to memory."""
+    def finish_value(self, value: Value, uses: int, *, in_memory: bool = False) -> Value:
+        """Decide whether an operator's result stays an expression or goes to memory.
+
+        ``uses``: how often each element is read; ``in_memory``: its reader needs it in memory, so
+        the template that computes it had better store it whole, before views take parts.
+        """
         if strided_view(value) is not None:
             return value
         operations = operation_count(value)
@@ -355,7 +359,7 @@ class LoweringContext:
             return self.realize(value)
         if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
             return self.realize(value)
-        if uses > 1 and operations and self._is_epilogue(value):
+        if in_memory and operations and self._is_epilogue(value):
             return self.realize(value)
         return value
 

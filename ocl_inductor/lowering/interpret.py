@@ -29,6 +29,7 @@ from ocl_inductor.lowering.values import (
     reindex,
     strided_view,
 )
+from ocl_inductor.lowering.written_attention import written_attention
 from ocl_inductor.settings import Settings
 
 _fallback_log = artifact(__name__, "fallback")
@@ -47,12 +48,28 @@ VIEW_OPERATORS = frozenset(
         torch.ops.aten.squeeze.dims,
         torch.ops.aten.slice.Tensor,
         torch.ops.aten.select.int,
-        torch.ops.aten.unbind.int,
-        torch.ops.aten.split.Tensor,
-        torch.ops.aten.split_with_sizes.default,
         torch.ops.aten.alias.default,
         torch.ops.aten.detach.default,
         operator.getitem,
+    }
+)
+
+#: Views that come in pieces.
+SPLITS = frozenset(
+    {
+        torch.ops.aten.unbind.int,
+        torch.ops.aten.split.Tensor,
+        torch.ops.aten.split_with_sizes.default,
+    }
+)
+
+#: Operators whose kernel reads its operands where they lie, as strided views.
+ATTENTION = frozenset(
+    {
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+        torch.ops.aten._scaled_dot_product_attention_math.default,
+        torch.ops.aten.scaled_dot_product_attention.default,
+        written_attention,
     }
 )
 
@@ -254,7 +271,7 @@ class _GraphLowering:
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = _effective_uses(node)
         if isinstance(result, Value):
-            return self.ctx.finish_value(result, uses)
+            return self.ctx.finish_value(result, uses, in_memory=_feeds_attention(node))
         if isinstance(result, (tuple, list)):
             return type(result)(
                 self.ctx.finish_value(v, _item_uses(node, i)) if isinstance(v, Value) else v
@@ -493,6 +510,15 @@ def _effective_uses(node: FxNode) -> int:
     for user in node.users:
         count += _effective_uses(user) if user.target in VIEW_OPERATORS else 1
     return count
+
+
+def _feeds_attention(node: FxNode) -> bool:
+    """Whether attention reads the data, through views or in pieces."""
+    return any(
+        u.target in ATTENTION
+        or ((u.target in VIEW_OPERATORS or u.target in SPLITS) and _feeds_attention(u))
+        for u in node.users
+    )
 
 
 def _item_uses(node: FxNode, position: int) -> int:

@@ -145,7 +145,7 @@ print(counters["opencl"]["cache_hits"], counters["opencl"]["cache_misses"])
 """
 
 
-@each_driver
+@pytest.mark.parametrize("driver", two_drivers()[:1])  # tests/faults does it on both
 def test_processes_at_the_same_time(driver: str, clean_env: dict[str, str]) -> None:
     """Several processes fill one cache; another one finds everything in it."""
     command = [sys.executable, "-c", _CHILD, driver]

@@ -95,7 +95,7 @@ def test_list_says_everything(filled: Path) -> None:
 
 
 def test_list_in_a_pipe_has_one_line_each_and_no_colours(filled: Path) -> None:
-    lines = _run(filled, "list").stdout.splitlines()
+    lines = _run(filled, "list", env={"COLUMNS": None}).stdout.splitlines()
     assert len(lines) == 2 + len(_paths(filled)) + 1
     assert "\x1b" not in "".join(lines)
     for key in _paths(filled):

@@ -33,7 +33,7 @@ def plans_of(
     graphs themselves run in eager, nothing is built.
     """
     settings = Settings(verify=True, memory=memory)
-    device = cast(Device, SimpleNamespace(info=make_device()))
+    device = cast(Device, SimpleNamespace(info=make_device(), short_name="imaginary"))
     plans: list[Plan] = []
 
     def compile_graph(gm: GraphModule, **facts: Any) -> Callable[[list[Any]], Any]:
@@ -41,7 +41,7 @@ def plans_of(
         return lambda args: tuple(gm(*args))
 
     def backend(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return capture(gm, example_inputs, compile_graph)
+        return capture(gm, example_inputs, compile_graph, device, settings, keep_plans=False)
 
     torch.compiler.reset()
     compiled = torch.compile(call, backend=backend, dynamic=dynamic)

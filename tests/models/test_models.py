@@ -25,6 +25,9 @@ PROFILES = ("vector", "simt")
 # CPU driver takes seconds to compile work-group code and longer to run it.
 SIMT_BY_DEFAULT = frozenset({"cnn5", "bert", "gru_tagger", "dlrm", "graph_net"})
 
+#: What takes longest to compile, on the driver that compiles slowest: half a minute each.
+SLOW_ON_POCL = frozenset({"densenet121", "swin_tiny", "efficientnet_b0"})
+
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # against eager
 ERROR_RATIO = 2.0  # error against float64, in units of eager's own
 ERROR_FLOOR = 1e-6  # and this much of the output's scale, where eager happens to be exact
@@ -65,6 +68,7 @@ def cases() -> Iterator[object]:
         for driver in PIP_DRIVERS:
             for profile in PROFILES:
                 slow = profile == "simt" and name not in SIMT_BY_DEFAULT
+                slow |= driver == "pocl" and name in SLOW_ON_POCL
                 yield pytest.param(
                     name,
                     driver,
