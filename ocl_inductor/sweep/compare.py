@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ocl_inductor.sweep.record import Record, Results
 
-#: The share of growth from which TorchBench's CI files an issue (arXiv 2304.14226, section 4.2).
+#: The share of growth from which TorchBench's CI files an issue (arXiv 2304.14226).
 THRESHOLD = 0.07
 #: Memory below this many MiB moves with the allocator, not with the code.
 MEMORY_FLOOR_MIB = 16.0
