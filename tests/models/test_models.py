@@ -25,8 +25,11 @@ PROFILES = ("vector", "simt")
 # CPU driver takes seconds to compile work-group code and longer to run it.
 SIMT_BY_DEFAULT = frozenset({"cnn5", "bert", "gru_tagger", "dlrm", "graph_net"})
 
-#: What takes longest to compile, on the driver that compiles slowest: half a minute each.
-SLOW_ON_POCL = frozenset({"densenet121", "swin_tiny", "efficientnet_b0"})
+#: What takes longest to compile: a quarter of a minute and more, for each driver.
+SLOW = {
+    "intel": frozenset({"densenet121"}),
+    "pocl": frozenset({"densenet121", "swin_tiny", "efficientnet_b0", "convnext_tiny"}),
+}
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # against eager
 ERROR_RATIO = 2.0  # error against float64, in units of eager's own
@@ -68,7 +71,7 @@ def cases() -> Iterator[object]:
         for driver in PIP_DRIVERS:
             for profile in PROFILES:
                 slow = profile == "simt" and name not in SIMT_BY_DEFAULT
-                slow |= driver == "pocl" and name in SLOW_ON_POCL
+                slow |= name in SLOW.get(driver, ())
                 yield pytest.param(
                     name,
                     driver,
