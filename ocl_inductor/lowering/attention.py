@@ -41,7 +41,7 @@ def check_attention(query: Value, key: Value, value: Value, dropout_p: float) ->
         raise CannotLower("attention with dropout")
 
 
-def _transposed(value: Value) -> Value:
+def transposed(value: Value) -> Value:
     return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
 
 
@@ -57,7 +57,7 @@ def scores(
 
     A bool mask keeps where it is True; a causal one keeps columns up to the row's own number.
     """
-    product = matmul(ctx, query, _transposed(key))
+    product = matmul(ctx, query, transposed(key))
     dtype = product.dtype
     body = op("mul", product.body, scale_factor(scale, query.size[-1], dtype))
     if is_causal:

@@ -20,18 +20,15 @@ from ocl_inductor.lowering.attention import (
     group_heads,
     scale_factor,
     scores,
+    transposed,
 )
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
-from ocl_inductor.lowering.values import Value, permute, reshape
+from ocl_inductor.lowering.values import Value, reshape
 
 aten = torch.ops.aten
-
-
-def _transposed(value: Value) -> Value:
-    return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
 
 
 @register(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
@@ -78,14 +75,14 @@ def lower_flash_attention_for_cpu_backward(
     grad = ctx.realize(grad)
     product = binary("mul", grad, out)
     d = reshape(ctx.reduce(product, [product.ndim - 1], "sum"), rows)
-    dp = matmul(ctx, grad, _transposed(wide[2]))
+    dp = matmul(ctx, grad, transposed(wide[2]))
     factor = scale_factor(scale, query.size[-1], dtype)
     ds = binary("mul", p, binary("sub", dp, d))
     ds = ctx.realize(replace(ds, body=op("mul", ds.body, factor)))
 
-    dv = matmul(ctx, _transposed(p), grad)
+    dv = matmul(ctx, transposed(p), grad)
     dq = matmul(ctx, ds, wide[1])
-    dk = matmul(ctx, _transposed(ds), wide[0])
+    dk = matmul(ctx, transposed(ds), wide[0])
     if groups:
         # A key or value is shared by the repeats of its head.
         dk, dv = (ctx.reduce(v, [v.ndim - 3], "sum") for v in (dk, dv))

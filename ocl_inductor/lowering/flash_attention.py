@@ -11,10 +11,9 @@ import torch
 from ocl_inductor.ir.expr import const, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matmul import accumulator, compute_dtype, depends_on
+from ocl_inductor.lowering.matmul import accumulator, compute_dtype, without_broadcast
 from ocl_inductor.lowering.shapes import cast_value, full
 from ocl_inductor.lowering.values import (
-    ZERO,
     Value,
     expand,
     reindex,
@@ -121,13 +120,7 @@ def _operand(ctx: LoweringContext, value: Value, order: tuple[int, ...] | None =
 
     ``order``: the memory order for a value that has to be computed.
     """
-    free = [same(s, 1) or not depends_on(value, [d]) for d, s in enumerate(value.size)]
-    variables = loop_vars(value.ndim)
-    once = reindex(
-        value,
-        tuple(1 if f else s for f, s in zip(free, value.size, strict=True)),
-        [ZERO if f else v for f, v in zip(free, variables, strict=True)],
-    )
+    once, free = without_broadcast(value, range(value.ndim))
     if strided_view(once) is None:
         once = ctx.realize(once, order)
     view = strided_view(once)

@@ -22,6 +22,12 @@ from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.context import LoweringContext, Pending
 from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
+from ocl_inductor.lowering.uses import (
+    VIEW_OPERATORS,
+    effective_uses,
+    feeds_attention,
+    item_uses,
+)
 from ocl_inductor.lowering.values import (
     HostValue,
     Value,
@@ -29,49 +35,9 @@ from ocl_inductor.lowering.values import (
     reindex,
     strided_view,
 )
-from ocl_inductor.lowering.written_attention import written_attention
 from ocl_inductor.settings import Settings
 
 _fallback_log = artifact(__name__, "fallback")
-
-#: Operators that only rename a tensor: a use through them is a use of what they view.
-VIEW_OPERATORS = frozenset(
-    {
-        torch.ops.aten.view.default,
-        torch.ops.aten._unsafe_view.default,
-        torch.ops.aten.permute.default,
-        torch.ops.aten.transpose.int,
-        torch.ops.aten.t.default,
-        torch.ops.aten.expand.default,
-        torch.ops.aten.unsqueeze.default,
-        torch.ops.aten.squeeze.dim,
-        torch.ops.aten.squeeze.dims,
-        torch.ops.aten.slice.Tensor,
-        torch.ops.aten.select.int,
-        torch.ops.aten.alias.default,
-        torch.ops.aten.detach.default,
-        operator.getitem,
-    }
-)
-
-#: Views that come in pieces.
-SPLITS = frozenset(
-    {
-        torch.ops.aten.unbind.int,
-        torch.ops.aten.split.Tensor,
-        torch.ops.aten.split_with_sizes.default,
-    }
-)
-
-#: Operators whose kernel reads its operands where they lie, as strided views.
-ATTENTION = frozenset(
-    {
-        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
-        torch.ops.aten._scaled_dot_product_attention_math.default,
-        torch.ops.aten.scaled_dot_product_attention.default,
-        written_attention,
-    }
-)
 
 #: PyTorch's shape functions call what these return float32; really it is a quantised tensor.
 QUANTISING_OPERATORS = frozenset(
@@ -269,12 +235,12 @@ class _GraphLowering:
         return dtype is torch.float64 and not self.ctx.device.fp64
 
     def _finish(self, node: FxNode, result: Any) -> Any:
-        uses = _effective_uses(node)
+        uses = effective_uses(node)
         if isinstance(result, Value):
-            return self.ctx.finish_value(result, uses, in_memory=_feeds_attention(node))
+            return self.ctx.finish_value(result, uses, in_memory=feeds_attention(node))
         if isinstance(result, (tuple, list)):
             return type(result)(
-                self.ctx.finish_value(v, _item_uses(node, i)) if isinstance(v, Value) else v
+                self.ctx.finish_value(v, item_uses(node, i)) if isinstance(v, Value) else v
                 for i, v in enumerate(result)
             )
         return result
@@ -502,31 +468,6 @@ def _origin(node: FxNode) -> Origin:
     frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
     source = ": ".join(lines[frames[-1] : frames[-1] + 2]) if frames else ""
     return Origin((node.name,), (str(node.target),), source)
-
-
-def _effective_uses(node: FxNode) -> int:
-    """How many times the data is really read: views count with the uses of the view."""
-    count = 0
-    for user in node.users:
-        count += _effective_uses(user) if user.target in VIEW_OPERATORS else 1
-    return count
-
-
-def _feeds_attention(node: FxNode) -> bool:
-    """Whether attention reads the data, through views or in pieces."""
-    return any(
-        u.target in ATTENTION
-        or ((u.target in VIEW_OPERATORS or u.target in SPLITS) and _feeds_attention(u))
-        for u in node.users
-    )
-
-
-def _item_uses(node: FxNode, position: int) -> int:
-    return sum(
-        _effective_uses(u)
-        for u in node.users
-        if u.target is operator.getitem and u.args[1] == position
-    )
 
 
 def _tensor_leaves(tree: Any) -> list[Any]:

@@ -89,6 +89,19 @@ def depends_on(value: Value, dims: Sequence[int]) -> bool:
     return any(variables & index.free_symbols for index in indices(value.body))
 
 
+def without_broadcast(value: Value, dims: Sequence[int]) -> tuple[Value, list[bool]]:
+    """``value`` with extent 1 for those of ``dims`` that no element depends on; which they are."""
+    free = [
+        d in dims and (same(s, 1) or not depends_on(value, [d])) for d, s in enumerate(value.size)
+    ]
+    once = reindex(
+        value,
+        [1 if f else s for f, s in zip(free, value.size, strict=True)],
+        [ZERO if f else v for f, v in zip(free, loop_vars(value.ndim), strict=True)],
+    )
+    return once, free
+
+
 def _split_leading(value: Value) -> Value:
     """``value`` with dimension 0 split in two where that makes it a strided view.
 
@@ -236,13 +249,7 @@ def _product_by_template(
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
         return ctx.template("gemm", out, size, order, [a, b], **params)
     # Batch dimensions that share B are packed once.
-    shared = [same(s, 1) or not depends_on(b, [d]) for d, s in enumerate(batch)]
-    variables = loop_vars(b.ndim)
-    once = reindex(
-        b,
-        [1 if d < nb and shared[d] else s for d, s in enumerate(b.size)],
-        [ZERO if d < nb and shared[d] else v for d, v in enumerate(variables)],
-    )
+    once, shared = without_broadcast(b, range(nb))
     packed = pack_panels(ctx, cast_value(once, out), blocking.nr)
     strides = contiguous_strides(packed.size)
     params |= {

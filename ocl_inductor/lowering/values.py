@@ -52,9 +52,6 @@ class Value:
             {v: sympy.sympify(i) for v, i in zip(variables, index, strict=True) if v != i},
         )
 
-    def with_dtype_label(self, dtype: torch.dtype) -> Value:
-        return Value(self.size, dtype, self.body)
-
 
 @dataclass(frozen=True, slots=True)
 class HostValue:

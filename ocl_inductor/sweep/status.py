@@ -33,11 +33,6 @@ class Status(str, Enum):
         return self in (Status.PASS, Status.PASS_DUE_TO_SKIP)
 
     @property
-    def by_backend(self) -> bool:
-        """Whether the backend is to blame, rather than the model, eager or the machine."""
-        return self in (Status.FAIL_ACCURACY, Status.FAIL_TO_RUN)
-
-    @property
     def meaning(self) -> str:
         return MEANINGS[self]
 

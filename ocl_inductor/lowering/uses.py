@@ -1,0 +1,75 @@
+"""Who reads the result of a traced operator, and how often: what decides where it is kept."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import Node as FxNode
+
+from ocl_inductor.lowering.written_attention import written_attention
+
+#: Operators that only rename a tensor: a use through them is a use of what they view.
+VIEW_OPERATORS = frozenset(
+    {
+        torch.ops.aten.view.default,
+        torch.ops.aten._unsafe_view.default,
+        torch.ops.aten.permute.default,
+        torch.ops.aten.transpose.int,
+        torch.ops.aten.t.default,
+        torch.ops.aten.expand.default,
+        torch.ops.aten.unsqueeze.default,
+        torch.ops.aten.squeeze.dim,
+        torch.ops.aten.squeeze.dims,
+        torch.ops.aten.slice.Tensor,
+        torch.ops.aten.select.int,
+        torch.ops.aten.alias.default,
+        torch.ops.aten.detach.default,
+        operator.getitem,
+    }
+)
+
+#: Views that come in pieces.
+SPLITS = frozenset(
+    {
+        torch.ops.aten.unbind.int,
+        torch.ops.aten.split.Tensor,
+        torch.ops.aten.split_with_sizes.default,
+    }
+)
+
+#: Operators whose kernel reads its operands where they lie, as strided views.
+ATTENTION = frozenset(
+    {
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+        torch.ops.aten._scaled_dot_product_attention_math.default,
+        torch.ops.aten.scaled_dot_product_attention.default,
+        written_attention,
+    }
+)
+
+
+def effective_uses(node: FxNode) -> int:
+    """How many times the data is really read: views count with the uses of the view."""
+    count = 0
+    for user in node.users:
+        count += effective_uses(user) if user.target in VIEW_OPERATORS else 1
+    return count
+
+
+def feeds_attention(node: FxNode) -> bool:
+    """Whether attention reads the data, through views or in pieces."""
+    return any(
+        u.target in ATTENTION
+        or ((u.target in VIEW_OPERATORS or u.target in SPLITS) and feeds_attention(u))
+        for u in node.users
+    )
+
+
+def item_uses(node: FxNode, position: int) -> int:
+    """The same for one of several results."""
+    return sum(
+        effective_uses(u)
+        for u in node.users
+        if u.target is operator.getitem and u.args[1] == position
+    )
