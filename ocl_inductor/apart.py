@@ -21,15 +21,17 @@ def environment() -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
-def answer(module: str, *arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a module to its end.
+def answer(
+    module: str, *arguments: str, seconds: float, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a module to its end, with further ``variables`` in its environment.
 
     Raises:
         OSError, subprocess.SubprocessError: it could not be started, or takes longer.
     """
     return subprocess.run(
         command(module, *arguments),
-        env=environment(),
+        env={**environment(), **(variables or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

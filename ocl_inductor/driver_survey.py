@@ -69,7 +69,12 @@ def forget(names: Sequence[str]) -> None:
 
 def _ask(names: Sequence[str]) -> tuple[Library, ...] | None:
     try:
-        done = apart.answer("ocl_inductor.driver_survey", *names, seconds=_SECONDS)
+        done = apart.answer(
+            "ocl_inductor.driver_survey",
+            *names,
+            seconds=_SECONDS,
+            variables={"OCL_ICD_VENDORS": "/nonexistent"},  # the loader need not open them as well
+        )
     except (OSError, subprocess.SubprocessError) as error:
         _log.info("the drivers could not be surveyed: %s", error)
         return None
