@@ -28,7 +28,7 @@ from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.programs import forget_programs
+from ocl_inductor.runtime.programs import forget_programs, start_builders
 from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
@@ -88,6 +88,7 @@ def compile_graph(
 
     ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`.
     """
+    start_builders(device, settings)
     plan = make_plan(
         gm,
         static_inputs=static_inputs,
