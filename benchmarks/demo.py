@@ -7,6 +7,7 @@ mode and with Inductor; then ResNet-18 and BERT, timed against both.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -136,6 +137,8 @@ def main() -> int:
     if not drivers:
         console.print('No OpenCL driver was found. `pip install "ocl-inductor[cpu]"` brings two.')
         return 1
+    # Dynamo warns that it leaves out the optimiser's profiler marks.
+    torch._logging.set_logs(dynamo=logging.ERROR)
     learned = train_digits(console, drivers)
     console.rule("ResNet-18 and BERT")
     with torch.no_grad():

@@ -6,7 +6,6 @@ from the same weights and see the same batches, so that their losses can be comp
 
 from __future__ import annotations
 
-import logging
 import statistics
 import time
 from collections.abc import Callable
@@ -106,8 +105,6 @@ def train_digits(
 ) -> bool:
     """Train with all and compare; True if every driver learned as eager, the first one, did."""
     console.rule("Learning to read handwritten digits")
-    # Dynamo warns that it leaves out the optimiser's profiler marks.
-    torch._logging.set_logs(dynamo=logging.ERROR)
     data = digits.load()
     learners, passed = start(console, data, drivers, baselines)
     console.print(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from benchmarks import demo_training, digits
+from benchmarks import digits
 from benchmarks.demo_training import Learner, problems, train_digits
 from benchmarks.drivers import present_drivers
 
@@ -43,11 +43,10 @@ def test_everyone_sees_the_same_full_batches() -> None:
 
 
 @pytest.mark.slow
-def test_drivers_learn_as_eager_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drivers_learn_as_eager_does() -> None:
     drivers = present_drivers()
     if not drivers:
         pytest.skip("no OpenCL driver on this machine")
-    monkeypatch.setattr(demo_training, "EPOCHS", 5)
     console = Console(file=io.StringIO(), width=80)
     assert train_digits(console, drivers, ("eager",)), console.file.getvalue()
     assert all(driver in console.file.getvalue() for driver in drivers)
