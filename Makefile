@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 		--editable '.[cpu,sweep,dev]'
 	touch $@
 
-demo: setup ## Compile a few models and compare with eager and Inductor
+demo: setup ## Train a small network, run two larger ones; compare with eager and Inductor
 	$(PY) -m benchmarks.demo
 
 test: setup ## Run the tests on every OpenCL driver there is

@@ -18,6 +18,7 @@ from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
@@ -140,9 +141,10 @@ def make_plan(
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = _size_hint(shape_env)
     schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
+    schedule = batch_launches(graph, schedule, hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups, info, hint)
+    memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = dataclasses.replace(

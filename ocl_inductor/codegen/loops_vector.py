@@ -383,8 +383,8 @@ class VectorKernel(LoopKernel):
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
-        text = self.source(writer.scopes[0].lines, attribute)
-        return self.kernel(text, (work.items,), (1,))
+        frame = self.frame(writer.scopes[0].lines, attribute)
+        return self.kernel(frame, (work.items,), (1,))
 
 
 def uniform_scope(scope: Scope) -> Scope:
