@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -361,12 +360,15 @@ class _GraphLowering:
         self.outputs = tuple(self._output(r, taken) for r in results)
 
     def _store_shared_results(self, results: Sequence[Any]) -> None:
-        """Give results that are views of one tensor that tensor's memory, as in eager."""
-        nodes = {r for r in results if isinstance(r, FxNode)}
-        counts = collections.Counter(
-            _storage(r.meta["val"]) for r in nodes if isinstance(self.env[r], Value)
-        )
-        shared = {s for s, n in counts.items() if n > 1} - self.input_storage.keys()
+        """Give results that are views of one tensor that tensor's memory, as in eager.
+
+        Not where one of them sees its bytes as another dtype: those are apart here.
+        """
+        nodes = {r for r in results if isinstance(r, FxNode) and isinstance(self.env[r], Value)}
+        dtypes: dict[Any, list[torch.dtype]] = {}
+        for r in nodes:
+            dtypes.setdefault(_storage(r.meta["val"]), []).append(r.meta["val"].dtype)
+        shared = {s for s, of in dtypes.items() if len(of) > 1} - self.input_storage.keys()
         for node in self.gm.graph.nodes if shared else ():
             value, fake = self.env.get(node), node.meta.get("val")
             self.ctx.pending = self.carried([node])
@@ -375,6 +377,8 @@ class _GraphLowering:
             shared.remove(
                 _storage(fake)
             )  # the first node with a storage is the one it was made for
+            if set(dtypes[_storage(fake)]) != {fake.dtype}:
+                continue
             stride = tuple(self.size(s) for s in fake.stride())
             reach = extent(value.size, stride)
             if same(prod(value.size), reach) and same(fake.storage_offset(), 0):
