@@ -134,8 +134,26 @@ def make_plan(
     gm = run_passes(gm)
     debug.dump("passes", lambda: gm.print_readable(print_output=False))
     tune = Tuner(device, info, settings) if settings.mode == "max-autotune" else None
+
+    def make_body(body: GraphModule, static: frozenset[int]) -> Plan:
+        return make_plan(
+            body,
+            static_inputs=static,
+            shape_env=shape_env,
+            device=device,
+            settings=settings,
+            kind=f"{kind} body",
+            observe=observe,
+        )
+
     graph = lower_graph(
-        gm, info, settings, static_inputs=static_inputs, shape_env=shape_env, tune=tune
+        gm,
+        info,
+        settings,
+        static_inputs=static_inputs,
+        shape_env=shape_env,
+        tune=tune,
+        compile_plan=make_body,
     )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))

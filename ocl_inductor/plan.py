@@ -119,9 +119,26 @@ class SizeRef:
     real: bool = False
 
 
+RegionKind = Literal["cond", "while_loop", "while_loop_stack_output", "scan", "map_impl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Control flow as the operator of a host call: plans, and how they are run (``Control``)."""
+
+    how: RegionKind
+    bodies: tuple[Plan, ...]
+
+    def __str__(self) -> str:
+        return self.how
+
+
 @dataclass(frozen=True, slots=True)
 class HostCall:
     """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef.
+
+    ``defines``: sizes that are known after the call, as (symbol, name of a host result, dimension
+    of it or None where it is the size itself).
 
     ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
     model calls it); else it belongs on the host.
@@ -134,6 +151,12 @@ class HostCall:
     label: str
     fallback: bool = True
     reason: str = ""
+    defines: tuple[tuple[str, str, int | None], ...] = ()
+
+    @property
+    def bodies(self) -> tuple[Plan, ...]:
+        """The plans it runs: none, unless it is control flow."""
+        return self.operator.bodies if isinstance(self.operator, Region) else ()
 
 
 Step = Launch | HostCall
@@ -157,6 +180,7 @@ class OutputSpec:
 class Plan:
     """Everything a call needs.
 
+    ``symbols``: size symbols that a size argument, the shape of a tensor or a host call defines.
     ``prologue`` computes the ``kept`` buffers from static inputs and constants; it runs at the
     first call and again when one of ``watched`` (names of static inputs) was replaced or written.
     ``slots``: parts of scratch memory; ``arenas``: bytes of the allocations they lie in (usually

@@ -291,7 +291,8 @@ class VectorKernel(LoopKernel):
             tail.results = dict(writer.results)
             tail.in_memory = set(writer.in_memory)
             tail.stash = writer.stash
-            begin = f"{end} / {width} * {width}"
+            whole = f"({end})" if " " in end else end  # a size may be a sum
+            begin = f"{whole} / {width} * {width}"
             with tail.block(self.plain_loop(v, begin, end), frozenset([v])):
                 for m in members:
                     self.visit(tail, m, narrow)

@@ -132,9 +132,14 @@ class _PlanBuilder:
             rooms[own] = max(len(b), rooms.get(own, 0))
         steps = [self.combined([drafts[n] for n in b], rooms) for b in parts]
         watched = self.watched(prologue)
-        fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
+        calls = [s for s in steps if isinstance(s, HostCall)]
+        inner = [body.statistics for s in calls for body in s.bodies]
+        symbols = [str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)]
+        tensors = [x for x in self.graph.inputs if isinstance(x, Buffer)]
+        symbols += [str(n) for x in tensors for n in x.size if isinstance(n, sympy.Symbol)]
+        symbols += [symbol for s in calls for symbol, _, _ in s.defines]
         return Plan(
-            symbols=tuple(str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)),
+            symbols=tuple(dict.fromkeys(symbols)),
             inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
             constants=self.graph.constants,
             buffers=tuple(self.buffer_specs()),
@@ -152,9 +157,10 @@ class _PlanBuilder:
             aliases=tuple(self.memory.aliases.items()),
             in_place=tuple(self.memory.in_place.items()),
             statistics={
-                "kernels": sum(isinstance(s, Launch) for s in steps),
+                "kernels": sum(isinstance(s, Launch) for s in steps)
+                + sum(s["kernels"] for s in inner),
                 "prologue_kernels": len(prologue),
-                "fallbacks": fallbacks,
+                "fallbacks": sum(s.fallback for s in calls) + sum(s["fallbacks"] for s in inner),
                 "peak_bytes": self.memory.peak_bytes,
                 "lower_bound_bytes": self.memory.lower_bound_bytes,
                 "unplanned_bytes": self.memory.unplanned_bytes,
@@ -299,6 +305,7 @@ class _PlanBuilder:
             str(node.operator),
             fallback=bool(node.reason),
             reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
+            defines=node.defines,
         )
 
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:
