@@ -23,7 +23,7 @@ import torch
 from ocl_inductor.codegen.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.conversions import literal
-from ocl_inductor.codegen.emitter import Emitter, Scope, Text
+from ocl_inductor.codegen.emitter import Emitter, Result, Scope, Text
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import Frame, KernelSource
 from ocl_inductor.codegen.pieces import Pieces, cut
@@ -123,7 +123,7 @@ class LoopKernel:
         for m in self.group.members:
             if m.level == level and m.row:
                 value = writer.emit(m.body)
-                writer.results[m.buffer.name] = value
+                writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
                 if m.buffer.name in self.group.stored:
                     writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
@@ -235,7 +235,7 @@ class LoopKernel:
         name = writer.fresh("r")
         writer.line(f"const {kind} {name} = {text};")
         result = Text(name, a.width > 1)
-        writer.results[m.buffer.name] = result
+        writer.results[m.buffer.name] = Result(result, m.buffer.dtype)
         if m.buffer.name in self.group.stored:
             writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
 
