@@ -11,7 +11,7 @@ import torch
 
 from fuzz.compare import Verdict, compare
 from fuzz.generator import generate
-from fuzz.noise import reference
+from fuzz.noise import MANY, reference
 from fuzz.program import Program
 from fuzz.run import run
 
@@ -94,6 +94,8 @@ def check_program(program: Program, target: Target) -> Verdict:
             except Exception as e:
                 return Verdict(_raised(e))
             verdict = compare(mine, its, wanted)
+            if verdict.wrong:
+                verdict = compare(mine, its, reference(program, sizes, MANY))
             if verdict.wrong:
                 return verdict
             elements, undecided = elements + verdict.elements, undecided + verdict.undecided

@@ -30,6 +30,9 @@ from fuzz.run import finish
 #: Names of a run, with the dtype that each has in eager.
 Dtypes = Mapping[str, torch.dtype]
 
+#: Runs with noise: usually, and before a result is called wrong.
+FEW, MANY = 3, 16
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -39,7 +42,7 @@ class Reference:
     noisy: list[list[Any]]
 
 
-def reference(program: Program, sizes: Sizes, runs: int = 4) -> Reference:
+def reference(program: Program, sizes: Sizes, runs: int = FEW) -> Reference:
     dtypes = eager_dtypes(program, sizes)
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 from fuzz import values
-from fuzz.program import Input, Program, Sizes
+from fuzz.program import Input, Program
 
 _FILE = '''"""Found by `make fuzz`: {title}
 
@@ -19,6 +19,7 @@ import torch
 from torch.nn import functional as F
 
 DYNAMIC, BACKWARD = {dynamic}, {backward}
+DEVICE, PROFILE = {device!r}, {profile!r}
 
 
 {program}
@@ -59,7 +60,8 @@ def compiled(**options):
 
 
 if __name__ == "__main__":
-    ours = compiled(device=(sys.argv + [{device!r}])[1], profile=(sys.argv + ["", {profile!r}])[2])
+    device, profile = sys.argv[1:] or (DEVICE, PROFILE)
+    ours = compiled(device=device, profile=profile)
     for sizes in CALLS:
         pairs = zip(results(ours, sizes), results(program, sizes), strict=True)
         for k, (actual, expected) in enumerate(pairs):
@@ -106,7 +108,3 @@ def save(text: str, folder: Path, name: str) -> Path:
     path = folder / f"{name}.py"
     path.write_text(text)
     return path
-
-
-def sizes_text(sizes: Sizes) -> str:
-    return ", ".join(f"{k}={v}" for k, v in sizes.items())

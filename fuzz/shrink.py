@@ -49,6 +49,8 @@ def _smaller(program: Program) -> Iterator[Program]:
         if not program.steps[k].targets:
             yield _without_dead(replace(program, steps=_without(program.steps, k)))
     for k in reversed(range(len(program.steps))):
+        yield from _earlier(program, k)
+    for k in reversed(range(len(program.steps))):
         if (cut := _cut(program, k)) is not None:
             yield cut
     for k, i in enumerate(program.inputs):
@@ -77,6 +79,18 @@ def _smaller_sizes(program: Program) -> Iterator[Program]:
                 for i in program.inputs
             )
             yield replace(program, inputs=inputs)
+
+
+def _earlier(program: Program, k: int) -> Iterator[Program]:
+    """What an output's step reads, in its place."""
+    step = program.steps[k]
+    if not set(step.targets) & set(program.outputs):
+        return
+    made = {t for s in program.steps[:k] for t in s.targets}
+    outputs = [n for n in program.outputs if n not in step.targets]
+    outputs += [n for n in step.reads if n in made and n not in outputs]
+    if outputs:
+        yield _without_dead(replace(program, outputs=tuple(outputs)))
 
 
 def _cut(program: Program, k: int) -> Program | None:

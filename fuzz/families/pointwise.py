@@ -24,9 +24,10 @@ _FUNCTIONS = (
     "torch.reciprocal({x}.abs()+0.5) torch.acos(torch.clamp({x},-0.75,0.75)) torch.erfc({x}) "
     "torch.asin(torch.clamp({x},-0.75,0.75)) torch.sinh(torch.clamp({x},-4,4)) F.tanhshrink({x}) "
     "torch.cosh(torch.clamp({x},-4,4)) torch.tan(torch.clamp({x},-1,1)) torch.exp2({x}.clamp(-9,9))"
-    " torch.log2({x}.abs()+0.5) torch.log10({x}.abs()+0.5) torch.pow({x}.abs(),1.5) torch.pow({x},3)"
-    " torch.sinc({x}) torch.deg2rad({x}) torch.lgamma({x}.abs()+0.5) {x}/3 torch.logit({x},0.125) "
-    "torch.special.i0({x}) torch.special.entr({x}.abs()) torch.atanh(torch.clamp({x},-0.75,0.75))"
+    " torch.log2({x}.abs()+0.5) torch.log10({x}.abs()+0.5) torch.pow({x}.abs(),1.5)"
+    " torch.pow({x},3) torch.sinc({x}) torch.deg2rad({x}) torch.lgamma({x}.abs()+0.5) {x}/3 "
+    "torch.logit({x},0.125) torch.special.i0({x}) torch.special.entr({x}.abs()) "
+    "torch.atanh(torch.clamp({x},-0.75,0.75))"
 ).split()
 
 
