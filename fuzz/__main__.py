@@ -26,6 +26,9 @@ FOUND = Path(__file__).parents[1] / "tests" / "fuzz_found"
 #: One program in so many runs under the simulator.
 SIMULATED = 40
 
+#: Programs between lines of progress where there is no terminal.
+LINE_EVERY = 100
+
 PROFILES = ("vector", "simt")
 
 
@@ -82,6 +85,8 @@ def main(
                 target = Target(OCLGRIND, target.profile)
             hunt.run(Job(seed, number, target))
             number += 1
+            if not console.is_terminal and number % LINE_EVERY == 0:
+                console.print(f"{hunt.count['programs']} programs, {len(hunt.failures)} failures")
             left = max(0.0, end - time.monotonic())
             progress.update(
                 task,

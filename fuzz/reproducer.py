@@ -8,9 +8,9 @@ from pathlib import Path
 from fuzz import values
 from fuzz.program import Input, Program
 
-_FILE = '''"""Found by `make fuzz`: {title}
+_FILE = '''"""Found by `make fuzz` ({where}):
 
-{where}. Run this file to see it again.
+{title}
 """
 
 import sys
@@ -75,7 +75,7 @@ def source(program: Program, title: str, where: str, device: str, profile: str) 
     letters = sorted({d for i in program.inputs for d in i.dims if isinstance(d, str)})
     calls = [tuple(sizes[x] for x in letters) for sizes in program.sizes]
     return _FILE.format(
-        title=title.replace("\\", "/").replace('"""', "'''"),
+        title=title.replace("\\", "/").replace('"', "'")[:200],
         where=where,
         dynamic=program.dynamic,
         backward=program.backward,
@@ -94,8 +94,8 @@ def source(program: Program, title: str, where: str, device: str, profile: str) 
 def _input(i: Input) -> str:
     if i.alias:
         return i.alias
-    dims = "".join(f"{d}, " for d in i.dims)
-    text = f"filled({i.seed}, {i.kind!r}, ({dims.strip()}), {i.layout!r}, torch.{i.dtype})"
+    dims = ", ".join(map(str, i.dims)) + ("," if len(i.dims) == 1 else "")
+    text = f"filled({i.seed}, {i.kind!r}, ({dims}), {i.layout!r}, torch.{i.dtype})"
     return text + (".requires_grad_()" if i.grad else "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -67,6 +67,8 @@ class LoweringContext:
     origin: Origin = field(default_factory=Origin)
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
+    #: What traced nodes that come earlier became; absent where single operators are lowered.
+    value_of: Callable[[torch.fx.Node], Any] | None = None
     #: FX nodes that reach the present one as expressions, each with the buffers it reads.
     pending: tuple[Pending, ...] = ()
 

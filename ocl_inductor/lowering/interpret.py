@@ -91,6 +91,7 @@ class _GraphLowering:
         self.pending: dict[FxNode, tuple[Pending, ...]] = {}
 
     def run(self) -> Graph:
+        self.ctx.value_of = self.env.get
         for node in self.gm.graph.nodes:
             self.ctx.origin = _origin(node)
             self.ctx.fx_node = node
@@ -298,7 +299,9 @@ class _GraphLowering:
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return self.size(value), None
             if _is_device_tensor(value) and target not in QUANTISING_OPERATORS:
-                outputs.append(self.buffer_like(path, value))
+                # A result whose elements share memory is copied to one where they do not.
+                dense = torch.empty_like(value) if _overlaps(value) else value
+                outputs.append(self.buffer_like(path, dense))
                 return buffer_value(outputs[-1]), path
             host.append(path)
             return HostValue(path), path
@@ -436,6 +439,18 @@ class _GraphLowering:
 def _storage(fake: torch.Tensor) -> Any:
     """Identifies the storage that a traced tensor shares with its views."""
     return fake.untyped_storage()._cdata
+
+
+def _overlaps(x: torch.Tensor) -> bool:
+    """Whether elements may share memory, as those of an expanded tensor do."""
+    if not all(isinstance(n, int) for n in (*x.shape, *x.stride())):
+        return False
+    reach = 0
+    for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):
+        if n > 1 and s <= reach:
+            return True
+        reach += (n - 1) * s
+    return False
 
 
 def _same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:
