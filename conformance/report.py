@@ -8,37 +8,67 @@ from pathlib import Path
 
 from rich.table import Table
 
-from conformance.rows import DTYPES, EAGER_FAILS, FAIL, FALLBACK, NATIVE, Result
+from conformance.reasons import is_exempt
+from conformance.rows import (
+    DIRECTIONS,
+    DTYPES,
+    EAGER_FAILS,
+    FAIL,
+    FALLBACK,
+    MODULE,
+    NATIVE,
+    OPTIMISER,
+    Result,
+)
 
-_COLUMNS = (NATIVE, FALLBACK, FAIL, EAGER_FAILS)
+_KINDS = {MODULE: "modules", OPTIMISER: "optimisers"}
+
+#: Counted beside the statuses: fallbacks of which each is allowed.
+_EXEMPT = "exempt"
 
 
-def counts(results: Iterable[Result]) -> dict[tuple[str, str], collections.Counter[str]]:
-    """How many rows of each direction and dtype have each status."""
-    table: dict[tuple[str, str], collections.Counter[str]] = {}
+def counts(results: Iterable[Result]) -> dict[tuple[str, str, str], collections.Counter[str]]:
+    """How many rows of each kind, direction and dtype have each status."""
+    table: dict[tuple[str, str, str], collections.Counter[str]] = {}
     for r in results:
-        table.setdefault((r.row.direction, r.row.dtype), collections.Counter())[r.status] += 1
-    order = {d: k for k, d in enumerate(DTYPES)}
-    return dict(sorted(table.items(), key=lambda x: (x[0][0] != "forward", order[x[0][1]])))
+        kind = _KINDS.get(r.row.op.split(".")[0], "operators")
+        counter = table.setdefault((kind, r.row.direction, r.row.dtype), collections.Counter())
+        counter[r.status] += 1
+        counter[_EXEMPT] += is_exempt(r)
+    kinds = ("operators", *_KINDS.values())
+    order = {name: k for k, name in enumerate((*kinds, *DIRECTIONS, *DTYPES))}
+    return dict(sorted(table.items(), key=lambda x: tuple(order[name] for name in x[0])))
 
 
 def cells(counter: collections.Counter[str]) -> list[str]:
-    """Percentages are of the rows that eager runs."""
-    total = sum(counter.values()) - counter[EAGER_FAILS]
+    """Percentages are of the rows that eager runs; the last one leaves out the exempt ones too."""
+    total = sum(counter[s] for s in (NATIVE, FALLBACK, FAIL))
     texts = [str(total)]
     for status in (NATIVE, FALLBACK, FAIL):
         share = f" ({100 * counter[status] / total:.1f} %)" if total else ""
         texts.append(f"{counter[status]}{share}")
-    return [*texts, str(counter[EAGER_FAILS])]
+    rest = total - counter[_EXEMPT]
+    share = f" ({100 * counter[NATIVE] / rest:.1f} % of the others)" if rest else ""
+    return [*texts, f"{counter[_EXEMPT]}{share}", str(counter[EAGER_FAILS])]
 
 
-_HEADER = ("direction", "dtype", "operators", "native", "fallback", "fail", "eager fails")
+_HEADER = (
+    "kind",
+    "direction",
+    "dtype",
+    "rows",
+    "native",
+    "fallback",
+    "fail",
+    "exempt",
+    "eager fails",
+)
 
 
 def summary_table(results: Iterable[Result]) -> Table:
-    table = Table(title="Operators of PyTorch's list")
+    table = Table(title="PyTorch's lists")
     for k, name in enumerate(_HEADER):
-        table.add_column(name, justify="left" if k < 2 else "right")
+        table.add_column(name, justify="left" if k < 3 else "right")
     for key, counter in counts(results).items():
         table.add_row(*key, *cells(counter))
     return table
@@ -53,7 +83,7 @@ def write_summary(results: Iterable[Result], page: Path) -> None:
 
 
 def markdown(results: Iterable[Result]) -> str:
-    lines = ["| " + " | ".join(_HEADER) + " |", "|---|---|" + "---:|" * (len(_HEADER) - 2)]
+    lines = ["| " + " | ".join(_HEADER) + " |", "|---|---|---|" + "---:|" * (len(_HEADER) - 3)]
     for key, counter in counts(results).items():
         lines.append("| " + " | ".join((*key, *cells(counter))) + " |")
     return "\n".join(lines) + "\n"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from fuzz.compare import Verdict, compare
+from fuzz.compare import Verdict, compare, strides_problem
 from fuzz.generator import generate
 from fuzz.noise import MANY, reference
-from fuzz.program import Program
+from fuzz.program import Program, Sizes
 from fuzz.run import run
 
 #: What the simulator prints of a kernel that goes wrong.
@@ -98,10 +99,28 @@ def check_program(program: Program, target: Target) -> Verdict:
                 verdict = compare(mine, its, reference(program, sizes, MANY))
             if verdict.wrong:
                 return verdict
+            # Those of gradients are the affair of AOTAutograd.
+            traced = _traced(program, sizes)
+            if said := strides_problem(mine[: len(traced)], its, traced):
+                return Verdict(said)
             elements, undecided = elements + verdict.elements, undecided + verdict.undecided
     if target.device == OCLGRIND and (said := complaints.found()):
         return Verdict(f"oclgrind: {said}")
     return Verdict("", elements, undecided)
+
+
+def _traced(program: Program, sizes: Sizes) -> list[object]:
+    """Outputs as tensors without numbers, by which the compiler goes."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    inputs = program.make_inputs(sizes)
+    with suppress(Exception), FakeTensorMode() as mode:
+        made = {i.name: mode.from_tensor(inputs[i.name]) for i in program.inputs if not i.alias}
+        for i in program.inputs:
+            if i.alias:
+                made[i.name] = i.make(sizes, made, wide=False)
+        return list(program.function()(*(made[i.name] for i in program.inputs)))
+    return []
 
 
 def _raised(e: BaseException) -> str:

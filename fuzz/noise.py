@@ -12,6 +12,7 @@ Steps say what they do to rounding errors:
 - round: sums and products of two. No noise where the result is a number of the type anyway.
 - function: noise in the result.
 - sum: accumulations. Noise in what is added, unless every result is a number of the type.
+- cancels: noise in the result, in units of what is read: one and a tanh near -1, say.
 - norm: noise in what is read and in the result.
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from fuzz.program import EXACT, NORM, ROUND, SUM, Program, Sizes, Step, in_float64
+from fuzz.program import CANCELS, EXACT, NORM, ROUND, SUM, Program, Sizes, Step, in_float64
 from fuzz.run import finish
 
 #: Names of a run, with the dtype that each has in eager.
@@ -97,6 +98,9 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         env.update({k: v for k, v in saved.items() if k not in step.targets})
     else:
         exec(line, env)
+    if step.rounding == CANCELS:
+        (t,), x = step.targets, env[step.reads[0]]
+        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x.detach()
     for t in step.targets:
         env[t] = _shaken(env[t], dtypes[t], noise, step.rounding == ROUND)
 
@@ -111,7 +115,7 @@ def _noise(
 ) -> torch.Tensor:
     moved = _random(x, noise) * _epsilon(dtype)
     if rounds:
-        moved = torch.where(x.detach().to(dtype).double() == x.detach(), 0.0, moved)
+        moved = torch.where(_representable(x.detach(), dtype), 0.0, moved)
     return moved
 
 
@@ -124,8 +128,13 @@ def _random(x: torch.Tensor, noise: torch.Generator) -> torch.Tensor:
 def _is_exact(x: Any, dtype: torch.dtype) -> bool:
     if not _is_float(x):
         return True
-    x = x.detach()
-    return bool(((x.to(dtype).double() == x) | x.isnan()).all())
+    return bool((_representable(x.detach(), dtype) | x.isnan()).all())
+
+
+def _representable(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    # In float64 everything is: what float32 can hold has digits to spare.
+    narrow = torch.float32 if dtype is torch.float64 else dtype
+    return x.to(narrow).double() == x
 
 
 def _is_float(x: Any) -> bool:

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from fuzz.values import numbers, strides
 
 #: What a step does to rounding errors; see noise.py.
-EXACT, ROUND, FUNCTION, SUM, NORM = "exact", "round", "function", "sum", "norm"
+EXACT, ROUND, FUNCTION = "exact", "round", "function"
+CANCELS, SUM, NORM = "cancels", "sum", "norm"
 
 _NAME = re.compile(r"\b[it]\d+\b")
 _FLOATS = re.compile(r"torch\.(float32|float16|bfloat16)\b")

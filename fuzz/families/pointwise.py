@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fuzz.generator import FLOATS, INTEGERS, Generator
-from fuzz.program import EXACT, FUNCTION, ROUND
+from fuzz.program import CANCELS, EXACT, FUNCTION, ROUND
 
 _EXACT = (
     "torch.abs({x}) -{x} torch.relu({x}) torch.floor({x}) torch.ceil({x}) torch.trunc({x}) "
@@ -14,15 +14,16 @@ _EXACT = (
     "F.threshold({x},0.5,-1.0) torch.positive({x}) torch.isinf({x}) torch.clamp_min({x},-0.5)"
 ).split()
 _ROUND = "torch.square({x}) torch.frac({x}) {x}*2 {x}+1 1-{x} {x}-0.5 {x}*0.25".split()
+_CANCELS = "F.gelu({x}) F.gelu({x},approximate='tanh') F.mish({x}) F.tanhshrink({x})".split()
 _FUNCTIONS = (
     "torch.exp(torch.clamp({x},-8,8)) torch.sin({x}) torch.cos({x}) torch.tanh({x}) "
     "torch.sigmoid({x}) torch.erf({x}) torch.sqrt({x}.abs()) torch.rsqrt({x}.abs()+0.5) "
-    "torch.log({x}.abs()+0.5) F.gelu({x}) F.gelu({x},approximate='tanh') F.silu({x}) "
-    "F.hardswish({x}) F.mish({x}) F.softplus({x}) F.elu({x}) F.leaky_relu({x},0.1) F.selu({x}) "
+    "torch.log({x}.abs()+0.5) F.silu({x}) "
+    "F.hardswish({x}) F.softplus({x}) F.elu({x}) F.leaky_relu({x},0.1) F.selu({x}) "
     "F.celu({x}) F.softsign({x}) F.logsigmoid({x}) F.hardsigmoid({x}) torch.atan({x}) "
     "torch.asinh({x}) torch.expm1(torch.clamp({x},-4,4)) torch.log1p({x}.abs()) "
     "torch.reciprocal({x}.abs()+0.5) torch.acos(torch.clamp({x},-0.75,0.75)) torch.erfc({x}) "
-    "torch.asin(torch.clamp({x},-0.75,0.75)) torch.sinh(torch.clamp({x},-4,4)) F.tanhshrink({x}) "
+    "torch.asin(torch.clamp({x},-0.75,0.75)) torch.sinh(torch.clamp({x},-4,4)) "
     "torch.cosh(torch.clamp({x},-4,4)) torch.tan(torch.clamp({x},-1,1)) torch.exp2({x}.clamp(-9,9))"
     " torch.log2({x}.abs()+0.5) torch.log10({x}.abs()+0.5) torch.pow({x}.abs(),1.5)"
     " torch.pow({x},3) torch.sinc({x}) torch.deg2rad({x}) torch.lgamma({x}.abs()+0.5) {x}/3 "
@@ -34,7 +35,8 @@ _FUNCTIONS = (
 def unary(g: Generator) -> None:
     x = g.floating()
     texts, rounding = g.rng.choices(
-        ((_EXACT, EXACT), (_ROUND, ROUND), (_FUNCTIONS, FUNCTION)), (3, 2, 4)
+        ((_EXACT, EXACT), (_ROUND, ROUND), (_CANCELS, CANCELS), (_FUNCTIONS, FUNCTION)),
+        (6, 4, 1, 8),
     )[0]
     g.emit(g.rng.choice(texts).format(x=x), rounding)
 
