@@ -14,6 +14,7 @@ from ocl_inductor.ir.index import (
     Size,
     coefficients,
     delinearize,
+    is_static,
     linear,
     loop_vars,
     same,
