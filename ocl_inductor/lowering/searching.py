@@ -27,13 +27,13 @@ from ocl_inductor.lowering.values import Value, reindex, reshape
 aten = torch.ops.aten
 
 
-def _search(
+def bisect(
     ctx: LoweringContext,
     boundaries: Value,
     x: Value,
     right: bool,
-    sorter: Value | None,
     dtype: torch.dtype,
+    sorter: Value | None = None,
 ) -> Value:
     """How many of the last dimension's boundaries lie before each element of ``x``.
 
@@ -87,7 +87,7 @@ def lower_searchsorted(
     if sorted_sequence.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {sorted_sequence.dtype}")
     right = _is_right(right, side)
-    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+    return bisect(ctx, sorted_sequence, x, right, _result_dtype(out_int32), sorter)
 
 
 @register(aten.searchsorted.Scalar)
@@ -103,7 +103,7 @@ def lower_searchsorted_scalar(
 ) -> Value:
     x = _number(number, sorted_sequence.dtype)
     right = _is_right(right, side)
-    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+    return bisect(ctx, sorted_sequence, x, right, _result_dtype(out_int32), sorter)
 
 
 @register(aten.bucketize.Tensor)
@@ -117,7 +117,7 @@ def lower_bucketize(
 ) -> Value:
     if boundaries.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {boundaries.dtype}")
-    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+    return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 
 @register(aten.bucketize.Scalar)
@@ -130,7 +130,7 @@ def lower_bucketize_scalar(
     right: bool = False,
 ) -> Value:
     x = _number(number, boundaries.dtype)
-    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+    return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 
 def _number(number: float, dtype: torch.dtype) -> Value:
