@@ -10,7 +10,6 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.embedding_bag import (
     MAX,
     MEAN,
-    Bags,
     Term,
     bags_of,
     beginnings,
