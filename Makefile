@@ -49,8 +49,8 @@ lint: setup ## Check style and types
 format: setup ## Format the sources
 	$(PY) -m ruff format .
 
-bench: setup ## Run the benchmarks
-	$(PY) -m benchmarks.run
+bench: setup ## Time ten models and programs against eager and Inductor; half an hour
+	$(PY) -m benchmarks.run table --json bench.json
 
 # Where `make sweep` keeps its results; it goes on there when it was interrupted.
 SWEEP  ?= sweep-results/full

@@ -32,6 +32,7 @@ from ocl_inductor.runtime.programs import forget_programs
 from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.tune.tuner import Tuner
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
 _log = logger(__name__)
@@ -130,7 +131,10 @@ def make_plan(
     debug.dump("captured", lambda: gm.print_readable(print_output=False))
     gm = run_passes(gm)
     debug.dump("passes", lambda: gm.print_readable(print_output=False))
-    graph = lower_graph(gm, info, settings, static_inputs=static_inputs, shape_env=shape_env)
+    tune = Tuner(device, info, settings) if settings.mode == "max-autotune" else None
+    graph = lower_graph(
+        gm, info, settings, static_inputs=static_inputs, shape_env=shape_env, tune=tune
+    )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = _size_hint(shape_env)

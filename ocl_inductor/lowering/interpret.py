@@ -20,7 +20,7 @@ from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.context import LoweringContext, Pending
+from ocl_inductor.lowering.context import LoweringContext, Pending, Tune
 from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
 from ocl_inductor.lowering.uses import (
     VIEW_OPERATORS,
@@ -57,27 +57,29 @@ def lower_graph(
     *,
     static_inputs: frozenset[int] = frozenset(),
     shape_env: Any = None,
+    tune: Tune | None = None,
 ) -> Graph:
     """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
+
+    ``tune`` chooses among a template's candidates by measuring them.
 
     Raises:
         UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
         VerifyError: a lowering produced another dtype or shape than eager.
     """
-    return _GraphLowering(gm, device, settings, static_inputs, shape_env).run()
+    ctx = LoweringContext(device, settings, shape_env, tune=tune)
+    return _GraphLowering(gm, ctx, static_inputs).run()
 
 
 class _GraphLowering:
     def __init__(
         self,
         gm: GraphModule,
-        device: DeviceInfo,
-        settings: Settings,
+        ctx: LoweringContext,
         static_inputs: frozenset[int],
-        shape_env: Any,
     ) -> None:
         self.gm = gm
-        self.ctx = LoweringContext(device, settings, shape_env)
+        self.ctx = ctx
         self.static_indices = static_inputs
         self.env: dict[FxNode, Any] = {}
         self.inputs: list[Buffer | sympy.Expr | str] = []

@@ -29,7 +29,8 @@ from ocl_inductor.lowering.values import (
     reshape,
     strided_view,
 )
-from ocl_inductor.templates.blocking import choose_blocking, size_ceil_div
+from ocl_inductor.templates.blocking import candidate_blockings, size_ceil_div
+from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 aten = torch.ops.aten
 
@@ -235,28 +236,30 @@ def _product_by_template(
     if ctx.device.profile == "simt":
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
+        tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
+        params = ctx.tuned("gemm", params, [t.params() for t in tiles])
         return ctx.template("gemm", out, size, order, [a, b], **params)
     batches = ctx.hint(prod(batch)) if batch else 1
     b_bytes = ctx.hint(prod((k, n))) * out.itemsize
-    blocking = choose_blocking(
-        ctx.device, params["acc"], ctx.hint(m), ctx.hint(n), batches, b_bytes
+    blockings = candidate_blockings(
+        ctx.device, params["acc"], params["m_hint"], params["n_hint"], batches, b_bytes
     )
-    params |= {
-        "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
-    }  # fmt: skip
-    lying = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
+    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
-        return ctx.template("gemm", out, size, order, [a, b], **params)
+        whole = [x.params() for x in blockings if int(n) % x.nr == 0]
+        return ctx.template("gemm", out, size, order, [a, b], **ctx.tuned("gemm", params, whole))
     # Batch dimensions that share B are packed once.
     once, shared = without_broadcast(b, range(nb))
-    packed = pack_panels(ctx, cast_value(once, out), blocking.nr)
-    strides = contiguous_strides(packed.size)
     params |= {
         "b_layout": "panels",
         "b_offset": 0,
-        "b_strides": tuple(0 if shared[d] else strides[d] for d in range(nb)),
+        "b_strides": tuple(0 if shared[d] else 1 for d in range(nb)),
     }
+    params = ctx.tuned("gemm", params, [x.params() for x in blockings])
+    packed = pack_panels(ctx, cast_value(once, out), params["nv"] * params["lanes"])
+    strides = contiguous_strides(packed.size)
+    params["b_strides"] = tuple(0 if shared[d] else strides[d] for d in range(nb))
     return ctx.template("gemm", out, size, order, [a, packed], **params)
 
 
