@@ -34,6 +34,7 @@ _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 @click.option("--slice", "slice_seed", type=int, help="Rows in a random order of this seed.")
 @click.option("--budget", type=float, help="Start no further row after so much of CPU time.")
 @click.option("--part", help="K/N: every Nth row from the Kth on, to share the work out.")
+@click.option("--not-native", is_flag=True, help="Only rows that conformance/expected.jsonl lists.")
 @click.option("--report", "report_only", is_flag=True, help="Check nothing: tables of results.")
 @click.option("--update-expected", is_flag=True, help="Make the results the expectation.")
 def main(
@@ -49,6 +50,7 @@ def main(
     slice_seed: int | None,
     budget: float | None,
     part: str | None,
+    not_native: bool,
     report_only: bool,
     update_expected: bool,
 ) -> None:
@@ -64,9 +66,11 @@ def main(
     known = subjects()
     directions = (direction,) if direction else DIRECTIONS
     rows = list(all_rows(known, dtype or DTYPES, directions, only))
+    expected = expectations.read_expected(device=device)
+    if not_native:
+        rows = [r for r in rows if r in expected]
     first, step = _part(part)
     rows = rows[first::step]
-    expected = expectations.read_expected(device=device)
     if slice_seed is not None:
         rows = [r for r in rows if expectations.is_expected_to_pass(r, expected)]
         random.Random(slice_seed).shuffle(rows)

@@ -40,37 +40,43 @@ def counts(results: Iterable[Result]) -> dict[tuple[str, str, str], collections.
     return dict(sorted(table.items(), key=lambda x: tuple(order[name] for name in x[0])))
 
 
-def cells(counter: collections.Counter[str]) -> list[str]:
-    """Percentages are of the rows that eager runs; the last one leaves out the exempt ones too."""
-    total = sum(counter[s] for s in (NATIVE, FALLBACK, FAIL))
-    texts = [str(total)]
-    for status in (NATIVE, FALLBACK, FAIL):
-        share = f" ({100 * counter[status] / total:.1f} %)" if total else ""
-        texts.append(f"{counter[status]}{share}")
-    rest = total - counter[_EXEMPT]
-    share = f" ({100 * counter[NATIVE] / rest:.1f} % of the others)" if rest else ""
-    return [*texts, f"{counter[_EXEMPT]}{share}", str(counter[EAGER_FAILS])]
-
-
 _HEADER = (
-    "kind",
-    "direction",
-    "dtype",
+    "what",
     "rows",
     "native",
     "fallback",
     "fail",
+    "native %",
     "exempt",
+    "% of others",
     "eager fails",
 )
+
+
+def cells(counter: collections.Counter[str]) -> list[str]:
+    """Percentages are of the rows that eager runs; the second leaves out the exempt ones too."""
+    total = sum(counter[s] for s in (NATIVE, FALLBACK, FAIL))
+    exempt = counter[_EXEMPT]
+    return [
+        str(total),
+        *(str(counter[s]) for s in (NATIVE, FALLBACK, FAIL)),
+        _percent(counter[NATIVE], total),
+        str(exempt),
+        _percent(counter[NATIVE], total - exempt),
+        str(counter[EAGER_FAILS]),
+    ]
+
+
+def _percent(part: int, total: int) -> str:
+    return f"{100 * part / total:.1f}" if total else ""
 
 
 def summary_table(results: Iterable[Result]) -> Table:
     table = Table(title="PyTorch's lists")
     for k, name in enumerate(_HEADER):
-        table.add_column(name, justify="left" if k < 3 else "right")
+        table.add_column(name, justify="right" if k else "left", no_wrap=not k)
     for key, counter in counts(results).items():
-        table.add_row(*key, *cells(counter))
+        table.add_row(" ".join(key), *cells(counter))
     return table
 
 
@@ -83,9 +89,9 @@ def write_summary(results: Iterable[Result], page: Path) -> None:
 
 
 def markdown(results: Iterable[Result]) -> str:
-    lines = ["| " + " | ".join(_HEADER) + " |", "|---|---|---|" + "---:|" * (len(_HEADER) - 3)]
+    lines = ["| " + " | ".join(_HEADER) + " |", "|---|" + "---:|" * (len(_HEADER) - 1)]
     for key, counter in counts(results).items():
-        lines.append("| " + " | ".join((*key, *cells(counter))) + " |")
+        lines.append("| " + " | ".join((" ".join(key), *cells(counter))) + " |")
     return "\n".join(lines) + "\n"
 
 
