@@ -6,6 +6,7 @@ import collections
 from collections.abc import Iterable
 from pathlib import Path
 
+from rich import box
 from rich.table import Table
 
 from conformance.reasons import is_exempt
@@ -40,17 +41,7 @@ def counts(results: Iterable[Result]) -> dict[tuple[str, str, str], collections.
     return dict(sorted(table.items(), key=lambda x: tuple(order[name] for name in x[0])))
 
 
-_HEADER = (
-    "what",
-    "rows",
-    "native",
-    "fallback",
-    "fail",
-    "native %",
-    "exempt",
-    "% of others",
-    "eager fails",
-)
+_HEADER = ("what", "rows", "native", "host", "fail", "%", "exempt", "% rest", "eager")
 
 
 def cells(counter: collections.Counter[str]) -> list[str]:
@@ -72,7 +63,7 @@ def _percent(part: int, total: int) -> str:
 
 
 def summary_table(results: Iterable[Result]) -> Table:
-    table = Table(title="PyTorch's lists")
+    table = Table(title="PyTorch's lists", box=box.SIMPLE, padding=(0, 0, 0, 0), pad_edge=False)
     for k, name in enumerate(_HEADER):
         table.add_column(name, justify="right" if k else "left", no_wrap=not k)
     for key, counter in counts(results).items():
