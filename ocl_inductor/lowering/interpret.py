@@ -25,7 +25,6 @@ from ocl_inductor.ir.nodes import (
     Graph,
     GraphOutput,
     Origin,
-    dense_buffer,
 )
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
@@ -130,6 +129,7 @@ class _GraphLowering:
         self.pending: dict[FxNode, tuple[Pending, ...]] = {}
 
     def run(self) -> Graph:
+        self.ctx.value_of = self.env.get
         for node in self.gm.graph.nodes:
             self.ctx.origin = _origin(node)
             self.ctx.fx_node = node
@@ -225,12 +225,8 @@ class _GraphLowering:
         return Buffer(name, x.dtype, size, stride, extent(size, stride))
 
     def result_buffer(self, name: str, fake: torch.Tensor) -> Buffer:
-        """Of a host call: an expanded result is stored in full."""
-        buffer = self.buffer_like(name, fake)
-        pairs = zip(buffer.size, buffer.stride, strict=True)
-        if any(same(stride, 0) and not same(n, 1) for n, stride in pairs):
-            return dense_buffer(name, buffer.dtype, buffer.size)
-        return buffer
+        """Of a host call: what overlaps itself is copied to memory where it does not."""
+        return self.buffer_like(name, torch.empty_like(fake) if _overlaps(fake) else fake)
 
     # -- operators -------------------------------------------------------------------------
 
@@ -551,6 +547,18 @@ class _GraphLowering:
 def _storage(fake: torch.Tensor) -> Any:
     """Identifies the storage that a traced tensor shares with its views."""
     return fake.untyped_storage()._cdata
+
+
+def _overlaps(x: torch.Tensor) -> bool:
+    """Whether elements may share memory, as those of an expanded tensor do."""
+    if not all(isinstance(n, int) for n in (*x.shape, *x.stride())):
+        return False
+    reach = 0
+    for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):
+        if n > 1 and s <= reach:
+            return True
+        reach += (n - 1) * s
+    return False
 
 
 def _same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:

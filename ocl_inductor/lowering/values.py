@@ -14,6 +14,7 @@ from ocl_inductor.ir.index import (
     Size,
     coefficients,
     delinearize,
+    is_static,
     linear,
     loop_vars,
     same,
@@ -110,6 +111,9 @@ def reshape(value: Value, size: Sequence[Size]) -> Value:
     only where a dimension is really split or merged.
     """
     new = list(size)
+    extents = (*new, *value.size)
+    if any(same(n, 0) for n in extents) and not all(map(is_static, extents)):
+        return reindex(value, new, [ZERO] * value.ndim)  # no element, and no ratio of products
     variables = loop_vars(len(new))
     index: list[sympy.Expr] = []
     i = j = 0
