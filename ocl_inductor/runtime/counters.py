@@ -28,6 +28,13 @@ def count_plan(plan: Plan) -> None:
                 table[f"fallback: {step.label}"] += 1
 
 
+def count_fallback(operator: str) -> None:
+    """Count one operator that runs on the host between plans."""
+    with _lock:
+        counters["opencl"]["fallbacks"] += 1
+        counters["opencl"][f"fallback: {operator}"] += 1
+
+
 def count(name: str, amount: int = 1) -> None:
     """Add to a counter; any thread may."""
     with _lock:
