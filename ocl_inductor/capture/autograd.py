@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
@@ -88,7 +89,7 @@ def _partition(
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed."""
     forward, backward = min_cut_rematerialization_partition(
-        replace_random(joint), inputs, **options
+        replace_random(expand_higher_order(joint)), inputs, **options
     )
     # What follows these outputs is saved for the backward graph, and nobody else sees it.
     forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
@@ -117,7 +118,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
             compiled = compile_graph(
-                gm,
+                expand_higher_order(gm),
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,

@@ -24,11 +24,11 @@ from torch.fx import GraphModule
 from ocl_inductor.capture.plan_key import plan_key, shared_memory, why_not_storable
 from ocl_inductor.device import Device
 from ocl_inductor.log import artifact, logger
-from ocl_inductor.plan import HostCall, Plan
+from ocl_inductor.plan import Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.report.trace import trace_kernels
 from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.counters import count, count_plan
+from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.staged import StagedExecutor
@@ -198,8 +198,8 @@ def _show(plan: Plan) -> None:
     for kernel in plan.kernels:
         _code_log.debug("// FX nodes: %s\n%s", ", ".join(kernel.fx_nodes), kernel.source)
     trace_kernels(plan)
-    for step in (*plan.prologue, *plan.steps):
-        if isinstance(step, HostCall) and step.fallback:
+    for step in host_calls(plan):
+        if step.fallback:
             _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)
 
 

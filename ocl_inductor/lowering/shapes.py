@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    free_unbacked_symbols,
+)
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and
 from ocl_inductor.ir.index import (
@@ -105,7 +108,10 @@ def decide(ctx: LoweringContext, relation: sympy.Basic | bool) -> bool:
         return bool(relation)
     if ctx.shape_env is None or not is_known(ctx, relation):
         raise CannotLower(f"cannot decide {relation} between symbolic sizes")
-    return bool(ctx.shape_env.evaluate_expr(relation))
+    try:
+        return bool(ctx.shape_env.evaluate_expr(relation))
+    except GuardOnDataDependentSymNode as error:
+        raise CannotLower(f"the data decide whether {relation}") from error
 
 
 def is_known(ctx: LoweringContext, x: Size | sympy.Basic) -> bool:

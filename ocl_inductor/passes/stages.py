@@ -75,8 +75,12 @@ class Piece:
 
 
 def depends_on_data(gm: GraphModule) -> bool:
-    """Whether a size of the graph is only known when a part of it has run."""
-    return any(n.meta.get("unbacked_bindings") for n in gm.graph.nodes)
+    """Whether a size of the graph is only known when a part of it has run.
+
+    Sizes that come out of control flow are not cut at: what has them runs on the host.
+    """
+    nodes = [n for n in gm.graph.nodes if n.meta.get("unbacked_bindings")]
+    return bool(nodes) and all(isinstance(n.target, torch._ops.OpOverload) for n in nodes)
 
 
 def is_size(node: Node) -> bool:
