@@ -36,17 +36,14 @@ class _Call:
     def __init__(self, owner: StagedExecutor, inputs: list[Any]) -> None:
         self.owner = owner
         self.values: dict[str, Any] = dict(zip(owner.plan.inputs, inputs, strict=True))
-        self.symbols: dict[str, int | float] = {
-            symbol: self.values[name] for name, symbol in owner.plan.sizes
-        }
         self.sizes = Sizes(())
-        self.sizes.bind(self.symbols)
+        self.sizes.bind({symbol: self.values[name] for name, symbol in owner.plan.sizes})
 
     def run(self) -> tuple[Any, ...]:
         for step in self.owner.plan.steps:
             self._stage(step)
             for learned in step.learned:
-                self.symbols[learned.symbol] = self._value(learned)
+                self.sizes.define(learned.symbol, self._value(learned))
             for check in step.checks:
                 if not self.sizes.number(check.condition):
                     raise RuntimeError(check.message)
@@ -69,7 +66,8 @@ class _Call:
     def _stage(self, step: Step) -> None:
         stage = step.stage
         if isinstance(stage, PlanStage):
-            inputs = [self.values[n] if n in self.values else self.symbols[n] for n in stage.inputs]
+            known = {**self.sizes.values, **self.values}
+            inputs = [known[n] for n in stage.inputs]
             results = self.owner.executors[id(step)](inputs)
             self.values |= dict(zip(stage.results, results, strict=True))
         elif isinstance(stage, HostStage):
