@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -34,10 +35,6 @@ def ratio(reference: float | None, value: float | None) -> Text:
     return Text(f"{times:.2f}×", style=style)
 
 
-def _count(value: Any) -> str:
-    return "–" if value is None else str(value)
-
-
 def _median(case: Case, contender: str) -> float | None:
     return case["contenders"].get(contender, {}).get("median_ms")
 
@@ -48,38 +45,60 @@ def _error(result: dict[str, Any]) -> str:
     return "not finite" if result["error"] is None else f"{result['error']:.1e}"
 
 
+LEGEND = """\
+cold, warm: seconds to the first result after imports, in a process that finds
+empty caches and in a later one; MiB: peak resident memory of the first; k/fb:
+kernels and fallbacks of a call; MB: each kernel's operands read or written
+once; roof: share of the time that the device's measured bandwidth and FMA rate
+allow; error: largest distance from float64 over all outputs.
+"""
+
+
 def measurements(cases: list[Case]) -> Table:
-    """One row a contender: time, spread, cost of compiling, memory, kernels, error."""
-    table = Table(title="Times (median of interleaved rounds)", pad_edge=False)
+    """One row a contender: time, spread, first results, memory, kernels, share of roof, error."""
+    table = Table(
+        title="Times (median of interleaved rounds)", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     table.add_column("case")
     table.add_column("contender", no_wrap=True)
-    for heading in ("ms", "±%", "comp s", "MiB", "k/fb", "error"):
+    for heading in ("ms", "±%", "cold", "warm", "MiB", "k/fb", "MB", "roof", "error"):
         table.add_column(heading, justify="right", no_wrap=True)
     for case in cases:
-        name = case["name"]
-        for contender, result in case["contenders"].items():
-            counters = result.get("counters", {})
-            kernels = ""
-            if contender.startswith("opencl:") and counters:
-                kernels = f"{_count(counters.get('kernels', 0))}/{counters.get('fallbacks', 0)}"
-            spread = result.get("spread")
-            compile_s, peak = result.get("compile_s"), result.get("peak_mib")
-            failed = result["status"] != "ok"
+        for position, (contender, result) in enumerate(case["contenders"].items()):
             table.add_row(
-                name,
+                case["name"] if position == 0 else "",
                 short_name(contender),
                 Text(result["status"], style="red")
-                if failed
+                if result["status"] != "ok"
                 else milliseconds(result.get("median_ms")),
-                "–" if spread is None else f"{spread * 100:.0f}",
-                "–" if compile_s is None else f"{compile_s:.2f}",
-                "–" if peak is None else f"{peak:.0f}",
-                kernels,
+                formatted(result.get("spread"), "{:.0%}").rstrip("%"),
+                formatted(result.get("compile_s"), "{:.1f}"),
+                formatted(result.get("warm_s"), "{:.1f}"),
+                formatted(result.get("peak_mib"), "{:.0f}"),
+                _kernels(contender, result),
+                "" if "bytes" not in result else f"{result['bytes'] / 1e6:.0f}",
+                _share_of_roof(result),
                 _error(result),
             )
-            name = ""
         table.add_section()
     return table
+
+
+def formatted(value: float | None, form: str) -> str:
+    """``value`` in ``form``, or a dash where it was not measured."""
+    return "–" if value is None else form.format(value)
+
+
+def _kernels(contender: str, result: dict[str, Any]) -> str:
+    counters = result.get("counters", {})
+    if not contender.startswith("opencl:") or not counters:
+        return ""
+    return f"{counters.get('kernels', 0)}/{counters.get('fallbacks', 0)}"
+
+
+def _share_of_roof(result: dict[str, Any]) -> str:
+    least, median = result.get("least_ms"), result.get("median_ms")
+    return f"{least / median:.0%}" if least and median else ""
 
 
 def ratios(cases: list[Case], contenders: list[str]) -> Table:

@@ -1,8 +1,9 @@
 """Side-by-side benchmark: eager, Inductor, Inductor with freezing, and OpenCL on each driver.
 
-``python -m benchmarks.run [CASE…]``. For each case every contender first runs alone in a fresh
-process with empty caches (seconds to the first result, peak memory), then all of them run in one
-process in turns (times, errors against float64).
+``python -m benchmarks.run [CASE…]``, cases as in :mod:`benchmarks.cases`. For each case every
+contender first runs alone in a fresh process with empty caches (seconds to the first result, peak
+memory) and in another that finds them filled, then all of them run in one process in turns (times,
+errors against float64).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import report
+from benchmarks.cases import Case, expand
 from benchmarks.contenders import BASELINES, opencl
 from benchmarks.drivers import PIP_DRIVERS
 from benchmarks.zoo import ALL, MICRO
@@ -39,39 +41,32 @@ class Plan:
     contenders: list[str]
     repeats: int
     small: bool
-    batch: int | None
     threads: int | None
     timeout_s: float
 
-    def job(self, kind: str, case: str, **more: Any) -> dict[str, Any]:
+    def job(self, kind: str, case: Case, **more: Any) -> dict[str, Any]:
         return {
             "kind": kind,
-            "case": case,
+            "case": case.entry,
             "small": self.small,
-            "batch": self.batch,
+            "batch": case.batch,
             "threads": self.threads,
             **more,
         }
 
 
-def measure_case(name: str, plan: Plan, say: Say) -> dict[str, Any]:
+def measure_case(case: Case, plan: Plan, say: Say) -> dict[str, Any]:
     """All contenders on one case; a contender that crashes alone is not timed with the others."""
+    name = str(case)
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folders = {c: Path(scratch, f"cold{i}") for i, c in enumerate(plan.contenders)}
         for contender, folder in folders.items():
-            say(f"{name}: {contender}, cold")
-            job = plan.job("cold", name, contender=contender)
-            outcome = run_job(job, folder, Limits(plan.timeout_s), module=WORKER, folder=ROOT)
-            results[contender] = {
-                "status": outcome.status,
-                "message": outcome.message,
-                **(outcome.first("cold") or {}),
-            }
+            results[contender] = measure_alone(case, contender, plan, folder, say)
         healthy = [c for c in plan.contenders if results[c]["status"] == "ok"]
         shared = Path(scratch, "shared")
         merge_caches([folders[c] for c in healthy], shared)
-        job = plan.job("timed", name, contenders=healthy, repeats=plan.repeats)
+        job = plan.job("timed", case, contenders=healthy, repeats=plan.repeats)
         timeout = plan.timeout_s * max(1, len(healthy))
         outcome = run_job(
             job,
@@ -83,6 +78,24 @@ def measure_case(name: str, plan: Plan, say: Say) -> dict[str, Any]:
         )
     merge_timed(results, healthy, outcome)
     return {"name": name, "status": outcome.status, "contenders": results}
+
+
+def measure_alone(case: Case, contender: str, plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
+    """Two processes, one after the other: the first finds ``folder`` empty, the second filled."""
+    result: dict[str, Any] = {}
+    for temperature in ("cold", "warm"):
+        say(f"{case}: {contender}, {temperature}")
+        job = plan.job("first", case, contender=contender, after_imports=True)
+        outcome = run_job(job, folder, Limits(plan.timeout_s), module=WORKER, folder=ROOT)
+        result |= {"status": outcome.status, "message": outcome.message}
+        found = outcome.first("first") or {}
+        if temperature == "cold":
+            result |= found
+        elif found:
+            result["warm_s"] = found["compile_s"]
+        if outcome.status != "ok" or contender == "eager":
+            break
+    return result
 
 
 def merge_timed(results: dict[str, dict[str, Any]], healthy: list[str], outcome: Outcome) -> None:
@@ -99,29 +112,7 @@ def merge_timed(results: dict[str, dict[str, Any]], healthy: list[str], outcome:
             result.update(status=outcome.status, message=outcome.message)
 
 
-def expand(names: tuple[str, ...]) -> list[str]:
-    """Case names from names, families ("vision", "micro" …) and "all", in the zoo's order.
-
-    Raises:
-        click.BadParameter: a name is none of these.
-    """
-    families = {entry.family for entry in ALL.values()}
-    chosen: set[str] = set()
-    for name in names or ("micro",):
-        if name == "all":
-            chosen |= ALL.keys()
-        elif name in families:
-            chosen |= {key for key, entry in ALL.items() if entry.family == name}
-        elif name in ALL:
-            chosen.add(name)
-        else:
-            raise click.BadParameter(
-                f"no case {name!r}; there are all, {', '.join([*sorted(families), *ALL])}"
-            )
-    return [name for name in ALL if name in chosen]
-
-
-def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, Any]]:
+def run_all(cases: list[Case], plan: Plan, path: Path | None) -> list[dict[str, Any]]:
     """Measure every case with a progress display, writing ``path`` after each."""
     screen = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
@@ -131,7 +122,7 @@ def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, A
         "schema": SCHEMA,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "environment": environment.first("environment"),
-        "settings": {"repeats": plan.repeats, "small": plan.small, "batch": plan.batch},
+        "settings": {"repeats": plan.repeats, "small": plan.small},
         "cases": [],
     }
     columns = (
@@ -141,15 +132,15 @@ def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, A
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as progress:
-        task = progress.add_task("starting", total=len(names))
+        task = progress.add_task("starting", total=len(cases))
 
         def say(text: str) -> None:
             progress.update(task, description=text)
 
-        for done, name in enumerate(names, start=1):
+        for done, case in enumerate(cases, start=1):
             if not screen.is_terminal:
-                screen.print(f"[{done}/{len(names)}] {name}", markup=False, highlight=False)
-            document["cases"].append(measure_case(name, plan, say))
+                screen.print(f"[{done}/{len(cases)}] {case}", markup=False, highlight=False)
+            document["cases"].append(measure_case(case, plan, say))
             progress.update(task, completed=done)
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +169,7 @@ def run_all(names: list[str], plan: Plan, path: Path | None) -> list[dict[str, A
 )
 @click.option("--repeats", default=20, show_default=True, type=click.IntRange(1), help="Rounds.")
 @click.option("--small", is_flag=True, help="The small variants that the tests use.")
-@click.option("--batch", type=click.IntRange(1), help="Instead of each case's own batch.")
+@click.option("--batch", type=click.IntRange(1), help="For cases that name none.")
 @click.option("--threads", type=click.IntRange(1), help="torch threads; default torch's own.")
 @click.option(
     "--timeout", default=600.0, show_default=True, help="Seconds for one contender's process."
@@ -196,7 +187,7 @@ def main(
     timeout: float,
     path: Path | None,
 ) -> None:
-    """Compare CASES (names, families, or "all"; the micro programs by default).
+    """Compare CASES: names, name@batch, families, "table" (the default) or "all".
 
     The exit status is 1 if any contender failed on any case.
     """
@@ -207,14 +198,10 @@ def main(
             console.print(f"{name:16} {entry.family:10} {kind}", highlight=False)
         return
     contenders = [*against, *(opencl(device) for device in devices)]
-    plan = Plan(contenders, repeats, small, batch, threads, timeout)
-    results = run_all(expand(cases), plan, path)
+    plan = Plan(contenders, repeats, small, threads, timeout)
+    results = run_all(expand(cases, batch), plan, path)
     console.print(report.measurements(results))
-    console.print(
-        "comp s: first result in a fresh process, empty caches; MiB: its peak resident memory;\n"
-        "k/fb: kernels and fallbacks; error: largest distance from float64 over all outputs.\n",
-        highlight=False,
-    )
+    console.print(report.LEGEND, highlight=False)
     console.print(report.ratios(results, contenders))
     problems = report.failures(results)
     for line in problems:

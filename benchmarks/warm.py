@@ -60,7 +60,7 @@ def measure(case: str, contenders: list[str], warm: int, small: bool, note: Any)
                     continue
                 note(f"{case}: {contender}, {'cold' if turn == 0 else f'warm {turn}'}")
                 job = {
-                    "kind": "cold",
+                    "kind": "first",
                     "case": case,
                     "contender": contender,
                     "small": small,
@@ -73,7 +73,7 @@ def measure(case: str, contenders: list[str], warm: int, small: bool, note: Any)
                     module=WORKER,
                     folder=ROOT,
                 )
-                event = outcome.first("cold")
+                event = outcome.first("first")
                 if event is None:
                     status[contender] = f"{outcome.status}: {outcome.message}"
                 elif turn == 0:

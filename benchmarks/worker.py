@@ -3,9 +3,10 @@
 Jobs answer in lines of JSON on standard output, each as soon as it is known, so that a crash
 loses only what was not measured yet. Whatever libraries print goes to standard error.
 
-    cold         one contender alone: seconds to the first result, peak memory, counters
+    first        one contender alone: seconds to the first result, peak memory, counters
                  (``after_imports``: without what importing the compiler takes)
-    timed        all contenders interleaved: times and errors against float64
+    timed        all contenders interleaved: times, errors against float64, and the least time that
+                 the device's roof allows the kernels
     environment  what the machine and its software are
 """
 
@@ -22,9 +23,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.contenders import compiling, preload, prepare
+from benchmarks.contenders import compiling, is_opencl, preload, prepare
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
 from benchmarks.zoo import ALL, Entry, Inputs
+from ocl_inductor.observe import explain
+from ocl_inductor.report.roofline import least_seconds
 from ocl_inductor.sweep.child import (
     Emit,
     claim_stdout,
@@ -58,7 +61,7 @@ def load(job: dict[str, Any]) -> tuple[Entry, nn.Module, Inputs]:
     return entry, entry.build(small), entry.inputs(small, batch=job.get("batch"))
 
 
-def run_cold(job: dict[str, Any], emit: Emit) -> None:
+def run_first(job: dict[str, Any], emit: Emit) -> None:
     """One contender in a process of its own."""
     entry, model, inputs = load(job)
     if job.get("after_imports"):
@@ -70,7 +73,7 @@ def run_cold(job: dict[str, Any], emit: Emit) -> None:
         for _ in range(2):
             function(*inputs.args, **inputs.kwargs)
         emit(
-            "cold",
+            "first",
             compile_s=seconds,
             peak_mib=peak_mib(),
             peak_before_mib=before,
@@ -88,11 +91,10 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
             emit("progress", text=f"compiling for {contender}")
             try:
                 function = prepare(contender, model)
-                output, seconds = first_call(contender, function, inputs)
+                output, _ = first_call(contender, function, inputs)
             except Exception as error:
                 emit("failed", contender=contender, message=short_message(error))
                 continue
-            emit("warm", contender=contender, warm_compile_s=seconds)
             outputs[contender] = named(output)
             calls[contender] = partial(function, *inputs.args, **dict(inputs.kwargs))
         rounds = job["repeats"]
@@ -103,6 +105,10 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
         emit("timing", contender=contender, **timing.as_dict())
     emit("progress", text="float64 reference")
     reference = float64_reference(model, inputs)
+    for contender in filter(is_opencl, outputs):
+        emit("progress", text=f"roof of {contender}")
+        with entry.dynamo():
+            emit("roof", contender=contender, **least_time(contender, model, inputs))
     for contender, output in outputs.items():
         distance = largest_error(output, reference)
         emit(
@@ -111,6 +117,18 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
             error=distance,
             scale=scale(reference),
         )
+
+
+def least_time(contender: str, model: nn.Module, inputs: Inputs) -> dict[str, Any]:
+    """Operations and bytes of one call's kernels, and the milliseconds they take at the roof."""
+    options = {"device": contender.removeprefix("opencl:")}
+    found = explain(model, *inputs.args, compile_options=options, **inputs.kwargs)
+    steps = [s for graph in found.graphs for s in graph.steps if s.stage == "call"]
+    return {
+        "flops": sum(s.flops or 0 for s in steps),
+        "bytes": sum(s.bytes or 0 for s in steps),
+        "least_ms": least_seconds(tuple(steps), found.roof) * 1e3 or None,
+    }
 
 
 def main() -> None:
@@ -123,8 +141,8 @@ def main() -> None:
         torch.set_num_threads(job["threads"])
     with torch.no_grad():
         match job["kind"]:
-            case "cold":
-                run_cold(job, emit)
+            case "first":
+                run_first(job, emit)
             case "timed":
                 run_timed(job, emit)
             case "environment":

@@ -18,6 +18,7 @@ from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
@@ -28,10 +29,11 @@ from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.programs import forget_programs
+from ocl_inductor.runtime.programs import forget_programs, start_builders
 from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.tune.tuner import Tuner
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
 _log = logger(__name__)
@@ -87,6 +89,7 @@ def compile_graph(
 
     ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`.
     """
+    start_builders(device, settings)
     plan = make_plan(
         gm,
         static_inputs=static_inputs,
@@ -130,6 +133,7 @@ def make_plan(
     debug.dump("captured", lambda: gm.print_readable(print_output=False))
     gm = run_passes(gm)
     debug.dump("passes", lambda: gm.print_readable(print_output=False))
+    tune = Tuner(device, info, settings) if settings.mode == "max-autotune" else None
 
     def make_body(body: GraphModule, static: frozenset[int]) -> Plan:
         return make_plan(
@@ -148,15 +152,17 @@ def make_plan(
         settings,
         static_inputs=static_inputs,
         shape_env=shape_env,
+        tune=tune,
         compile_plan=make_body,
     )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = _size_hint(shape_env)
     schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
+    schedule = batch_launches(graph, schedule, hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups, info, hint)
+    memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = dataclasses.replace(

@@ -16,6 +16,7 @@ ARTIFACTS = {
     "code": "The OpenCL source of every kernel, with the FX nodes it comes from.",
     "fusion": "Each fusion decision with its reason.",
     "fallback": "Each operator that runs in ATen on the host, with its reason.",
+    "autotune": "Each choice that max-autotune made, with what it reaches.",
     "memory": "Scratch memory of each plan: planned, lower bound, unplanned; buffers over time.",
 }
 

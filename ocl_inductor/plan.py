@@ -189,6 +189,9 @@ class Plan:
     ``visible_outputs``: of a forward graph, how many of the first outputs the caller sees; the
     others are saved for its backward graph. None: all.
 
+    ``parts``, for people: of each of ``steps``, which of the scheduler's kernels and host calls it
+    runs; several where small kernels of one form are launched together.
+
     ``statistics``, bytes of scratch memory for the example's sizes: ``peak_bytes`` planned,
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
     buffer for itself); ``kept_bytes``: what is computed from parameters.
@@ -207,5 +210,6 @@ class Plan:
     watched: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
     visible_outputs: int | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)

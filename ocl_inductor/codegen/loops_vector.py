@@ -74,14 +74,20 @@ class VectorKernel(LoopKernel):
         return best
 
     def contiguity(self, v: sympy.Symbol) -> float:
-        """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather."""
+        """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather.
+
+        Each counts as often as it happens in a sweep, so that what is done once for a whole row
+        does not outweigh the row.
+        """
+        sweep = self.hint_size(prod(list(self.group.inner)))
         score = 0.0
         for m in self.group.members:
-            accesses = [(e, 1.0) for e in indices(m.body)]
+            once = 1.0 / max(1, sweep) if m.row else 1.0
+            accesses = [(e, once) for e in indices(m.body)]
             for e in m.store_indirect:
-                accesses += [(i, 1.0) for i in indices(e)]
+                accesses += [(i, once) for i in indices(e)]
             if m.buffer.name in self.group.stored and m.kind != "reduction":
-                accesses.append((m.store, 1.5))
+                accesses.append((m.store, 1.5 * once))
             for e, weight in accesses:
                 affine = coefficients(e, [v])
                 if v not in e.free_symbols:
@@ -378,8 +384,8 @@ class VectorKernel(LoopKernel):
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
-        text = self.source(writer.scopes[0].lines, attribute)
-        return self.kernel(text, (work.items,), (1,))
+        frame = self.frame(writer.scopes[0].lines, attribute)
+        return self.kernel(frame, (work.items,), (1,))
 
 
 def uniform_scope(scope: Scope) -> Scope:

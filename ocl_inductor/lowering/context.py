@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -50,6 +50,10 @@ MAX_RECOMPUTED_OPERATIONS = 4
 MAX_INLINED_OPERATIONS = 96
 MAX_INLINED_READS = 16
 
+#: Chooses among overrides of a template's parameters: template, parameters with numbers for sizes,
+#: candidates with the default first.
+Tune: TypeAlias = Callable[[str, Mapping[str, Any], Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+
 #: An FX node's name, and the buffers that its value reads.
 Pending: TypeAlias = tuple[str, frozenset[str]]
 
@@ -67,6 +71,10 @@ class LoweringContext:
     origin: Origin = field(default_factory=Origin)
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
+    #: What traced nodes that come earlier became; absent where single operators are lowered.
+    value_of: Callable[[torch.fx.Node], Any] | None = None
+    #: Measures candidates on the device; None: the default is taken.
+    tune: Tune | None = None
     #: FX nodes that reach the present one as expressions, each with the buffers it reads.
     pending: tuple[Pending, ...] = ()
 
@@ -340,6 +348,23 @@ class LoweringContext:
         self.add(Template(buffer, spec, tuple(names), items, origin=self.origin))
         self.template_results.add(buffer.name)
         return buffer_value(buffer)
+
+    def tuned(
+        self, template: str, params: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """``params`` with the best of ``candidates``, whose first is the default."""
+        best = candidates[0]
+        if self.tune is not None:
+            best = self.tune(template, self._numbers(dict(params)), candidates)
+        return {**params, **best}
+
+    def _numbers(self, value: Any) -> Any:
+        """``value`` with hints for symbolic sizes, also inside tuples and dictionaries."""
+        if isinstance(value, dict):
+            return {k: self._numbers(v) for k, v in value.items()}
+        if isinstance(value, tuple):
+            return tuple(map(self._numbers, value))
+        return self.hint(value) if isinstance(value, (int, sympy.Basic)) else value
 
     # -- policies --------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ from ocl_inductor.lowering.values import (
     strided_view,
 )
 from ocl_inductor.lowering.winograd import suits, winograd
-from ocl_inductor.templates.blocking import choose_blocking, lanes_of
+from ocl_inductor.templates.blocking import candidate_blockings, lanes_of
+from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 aten = torch.ops.aten
 
@@ -403,10 +404,6 @@ def _by_template(
     nd, n, groups = g.ndim, x.size[0], g.groups
     icg = int(x.size[1]) // groups
     ocg = int(result_size[1]) // groups
-    params: dict[str, Any] = {
-        "acc": accumulator(x.dtype),
-        "pixels_hint": ctx.hint(prod((n, *g.sizes))),
-    }
     # To (group, *kernel, icg, ocg): a matrix of icg x ocg for each tap.
     if g.transposed:
         taps = reshape(weight, (groups, icg, ocg, *g.kernel))
@@ -436,21 +433,10 @@ def _by_template(
         x = ctx.realize(x)
         view = strided_view(x)
         assert view is not None
-    if vector:
-        weight_bytes = math.prod(int(s) for s in taps.size) * x.dtype.itemsize
-        blocking = choose_blocking(
-            ctx.device, params["acc"], params["pixels_hint"], ocg, groups, weight_bytes
-        )
-        params |= {
-            "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
-        }  # fmt: skip
-        # All taps of a panel together: (group, panel, tap*icg, lane).
-        rows = reshape(taps, (groups, math.prod(g.kernel) * icg, ocg))
-        packed = pack_panels(ctx, rows, blocking.nr)
-    else:
-        packed = ctx.realize(taps, range(taps.ndim))
     stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
-    params |= {
+    params: dict[str, Any] = {
+        "acc": accumulator(x.dtype),
+        "pixels_hint": ctx.hint(prod((n, *g.sizes))),
         "n": n,
         "in_sizes": tuple(x.size[2:]),
         "out_sizes": g.sizes,
@@ -465,6 +451,18 @@ def _by_template(
         "x_offset": view.offset,
         "x_strides": (stride[0], *stride[2:], view.stride[1] if not vector else 1),
     }
+    acc, pixels = params["acc"], params["pixels_hint"]
+    if vector:
+        weight_bytes = math.prod(int(s) for s in taps.size) * x.dtype.itemsize
+        blockings = candidate_blockings(ctx.device, acc, pixels, ocg, groups, weight_bytes)
+        params = ctx.tuned("conv", params, [b.params() for b in blockings])
+        # All taps of a panel together: (group, panel, tap*icg, lane).
+        rows = reshape(taps, (groups, math.prod(g.kernel) * icg, ocg))
+        packed = pack_panels(ctx, rows, params["nv"] * params["lanes"])
+    else:
+        tiles = candidate_tiles(ctx.device, acc, pixels, ocg)
+        params = ctx.tuned("conv", params, [t.params() for t in tiles])
+        packed = ctx.realize(taps, range(taps.ndim))
     operands = [x, packed]
     if vector and (g.transposed or any(g.padding)):
         operands.append(ctx.pointwise(full((icg,), 0, x.dtype), (0,)))

@@ -25,11 +25,10 @@ from ocl_inductor.ir.nodes import (
     Graph,
     GraphOutput,
     Origin,
-    dense_buffer,
 )
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.context import LoweringContext, Pending
+from ocl_inductor.lowering.context import LoweringContext, Pending, Tune
 from ocl_inductor.lowering.control_flow import (
     CompileBody,
     ControlFlow,
@@ -88,32 +87,33 @@ def lower_graph(
     *,
     static_inputs: frozenset[int] = frozenset(),
     shape_env: Any = None,
+    tune: Tune | None = None,
     compile_plan: CompileBody | None = None,
 ) -> Graph:
     """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
 
-    ``compile_plan`` makes plans of control flow's subgraphs; without it they run on the host.
+    ``tune`` chooses among a template's candidates by measuring them; ``compile_plan`` makes plans
+    of control flow's subgraphs, which without it run on the host.
 
     Raises:
         UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
         VerifyError: a lowering produced another dtype or shape than eager.
     """
-    return _GraphLowering(gm, device, settings, static_inputs, shape_env, compile_plan).run()
+    ctx = LoweringContext(device, settings, shape_env, tune=tune)
+    return _GraphLowering(gm, ctx, static_inputs, compile_plan).run()
 
 
 class _GraphLowering:
     def __init__(
         self,
         gm: GraphModule,
-        device: DeviceInfo,
-        settings: Settings,
+        ctx: LoweringContext,
         static_inputs: frozenset[int],
-        shape_env: Any,
         compile_plan: CompileBody | None,
     ) -> None:
         self.gm = gm
         self.compile_plan = compile_plan
-        self.ctx = LoweringContext(device, settings, shape_env)
+        self.ctx = ctx
         self.static_indices = static_inputs
         self.env: dict[FxNode, Any] = {}
         self.inputs: list[Buffer | sympy.Expr | str] = []
@@ -129,6 +129,7 @@ class _GraphLowering:
         self.pending: dict[FxNode, tuple[Pending, ...]] = {}
 
     def run(self) -> Graph:
+        self.ctx.value_of = self.env.get
         for node in self.gm.graph.nodes:
             self.ctx.origin = _origin(node)
             self.ctx.fx_node = node
@@ -224,12 +225,8 @@ class _GraphLowering:
         return Buffer(name, x.dtype, size, stride, extent(size, stride))
 
     def result_buffer(self, name: str, fake: torch.Tensor) -> Buffer:
-        """Of a host call: an expanded result is stored in full."""
-        buffer = self.buffer_like(name, fake)
-        pairs = zip(buffer.size, buffer.stride, strict=True)
-        if any(same(stride, 0) and not same(n, 1) for n, stride in pairs):
-            return dense_buffer(name, buffer.dtype, buffer.size)
-        return buffer
+        """Of a host call: what overlaps itself is copied to memory where it does not."""
+        return self.buffer_like(name, torch.empty_like(fake) if _overlaps(fake) else fake)
 
     # -- operators -------------------------------------------------------------------------
 
@@ -550,6 +547,18 @@ class _GraphLowering:
 def _storage(fake: torch.Tensor) -> Any:
     """Identifies the storage that a traced tensor shares with its views."""
     return fake.untyped_storage()._cdata
+
+
+def _overlaps(x: torch.Tensor) -> bool:
+    """Whether elements may share memory, as those of an expanded tensor do."""
+    if not all(isinstance(n, int) for n in (*x.shape, *x.stride())):
+        return False
+    reach = 0
+    for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):
+        if n > 1 and s <= reach:
+            return True
+        reach += (n - 1) * s
+    return False
 
 
 def _same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:

@@ -17,6 +17,7 @@ from ocl_inductor.ir.index import (
     same,
 )
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.few_rows import few_rows
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, in_bounds
 from ocl_inductor.lowering.values import (
@@ -28,8 +29,11 @@ from ocl_inductor.lowering.values import (
     reindex,
     reshape,
     strided_view,
+    transposed,
 )
-from ocl_inductor.templates.blocking import choose_blocking, size_ceil_div
+from ocl_inductor.templates.blocking import candidate_blockings, size_ceil_div
+from ocl_inductor.templates.gemv import MAX_ROWS
+from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 aten = torch.ops.aten
 
@@ -177,7 +181,15 @@ def matmul(
     a, b = expand(a, (*batch, m, k)), expand(b, (*batch, k, n))
     work = ctx.hint(prod((*batch, m, n, k)))
     narrow = same(n, 1) or same(m, 1)
-    if dtype in _INTEGERS or narrow or work <= _TINY_PRODUCT:
+    if dtype in _INTEGERS or work <= _TINY_PRODUCT:
+        return _product_by_reduction(ctx, a, b, out)
+    few = few_rows(ctx, a, b, out)
+    if few is None and is_static(n) and int(n) <= MAX_ROWS:
+        columns = few_rows(ctx, transposed(b), transposed(a), out)
+        few = None if columns is None else transposed(columns)
+    if few is not None:
+        return few
+    if narrow:
         return _product_by_reduction(ctx, a, b, out)
     if batch and not depends_on(b, range(len(batch))):
         flat = _flatten_rows(ctx, a, out)
@@ -235,28 +247,30 @@ def _product_by_template(
     if ctx.device.profile == "simt":
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
+        tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
+        params = ctx.tuned("gemm", params, [t.params() for t in tiles])
         return ctx.template("gemm", out, size, order, [a, b], **params)
     batches = ctx.hint(prod(batch)) if batch else 1
     b_bytes = ctx.hint(prod((k, n))) * out.itemsize
-    blocking = choose_blocking(
-        ctx.device, params["acc"], ctx.hint(m), ctx.hint(n), batches, b_bytes
+    blockings = candidate_blockings(
+        ctx.device, params["acc"], params["m_hint"], params["n_hint"], batches, b_bytes
     )
-    params |= {
-        "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
-    }  # fmt: skip
-    lying = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
+    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
-        return ctx.template("gemm", out, size, order, [a, b], **params)
+        whole = [x.params() for x in blockings if int(n) % x.nr == 0]
+        return ctx.template("gemm", out, size, order, [a, b], **ctx.tuned("gemm", params, whole))
     # Batch dimensions that share B are packed once.
     once, shared = without_broadcast(b, range(nb))
-    packed = pack_panels(ctx, cast_value(once, out), blocking.nr)
-    strides = contiguous_strides(packed.size)
     params |= {
         "b_layout": "panels",
         "b_offset": 0,
-        "b_strides": tuple(0 if shared[d] else strides[d] for d in range(nb)),
+        "b_strides": tuple(0 if shared[d] else 1 for d in range(nb)),
     }
+    params = ctx.tuned("gemm", params, [x.params() for x in blockings])
+    packed = pack_panels(ctx, cast_value(once, out), params["nv"] * params["lanes"])
+    strides = contiguous_strides(packed.size)
+    params["b_strides"] = tuple(0 if shared[d] else strides[d] for d in range(nb))
     return ctx.template("gemm", out, size, order, [a, packed], **params)
 
 

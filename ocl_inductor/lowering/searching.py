@@ -1,4 +1,4 @@
-"""Places of values in sorted boundaries (searchsorted, bucketize) and counts in bins (histc)."""
+"""Places of values in sorted boundaries: searchsorted, bucketize."""
 
 from __future__ import annotations
 
@@ -7,33 +7,29 @@ from collections.abc import Sequence
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, masked, op, where
-from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, where
+from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
-from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.scatter import scatter_points
 from ocl_inductor.lowering.shapes import (
-    cast_value,
     full,
-    in_bounds,
     position_dtype,
     reused,
     static_sizes,
 )
-from ocl_inductor.lowering.values import Value, reindex, reshape
+from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten
 
 
-def _search(
+def bisect(
     ctx: LoweringContext,
     boundaries: Value,
     x: Value,
     right: bool,
-    sorter: Value | None,
     dtype: torch.dtype,
+    sorter: Value | None = None,
 ) -> Value:
     """How many of the last dimension's boundaries lie before each element of ``x``.
 
@@ -87,7 +83,7 @@ def lower_searchsorted(
     if sorted_sequence.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {sorted_sequence.dtype}")
     right = _is_right(right, side)
-    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+    return bisect(ctx, sorted_sequence, x, right, _result_dtype(out_int32), sorter)
 
 
 @register(aten.searchsorted.Scalar)
@@ -103,7 +99,7 @@ def lower_searchsorted_scalar(
 ) -> Value:
     x = _number(number, sorted_sequence.dtype)
     right = _is_right(right, side)
-    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+    return bisect(ctx, sorted_sequence, x, right, _result_dtype(out_int32), sorter)
 
 
 @register(aten.bucketize.Tensor)
@@ -117,7 +113,7 @@ def lower_bucketize(
 ) -> Value:
     if boundaries.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {boundaries.dtype}")
-    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+    return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 
 @register(aten.bucketize.Scalar)
@@ -130,7 +126,7 @@ def lower_bucketize_scalar(
     right: bool = False,
 ) -> Value:
     x = _number(number, boundaries.dtype)
-    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+    return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 
 def _number(number: float, dtype: torch.dtype) -> Value:
@@ -138,55 +134,3 @@ def _number(number: float, dtype: torch.dtype) -> Value:
     if not whole or dtype is torch.bool:
         raise CannotLower(f"searching {number} in {dtype}")
     return full((), number, dtype)
-
-
-#: Histograms that are counted in parallel and then added up.
-HISTOGRAMS = 64
-
-
-@register(aten.histc.default)
-def lower_histc(
-    ctx: LoweringContext, x: Value, bins: int = 100, min: float = 0, max: float = 0
-) -> Value:
-    """Counts in ``bins`` equal intervals of [min, max]; what lies outside, and NaN, counts nowhere.
-
-    Pieces of the input fill histograms of their own: O(n), no two work-items share a counter.
-    """
-    if not x.dtype.is_floating_point:
-        raise CannotLower(f"histc of {x.dtype}")
-    if not all(isinstance(v, (int, float)) for v in (bins, min, max)) or min == max:
-        raise CannotLower("histc without a range: an infinite one is an error that eager raises")
-    n = prod(x.size)
-    if not is_static(n):
-        raise CannotLower("histc of a symbolic number of elements")
-    count = int(n)
-    if count == 0:
-        return full((bins,), 0, x.dtype)
-    flat = reused(ctx, reshape(x, (count,)))
-    pieces = HISTOGRAMS if count >= 64 * HISTOGRAMS else 1
-    length = -(-count // pieces)
-    piece, step = loop_vars(2)
-    position = piece * length + step
-    index, wide = position_dtype(count), accumulation_dtype(x.dtype)
-    low, high = const(float(min), wide), const(float(max), wide)
-    number = cast(flat.at([position]), wide)
-    exists = in_bounds(position, 0, count, {piece: pieces, step: length})
-    if exists is not None:
-        number = masked(exists, number, const(float("nan"), wide))
-    scaled = op("mul", op("sub", number, low), const(float(bins), wide))
-    place = cast(op("div", scaled, op("sub", high, low)), index)
-    inside = logical_and(compare("ge", number, low), compare("le", number, high))
-    # The last interval includes its end; one more counter takes what lies outside.
-    place = op("maximum", op("minimum", place, const(bins - 1, index)), const(0, index))
-    counter = where(inside, place, const(bins, index))
-    counts = scatter_points(
-        ctx,
-        full((pieces, bins + 1), 0, torch.int32),
-        (pieces, length),
-        [piece, counter],
-        const(1, torch.int32),
-        [1],
-        "sum",
-    )
-    total = reduce_dims(ctx, cast_value(counts, torch.int64), [0], "sum")
-    return cast_value(reindex(total, (bins,), loop_vars(1)), x.dtype)

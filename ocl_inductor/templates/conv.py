@@ -7,7 +7,8 @@ Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbol
 * ``x_offset``, ``x_strides``: (n, \\*spatial, channel); the channel's is 1 in the vector profile;
 * weight, vector profile: [group][panel][\\*kernel][icg][nr] in panels of ``nv * lanes`` output
   channels with zeros at the end; simt: [group][\\*kernel][icg][ocg];
-* ``mr nv lanes mb``: the blocking (see blocking.py); ``acc``: ``"float"`` or ``"double"``.
+* ``mr nv lanes mb`` or (simt) ``side r_rows r_columns slab``: as for gemm; ``acc``: ``"float"`` or
+  ``"double"``.
 
 A run of ``kernel[-1] * icg`` contiguous input elements may be passed as ``icg`` with
 ``kernel[-1] == 1``: the lowering does so where nothing is padded along the last dimension.
@@ -24,7 +25,8 @@ import numpy as np
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
-from ocl_inductor.templates.gemm import MAX_K_CHAIN, simt_tile, store_edges
+from ocl_inductor.templates.gemm import MAX_K_CHAIN, store_edges
+from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
@@ -46,8 +48,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
     if profile == "simt":
         dense = p["x_strides"][-1] == 1 and p["icg"] >= 8
-        tile = simt_tile(device, p["acc"], p["pixels_hint"], p["ocg"])
-        return shared | tile | {"channels_dense": dense}
+        return shared | tile_names(p) | {"channels_dense": dense}
     nr = p["nv"] * p["lanes"]
     taps, channels = math.prod(p["kernel"]), int(p["icg"])
     # Equal parts of the channels of one tap, or as many whole taps as stay below the limit.

@@ -9,7 +9,8 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
   and n divisible by ``nr``; ``"strided"`` (simt only): any strides (\\*batch, k, n);
-* ``mr nv lanes mb``: the blocking (vector profile; see blocking.py);
+* ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``side r_rows r_columns
+  slab``: the tile (simt; see simt_tiles.py);
 * ``acc``: ``"float"`` or ``"double"``, the type of both operands.
 """
 
@@ -23,6 +24,7 @@ import numpy as np
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import prefetching, size_ceil_div
+from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Longest chain of additions into one accumulator.
@@ -53,21 +55,6 @@ def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, Any]:
     }
 
 
-def simt_tile(device: DeviceInfo, acc: str, rows: int, columns: int) -> dict[str, int]:
-    """Work-group and slab sizes for local-memory tiles of ``rows`` x ``columns`` or fewer."""
-    item = 8 if acc == "double" else 4
-    side = 16 if device.max_work_group_size >= 256 else 8
-    if device.max_work_group_size < 64:
-        side = 4 if device.max_work_group_size >= 16 else 1
-    r_rows = 4 if rows > 2 * side else (2 if rows > side else 1)
-    r_columns = 4 if columns > 2 * side else (2 if columns > side else 1)
-    slab = 16
-    while slab > 1 and slab * side * (r_rows + r_columns + 2) * item > device.local_mem_bytes:
-        slab //= 2
-    tile = {"LX": side, "LY": side, "RM": r_rows, "RN": r_columns, "TK": slab}
-    return tile | {"TM": side * r_rows, "TN": side * r_columns}
-
-
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     # The names that the source gives to the coordinates of the result's rows.
     outer = [*(f"bo{d}" for d in range(len(p["out_batch"]))), "m"]
@@ -79,7 +66,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
             "out_prefix": prefix,
             "a_rows_dense": p["a_strides"][nb] == 1,
             "b_rows_dense": p["b_strides"][nb + 1] == 1,
-            **simt_tile(device, p["acc"], p["m_hint"], p["n_hint"]),
+            **tile_names(p),
         }
     nr = p["nv"] * p["lanes"]
     return {

@@ -10,12 +10,8 @@ They are measured once for a device and driver, and kept in ``<cache_dir>/roofs`
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -25,11 +21,10 @@ import numpy as np
 
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
+from ocl_inductor.tune import kept
 
-_log = logger(__name__)
-_SCHEMA = 2
+_SCHEMA = 3
 #: Bytes that are streamed from memory: 128 MiB an operand were measured to give the same rate as
 #: 256, also behind a cache of 480 MiB that other tenants share.
 _STREAM_BYTES = 128 << 20
@@ -124,14 +119,14 @@ def measured_roof(device: Device, settings: Settings, *, again: bool = False) ->
     Raises:
         pyopencl.Error: the driver cannot run the kernels.
     """
-    kept = kept_roof(device, settings)
-    if kept is not None and not again:
-        return kept
+    known = kept_roof(device, settings)
+    if known is not None and not again:
+        return known
     roof = measure(device)
-    if kept is not None:
-        roof = Roof(*map(max, zip(astuple(kept), astuple(roof), strict=True)))
+    if known is not None:
+        roof = Roof(*map(max, zip(astuple(known), astuple(roof), strict=True)))
     if settings.cache:
-        _keep(_path(device, settings), device.info.key, roof)
+        kept.save(_folder(settings), _key(device.info.key), asdict(roof))
     return roof
 
 
@@ -139,13 +134,13 @@ def kept_roof(device: Device, settings: Settings) -> Roof | None:
     """The roof that was measured before, or None."""
     if not settings.cache:
         return None
+    known = kept.load(_folder(settings), _key(device.info.key))
+    if known is None:
+        return None
     try:
-        entry = json.loads(_path(device, settings).read_text())
-        if entry["key"] != _key(device.info.key):
-            return None
-        roof = Roof(**{k: float(v) for k, v in entry["roof"].items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # missing or damaged: measured again
+        roof = Roof(**{k: float(v) for k, v in known.items()})
+    except (ValueError, TypeError):
+        return None  # damaged: measured again
     return roof if all(math.isfinite(x) and x > 0 for x in asdict(roof).values()) else None
 
 
@@ -275,18 +270,5 @@ def _key(device_key: str) -> str:
     return f"{_SCHEMA}\n{device_key}"
 
 
-def _path(device: Device, settings: Settings) -> Path:
-    digest = hashlib.sha256(_key(device.info.key).encode()).hexdigest()[:24]
-    return settings.cache_dir / "roofs" / f"{digest}.json"
-
-
-def _keep(path: Path, device_key: str, roof: Roof) -> None:
-    """Write beside and rename, so that another process never reads half a file."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as out:
-            json.dump({"key": _key(device_key), "roof": asdict(roof)}, out)
-        os.replace(temporary, path)
-    except OSError as error:
-        _log.info("the device's roof was not kept: %s", error)
+def _folder(settings: Settings) -> Path:
+    return settings.cache_dir / "roofs"

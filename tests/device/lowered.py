@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from evaluate import Harness, compare, run_loop
-from template_harness import Kernel
 
 from ocl_inductor.device import Device
 from ocl_inductor.ir.nodes import Loop, Template
@@ -16,6 +15,7 @@ from ocl_inductor.lowering import attention, conv, matmul  # noqa: F401  (regist
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.registry import SPECS
+from ocl_inductor.tune.standalone import StandaloneKernel
 
 
 class DeviceHarness(Harness):
@@ -43,7 +43,7 @@ class DeviceHarness(Harness):
 
     def run_template(self, node: Template) -> None:
         spec = SPECS[node.spec]
-        kernel = Kernel(
+        kernel = StandaloneKernel(
             self.device,
             self.profile,
             spec,

@@ -9,12 +9,13 @@ import pytest
 import sympy
 import torch
 from lowered import DeviceHarness, check_on
-from template_harness import Kernel, packed
 
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import GEMM
+from ocl_inductor.templates.simt_tiles import choose_tile
+from ocl_inductor.tune.standalone import StandaloneKernel, packed
 
 aten = torch.ops.aten
 
@@ -90,6 +91,35 @@ def test_batched(on: tuple[Device, str]) -> None:
     check_on(*on, aten.bmm.default, rand(6, 17, 24), rand(6, 24, 33))
     check_on(*on, aten.bmm.default, rand(6, 17, 24), rand(24, 33).expand(6, 24, 33))
     check_on(*on, aten.bmm.default, rand(24, 6, 17).permute(1, 2, 0), rand(6, 32, 24).mT)
+
+
+@pytest.mark.parametrize("m", [1, 3, 4])
+def test_few_rows_read_the_weight_in_place(on: tuple[Device, str], m: int) -> None:
+    """As a layer has it: (n, k) in memory, transposed; columns and k with a rest."""
+    skip_where_building_takes_minutes(on)
+    weight, bias = rand(45, 150), rand(45)
+    harness = check_on(*on, aten.linear.default, rand(m, 150), weight, bias)
+    if on[1] == "vector":
+        assert harness.templates() == ["gemv"]
+    check_on(*on, aten.mm.default, rand(200, 64 * m).t()[:, :64][:m], rand(33, 64).t())
+
+
+def test_few_rows_of_other_forms(on: tuple[Device, str]) -> None:
+    skip_where_building_takes_minutes(on)
+    check_on(*on, aten.mv.default, rand(70, 130), rand(130))
+    check_on(*on, aten.mm.default, rand(70, 130), rand(130, 3))
+    check_on(*on, aten.bmm.default, rand(6, 2, 100), rand(6, 20, 100).mT)
+    check_on(*on, aten.bmm.default, rand(6, 1, 100), rand(20, 100).t().expand(6, 100, 20))
+    check_on(*on, aten.mm.default, rand(1, 70), rand(90, 70).t()[:, 5:60])
+    if on[0].info.fp64:
+        w = rand(40, 90, dtype=torch.float64)
+        check_on(*on, aten.mm.default, rand(2, 90, dtype=torch.float64), w.t(), rtol=1e-12)
+
+
+def test_few_rows_of_a_long_weight(on: tuple[Device, str]) -> None:
+    """Longer than one chain of additions."""
+    skip_where_building_takes_minutes(on)
+    check_on(*on, aten.mm.default, rand(2, 7001), rand(17, 7001).t(), rtol=1e-4, atol=1e-3)
 
 
 def test_addends(on: tuple[Device, str]) -> None:
@@ -359,19 +389,24 @@ def bias_relu(value: str, coordinates: Any, width: int) -> str:
     return f"fmax({value} + {bias}, ({'vec_t' if width > 1 else 'float'})(0))"
 
 
+def tiling(device: Device, profile: str, rows: int, columns: int) -> dict[str, int]:
+    if profile == "simt":
+        return choose_tile(device.info, "float", rows, columns).params()
+    return choose_blocking(device.info, "float", rows, columns, 1, 0).params()
+
+
 def gemm_params(m: Any, n: Any, k: Any, profile: str, device: Device) -> dict[str, Any]:
-    blocking = choose_blocking(device.info, "float", 30, 40, 1, 0)
     layout = {"b_layout": "panels", "b_strides": ()}
     if profile == "simt":
         layout = {"b_layout": "strided", "b_strides": (n, 1)}
     return {
         "m": m, "n": n, "k": k, "batch": (), "out_batch": (), "out_order": (0,), "a_offset": 0,
         "a_strides": (k, 1), "b_offset": 0, "acc": "float", "m_hint": 30, "n_hint": 40,
-        "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb, **layout,
+        **tiling(device, profile, 30, 40), **layout,
     }  # fmt: skip
 
 
-def operands(m: int, n: int, k: int, kernel: Kernel) -> tuple[np.ndarray, ...]:
+def operands(m: int, n: int, k: int, kernel: StandaloneKernel) -> tuple[np.ndarray, ...]:
     a, b = rand(m, k).numpy(), rand(k, n).numpy()
     nr = kernel.tile.get("NR")
     return a, b, packed(b, nr) if nr else b
@@ -382,7 +417,7 @@ def test_gemm_with_an_epilogue(on: tuple[Device, str]) -> None:
     m, n, k = 29, 43, 37
     bias = rand(n).numpy()
     params = gemm_params(m, n, k, profile, device)
-    kernel = Kernel(device, profile, GEMM, params, epilogue=bias_relu, extras=[bias])
+    kernel = StandaloneKernel(device, profile, GEMM, params, epilogue=bias_relu, extras=[bias])
     a, b, lying = operands(m, n, k, kernel)
     want = np.maximum(GEMM.reference(a, b) + bias, 0)
     np.testing.assert_allclose(kernel(a, lying), want, rtol=1e-4, atol=1e-4)
@@ -393,7 +428,9 @@ def test_gemm_of_symbolic_sizes(on: tuple[Device, str]) -> None:
     s0, s1, s2 = sympy.symbols("s0 s1 s2", integer=True, positive=True)
     for m, n, k in ((29, 43, 37), (1, 1, 1), (5, 64, 3), (36, 32, 100)):
         params = gemm_params(s0, s1, s2, profile, device)
-        kernel = Kernel(device, profile, GEMM, params, symbols={"s0": m, "s1": n, "s2": k})
+        kernel = StandaloneKernel(
+            device, profile, GEMM, params, symbols={"s0": m, "s1": n, "s2": k}
+        )
         a, b, lying = operands(m, n, k, kernel)
         np.testing.assert_allclose(kernel(a, lying), GEMM.reference(a, b), rtol=1e-4, atol=1e-4)
 
@@ -402,16 +439,17 @@ def test_conv_with_an_epilogue_and_symbolic_sizes(on: tuple[Device, str]) -> Non
     device, profile = on
     s0, s1 = sympy.symbols("s0 s1", integer=True, positive=True)
     n, h, w, icg, ocg = 2, 7, 6, 5, 19
-    blocking = choose_blocking(device.info, "float", 84, ocg, 1, 0)
     params = {
         "n": s0, "in_sizes": (s1, w), "out_sizes": (s1, w), "groups": 1, "icg": icg, "ocg": ocg,
         "kernel": (3, 3), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1),
         "transposed": False, "x_offset": 0, "x_strides": (s1 * w * icg, w * icg, icg, 1),
-        "mr": blocking.mr, "nv": blocking.nv, "lanes": blocking.lanes, "mb": blocking.mb,
+        **tiling(device, profile, 84, ocg),
         "acc": "float", "pixels_hint": 84,
     }  # fmt: skip
     bias = rand(ocg).numpy()
-    kernel = Kernel(device, profile, CONV, params, 3, bias_relu, [bias], symbols={"s0": n, "s1": h})
+    kernel = StandaloneKernel(
+        device, profile, CONV, params, 3, bias_relu, [bias], symbols={"s0": n, "s1": h}
+    )
     x, weight = rand(n, icg, h, w).numpy(), rand(ocg, icg, 3, 3).numpy()
     taps = weight.transpose(2, 3, 1, 0).reshape(9 * icg, ocg)
     lying = packed(taps, kernel.tile["NR"]) if profile == "vector" else taps

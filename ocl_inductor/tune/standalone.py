@@ -1,4 +1,7 @@
-"""Runs one template by itself: the holes for plain buffers, with and without an epilogue."""
+"""One template as a kernel of its own: plain buffers in its holes, with or without an epilogue.
+
+For tests of templates, and for trying their candidates on a device.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from ocl_inductor.device import Device, DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import TemplateSpec
+
+#: What the kernel is called.
+NAME = "standalone"
 
 Epilogue = Callable[[str, Sequence[str], int], str]
 
@@ -27,7 +33,7 @@ def row_major(coordinates: Sequence[str], sizes: Sequence[Any]) -> str:
     return text
 
 
-class Kernel:
+class StandaloneKernel:
     """A rendered and built template; call it with numpy operands, get the result.
 
     ``symbols`` gives values to the size symbols in ``params``. ``epilogue(value, coordinates,
@@ -66,22 +72,27 @@ class Kernel:
                 return f"result[{index}] = {value};"
             return f"*(__global vec_u *)(result + {index}) = {value};"
 
+        def load(operand: int, index: str, width: int = 1) -> str:
+            if width == 1:
+                return f"in{operand}[{index}]"
+            return f"*(__global const vec_u *)(in{operand} + {index})"
+
         self.source = render(
             spec,
-            "kernel_under_test",
+            NAME,
             ", ".join(arguments),
             params,
             tile,
             {
                 "size": _size,
-                "load": lambda i, index, width=1: f"in{i}[{index}]",
+                "load": load,
                 "pointer": lambda i: f"in{i}",
                 "store": store,
             },
         )
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)
-        self.kernel = cl.Kernel(self.program, "kernel_under_test")
+        self.kernel = cl.Kernel(self.program, NAME)
         self.shape = tuple(self._value(s) for s in space)
         launch = spec.launch(params, tile)
         self.grid = tuple(self._value(s) for s in launch.global_size)
@@ -108,16 +119,22 @@ class Kernel:
         sizes = [np.int64(v) for v in self.symbols.values()]
         self.kernel.set_args(*self.inputs, *self.extras, self.result, *sizes)
 
-    def launch(self) -> None:
-        self.cl.enqueue_nd_range_kernel(self.device.queue, self.kernel, self.grid, self.local)
+    def launch(self, queue: Any = None) -> Any:
+        """Enqueue it once on ``queue``, the device's by default; the event of it."""
+        queue = queue or self.device.queue
+        return self.cl.enqueue_nd_range_kernel(queue, self.kernel, self.grid, self.local)
+
+    def fetch(self) -> np.ndarray:
+        """The result of all launches so far."""
+        out = np.empty(self.shape, self.dtype)
         self.device.queue.finish()
+        self.cl.enqueue_copy(self.device.queue, out, self.result)
+        return out
 
     def __call__(self, *arrays: np.ndarray) -> np.ndarray:
         self.bind(*arrays)
         self.launch()
-        out = np.empty(self.shape, self.dtype)
-        self.cl.enqueue_copy(self.device.queue, out, self.result)
-        return out
+        return self.fetch()
 
 
 def packed(b: np.ndarray, nr: int) -> np.ndarray:

@@ -1,0 +1,63 @@
+"""What the benchmarks time: an entry of the zoo, at a batch size of its own or another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from benchmarks.zoo import ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An entry of the zoo; ``batch`` None stands for the entry's own."""
+
+    entry: str
+    batch: int | None = None
+
+    def __str__(self) -> str:
+        return self.entry if self.batch is None else f"{self.entry}@{self.batch}"
+
+
+#: The lines by which this backend is judged: what `make bench` prints.
+TABLE = (
+    Case("resnet18", 4),
+    Case("resnet50", 4),
+    Case("mobilenet_v2", 4),
+    Case("vgg16", 1),
+    Case("bert_4layer", 4),
+    Case("gpt2_4layer", 2),
+    Case("vit_tiny", 4),
+    Case("mlp3", 8),
+    Case("gelu_sum"),
+    Case("norm_softmax"),
+)
+
+
+def expand(names: tuple[str, ...], batch: int | None = None) -> list[Case]:
+    """Cases from names, ``name@batch``, families ("vision", "micro" …), "table" and "all".
+
+    In the order given, families in the zoo's order; ``batch`` is for those that name none.
+
+    Raises:
+        click.BadParameter: a name is none of these, or a batch is not a positive number.
+    """
+    families = {entry.family for entry in ALL.values()}
+    found: dict[Case, None] = {}
+    for name in names or ("table",):
+        entry, at, size = name.partition("@")
+        if name == "table":
+            found |= dict.fromkeys(TABLE)
+        elif name == "all":
+            found |= {Case(key, batch): None for key in ALL}
+        elif name in families:
+            found |= {Case(key, batch): None for key, e in ALL.items() if e.family == name}
+        elif entry not in ALL:
+            known = ", ".join(["table", "all", *sorted(families), *ALL])
+            raise click.BadParameter(f"no case {entry!r}; there are {known}")
+        elif at and not (size.isdecimal() and int(size) > 0):
+            raise click.BadParameter(f"{name!r}: after @ comes a batch size, as in {entry}@4")
+        else:
+            found[Case(entry, int(size) if at else batch)] = None
+    return list(found)
