@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -186,10 +185,7 @@ def make_plan(
     memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = dataclasses.replace(
-        build_plan(graph, schedule, memory, info, hint, _operators(gm)),
-        visible_outputs=visible_outputs,
-    )
+    plan = build_plan(graph, schedule, memory, info, hint, _operators(gm), visible_outputs)
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
 
