@@ -175,7 +175,7 @@ class _GraphLowering:
     def run_placeholder(self, node: FxNode) -> Any:
         position = len(self.inputs)
         value = node.meta.get("val")
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+        if isinstance(value, (torch.SymInt, torch.SymFloat, int)) and not isinstance(value, bool):
             size = self.size(value)
             self.inputs.append(sympy.sympify(size))
             return size

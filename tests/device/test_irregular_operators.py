@@ -242,6 +242,7 @@ def test_segments(how: str, driver: str, profile: str) -> None:
             torch.segment_reduce(x, how, lengths=lengths, unsafe=True, initial=1.0),
             torch.segment_reduce(x, how, offsets=offsets, initial=start),
             torch.segment_reduce(y, how, lengths=inner, axis=1, unsafe=True, initial=2.0),
+            torch.segment_reduce(x, how, lengths=lengths[:3], unsafe=True, initial=1.0),
         )
 
     lengths, offsets = torch.tensor([2, 0, 3, 4]), torch.tensor([0, 2, 2, 5, 9])
