@@ -53,8 +53,9 @@ lint: setup ## Check style and types
 format: setup ## Format the sources
 	$(PY) -m ruff format .
 
-bench: setup ## Time ten models and programs against eager and Inductor; half an hour
+bench: setup ## Time models, inference and training, against eager and Inductor; an hour
 	$(PY) -m benchmarks.run table --json bench.json
+	$(PY) -m benchmarks.run table --training --json bench-training.json
 
 # Where `make sweep` keeps its results; it goes on there when it was interrupted.
 SWEEP  ?= sweep-results/full

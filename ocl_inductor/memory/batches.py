@@ -5,7 +5,7 @@ than a launch takes. Here such kernels move to the earliest one of their form th
 depend on; codegen/combine.py makes one launch of a batch.
 
 Kernels of a batch run at the same time, so what any of them uses stays alive for all of them.
-That, and the loss of what was just written to a cache, is why only small ones move if they touch
+That, and that what was just written is still in cache, is why only small ones move if they use
 scratch memory.
 """
 
@@ -20,30 +20,47 @@ from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.nodes import Graph
 from ocl_inductor.memory.liveness import analyse
 from ocl_inductor.memory.order import dependencies
+from ocl_inductor.runtime.arena import Lifetime, lower_bound
 from ocl_inductor.schedule.groups import Group, LoopGroup, Schedule
 
 #: Fewer launches of a form are not worth a program of their own.
 MIN_BATCH = 4
 #: Most scratch memory that a kernel may touch to be moved.
 _SMALL_BYTES = 1 << 16
+#: As little as this may raise the peak.
+_TINY_BYTES = 64
 
 
 def batch_launches(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) -> Schedule:
     """The schedule with independent kernels of one form next to each other.
 
-    ``hint`` gives a typical value of a symbolic size.
+    Unless they use next to no scratch memory, only where its peak stays as low. ``hint`` gives a
+    typical value of a symbolic size.
     """
-    groups = schedule.groups
-    live = analyse(graph, groups)
+    live = analyse(graph, schedule.groups)
     bytes_of = {n: hint(prod((b.storage, b.itemsize))) for n, b in live.buffers.items()}
-    scratch = set(live.scratch)
+    needs = dependencies(schedule.groups)
+    forms = [form(g) if n not in live.hoisted else None for n, g in enumerate(schedule.groups)]
+    used = [
+        sum(bytes_of[x] for x in {live.root(x) for x in _uses(g)} & set(live.scratch))
+        for g in schedule.groups
+    ]
 
-    def movable(n: int) -> bool:
-        used = {live.root(x) for x in _uses(groups[n])} & scratch
-        return n not in live.hoisted and sum(bytes_of[x] for x in used) <= _SMALL_BYTES
+    def peak(s: Schedule) -> int:
+        now = analyse(graph, s.groups, s.batches)
+        return lower_bound([Lifetime(now.first[n], now.last[n], bytes_of[n]) for n in now.scratch])
 
-    forms = [form(g) if movable(n) else None for n, g in enumerate(groups)]
-    needs = dependencies(groups)
+    def batched(most: int) -> Schedule:
+        chosen = [f if u <= most else None for f, u in zip(forms, used, strict=True)]
+        return _batched(schedule, chosen, needs)
+
+    found = batched(_SMALL_BYTES)
+    return found if peak(found) <= peak(schedule) else batched(_TINY_BYTES)
+
+
+def _batched(
+    schedule: Schedule, forms: Sequence[Hashable | None], needs: Sequence[set[int]]
+) -> Schedule:
     many = {n for b in _gather(forms, needs) if len(b) >= MIN_BATCH for n in b}
     # Once more without those that stay alone in the end, which then keep their places.
     batches = _gather([f if n in many else None for n, f in enumerate(forms)], needs)
@@ -56,9 +73,8 @@ def batch_launches(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]
         done += len(b)
     if not spans:
         return schedule
-    return dataclasses.replace(
-        schedule, groups=tuple(groups[n] for n in order), batches=tuple(spans)
-    )
+    groups = tuple(schedule.groups[n] for n in order)
+    return dataclasses.replace(schedule, groups=groups, batches=tuple(spans))
 
 
 def form(group: Group) -> Hashable | None:
