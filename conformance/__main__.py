@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +14,8 @@ from rich.progress import Progress
 
 from conformance import expectations, report
 from conformance.results import append_result, read_results
-from conformance.rows import BACKWARD, DTYPES, FORWARD, Result, Row, all_rows, operators
+from conformance.rows import DIRECTIONS, DTYPES, Result, Row, Subject, all_rows
+from conformance.subjects import subjects
 
 _RESULTS = Path("conformance_results.jsonl")
 _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
@@ -26,7 +24,7 @@ _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 @click.command(context_settings={"show_default": True})
 @click.option("--only", multiple=True, help="Pattern for operators' names; may be repeated.")
 @click.option("--dtype", multiple=True, type=click.Choice(DTYPES), help="May be repeated.")
-@click.option("--direction", type=click.Choice((FORWARD, BACKWARD)))
+@click.option("--direction", type=click.Choice(DIRECTIONS))
 @click.option("--device", help="Device, as options={'device': ...} takes it.")
 @click.option("--limit", type=int, help="At most this many samples of a row, spread evenly.")
 @click.option("--seconds", default=30.0, help="No further sample of a row after so long.")
@@ -34,7 +32,9 @@ _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 @click.option("--results", default=_RESULTS, type=click.Path(path_type=Path), help="JSON lines.")
 @click.option("--fresh", is_flag=True, help="Forget earlier results instead of resuming.")
 @click.option("--slice", "slice_seed", type=int, help="Rows in a random order of this seed.")
-@click.option("--budget", type=float, help="Start no further row after so many seconds.")
+@click.option("--budget", type=float, help="Start no further row after so much of CPU time.")
+@click.option("--part", help="K/N: every Nth row from the Kth on, to share the work out.")
+@click.option("--not-native", is_flag=True, help="Only rows that conformance/expected.jsonl lists.")
 @click.option("--report", "report_only", is_flag=True, help="Check nothing: tables of results.")
 @click.option("--update-expected", is_flag=True, help="Make the results the expectation.")
 def main(
@@ -49,10 +49,12 @@ def main(
     fresh: bool,
     slice_seed: int | None,
     budget: float | None,
+    part: str | None,
+    not_native: bool,
     report_only: bool,
     update_expected: bool,
 ) -> None:
-    """Compile PyTorch's operators one by one and compare them with eager.
+    """Compile PyTorch's operators, modules and optimisers one by one and compare with eager.
 
     Ends with status 1 if a row is worse than conformance/expected.jsonl says.
     """
@@ -61,23 +63,27 @@ def main(
     if fresh:
         results.unlink(missing_ok=True)
     found = read_results(results)
-    ops = operators()
-    directions = (direction,) if direction else (FORWARD, BACKWARD)
-    rows = list(all_rows(ops, dtype or DTYPES, directions, only))
-    expected = expectations.read_expected()
+    known = subjects()
+    directions = (direction,) if direction else DIRECTIONS
+    rows = list(all_rows(known, dtype or DTYPES, directions, only))
+    expected = expectations.read_expected(device=device)
+    if not_native:
+        rows = [r for r in rows if r in expected]
+    first, step = _part(part)
+    rows = rows[first::step]
     if slice_seed is not None:
         rows = [r for r in rows if expectations.is_expected_to_pass(r, expected)]
         random.Random(slice_seed).shuffle(rows)
         console.print(f"random slice, seed {slice_seed}")
     if not report_only:
         waiting = [r for r in rows if r not in found]
-        for result in _checked(waiting, ops, device, limit, seconds, hang, budget, console):
+        for result in _checked(waiting, known, device, limit, seconds, hang, budget, console):
             found[result.row] = result
             append_result(results, result)
     done = [found[r] for r in rows if r in found]
     console.print(report.summary_table(done))
     if update_expected:
-        expectations.write_expected(expectations.update(expected, done))
+        expectations.write_expected(expectations.update(expected, done), device=device)
         report.write_summary(done, _PAGE)
         return
     worse = {r.row: text for r in done if (text := expectations.worse(r, expected))}
@@ -88,7 +94,7 @@ def main(
 
 def _checked(
     rows: Sequence[Row],
-    ops: dict[str, object],
+    known: dict[str, Subject],
     device: str | None,
     limit: int | None,
     seconds: float,
@@ -103,15 +109,29 @@ def _checked(
     log = FallbackLog()
 
     def check(row: Row) -> Result:
-        return check_row(row, ops[row.op], device, Limits(limit, seconds), log)
+        return check_row(row, known[row.op], device, Limits(limit, seconds), log)
 
-    end = time.monotonic() + budget if budget is not None else float("inf")
-    in_time = partial(itertools.takewhile, lambda _: time.monotonic() < end)
+    spent = 0.0
     with Progress(console=console) as progress:
         task = progress.add_task("rows", total=len(rows))
-        for result in in_time(run_rows(rows, check, seconds=hang)):
+        for result in run_rows(rows, check, seconds=hang):
             progress.update(task, advance=1, description=f"{result.row.op} {result.row.dtype}")
             yield result
+            spent += result.seconds
+            if budget is not None and spent >= budget:
+                return
+
+
+def _part(text: str | None) -> tuple[int, int]:
+    """First row and distance between rows of ``K/N``."""
+    if text is None:
+        return 0, 1
+    k, slash, n = text.partition("/")
+    if not (slash and k.isdigit() and n.isdigit() and 1 <= int(k) <= int(n)):
+        raise click.BadParameter(
+            f"{text!r}: write K/N with K from 1 to N, as 2/4", param_hint="part"
+        )
+    return int(k) - 1, int(n)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 """What is known to be other than native, and why: ``expected.jsonl``.
 
-Rows that are not in the file are expected to be native.
+Rows that are not in the file are expected to be native. A device on which some rows go otherwise
+has a file of its own beside it, ``expected.<device>.jsonl``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from conformance.reasons import reason_of
-from conformance.rows import BACKWARD, EAGER_FAILS, FAIL, FORWARD, NATIVE, RANK, Result, Row
+from conformance.rows import BACKWARD, EAGER_FAILS, FAIL, FORWARD, NATIVE, RANK, STEP, Result, Row
 
 FILE = Path(__file__).with_name("expected.jsonl")
 
 
 #: What the file has been written from, as (dtype, direction); elsewhere nothing is known yet.
-COVERED = frozenset({("float32", FORWARD), ("bool", FORWARD), ("float32", BACKWARD)})
+COVERED = frozenset(
+    {("float32", FORWARD), ("bool", FORWARD), ("float32", BACKWARD), ("float32", STEP)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,20 @@ class Expected:
     reason: str = ""
 
 
-def read_expected(path: Path = FILE) -> dict[Row, Expected]:
+def driver_file(device: str | None) -> Path:
+    """Where a device's own expectations are; they hold only what differs from the common ones."""
+    slug = re.sub(r"\W+", "_", device or "")
+    return FILE.with_name(f"expected.{slug}.jsonl") if slug else FILE
+
+
+def read_expected(path: Path = FILE, device: str | None = None) -> dict[Row, Expected]:
+    """The common expectations, with those of ``device`` on top."""
+    expected = _read(path)
+    own = driver_file(device)
+    return expected if own == FILE else {**expected, **_read(own)}
+
+
+def _read(path: Path) -> dict[Row, Expected]:
     expected: dict[Row, Expected] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         entry: dict[str, Any] = json.loads(line)
@@ -37,13 +54,23 @@ def read_expected(path: Path = FILE) -> dict[Row, Expected]:
     return expected
 
 
-def write_expected(expected: Mapping[Row, Expected], path: Path = FILE) -> None:
-    """Sorted, so that a change is a readable diff."""
+def write_expected(
+    expected: Mapping[Row, Expected], path: Path = FILE, device: str | None = None
+) -> None:
+    """Sorted, so that a change is a readable diff. For a device of its own: what is different."""
+    own = driver_file(device)
+    if own != FILE:
+        common = _read(path)
+        rows = {*common, *expected}
+        here = {r: (expected.get(r, Expected()), common.get(r, Expected())) for r in rows}
+        expected = {r: mine for r, (mine, its) in here.items() if mine != its}
+        path = own
     lines = []
     for row, e in sorted(expected.items()):
         entry = {**asdict(row), **asdict(e)}
         lines.append(json.dumps(entry) + "\n")
-    path.write_text("".join(lines))
+    if lines or path == FILE or path.exists():
+        path.write_text("".join(lines))
 
 
 def is_expected_to_pass(row: Row, expected: Mapping[Row, Expected]) -> bool:

@@ -10,6 +10,9 @@ from ocl_inductor.log import artifact
 
 _PREFIX = "fallback: "
 
+#: How PyTorch's optimisers part their ``step`` from the rest.
+_BY_DESIGN = "Call to `torch._dynamo.graph_break()`"
+
 
 class FallbackLog(logging.Filter):
     """Collects the reasons that the compiler logs for each operator, instead of printing them."""
@@ -31,6 +34,8 @@ class FallbackLog(logging.Filter):
         for message in counters["graph_break"]:
             # "Dynamic shape operator\n  Explanation: ...": the kind says enough.
             kind, *more = str(message).splitlines()
+            if kind.startswith(_BY_DESIGN):
+                continue
             explanation = next((x.strip() for x in more if "Explanation:" in x), "")
             found[f"graph break: {kind}"] = explanation.removeprefix("Explanation: ")
         return found

@@ -1,7 +1,7 @@
-"""Rows in child processes, so that a crash, a hang or lost memory costs one row.
+"""Tasks in child processes, so that a crash, a hang or lost memory costs one task.
 
-Children are forked from a parent that has imported torch and PyTorch's list of operators but has
-not touched OpenCL: a new one starts in no time.
+Children are forked from a parent that has imported torch but has not touched OpenCL: a new one
+starts in no time.
 """
 
 from __future__ import annotations
@@ -11,74 +11,125 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import psutil
 
 from conformance.rows import FAIL, Result, Row
 
-Check = Callable[[Row], Result]
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """How a child ended without an answer: a crash, a hang, lost memory."""
+
+    how: str
+
+
+class Child(Generic[Task, Answer]):
+    """One process at a time that answers tasks; a new one after each that died.
+
+    ``check`` runs in the child. ``chunk``: tasks of one process, which bounds what a leak can do.
+    ``seconds``: a task that takes longer has died, as has one whose process exceeds
+    ``memory_bytes``.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[Task], Answer],
+        *,
+        chunk: int = 40,
+        seconds: float = 120.0,
+        memory_bytes: int = 10 << 30,
+    ) -> None:
+        self._check, self._chunk = check, chunk
+        self._seconds, self._memory_bytes = seconds, memory_bytes
+        self._process: Any = None
+        self._pipe: Any = None
+        self._asked = 0
+
+    def ask(self, task: Task) -> Answer | Died:
+        if self._process is None:
+            self._start()
+        self._asked += 1
+        try:
+            self._pipe.send(task)
+            answer: Answer | Died = self._wait()
+        except (BrokenPipeError, ConnectionResetError):
+            answer = self._crash()
+        if isinstance(answer, Died) or self._asked >= self._chunk:
+            self.stop()
+        return answer
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+        self._process = self._pipe = None
+
+    def __enter__(self) -> Child[Task, Answer]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        context: Any = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_answer, args=(self._check, theirs, self._pipe), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._asked = 0
+
+    def _wait(self) -> Any:
+        waited = 0.0
+        while waited < self._seconds:
+            start = time.monotonic()
+            try:
+                if self._pipe.poll(0.5):
+                    return self._pipe.recv()
+            except (EOFError, ConnectionResetError):
+                return self._crash()
+            with suppress(psutil.Error):
+                if psutil.Process(self._process.pid).memory_info().rss > self._memory_bytes:
+                    return Died(f"out of memory: more than {self._memory_bytes >> 20} MiB")
+            # A machine or process that was suspended does not count as a hang.
+            waited += min(1.0, time.monotonic() - start)
+        return Died(f"hang: longer than {self._seconds:.0f} s")
+
+    def _crash(self) -> Died:
+        self._process.join()
+        return Died(f"crash: {_signal(self._process.exitcode)}")
 
 
 def run_rows(
     rows: Sequence[Row],
-    check: Check,
+    check: Callable[[Row], Result],
     *,
     chunk: int = 40,
     seconds: float = 120.0,
     memory_bytes: int = 10 << 30,
 ) -> Iterator[Result]:
-    """Results of ``rows`` in order.
-
-    ``chunk``: rows of one child, which bounds what a leak can do. ``seconds``: a row that takes
-    longer is a failure, as is one whose process exceeds ``memory_bytes``.
-    """
-    context: Any = multiprocessing.get_context("fork")
-    waiting = list(rows)
-    while waiting:
-        receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=_child, args=(waiting[:chunk], check, sender), daemon=True)
-        child.start()
-        sender.close()
-        try:
-            for _ in range(min(chunk, len(waiting))):
-                row = waiting.pop(0)
-                answer = _wait(receiver, child, seconds, memory_bytes)
-                if isinstance(answer, Result):
-                    yield answer
-                    continue
-                yield Result(row, FAIL, detail=answer)
-                break
-        finally:
-            child.kill()
-            child.join()
-            receiver.close()
-
-
-def _wait(receiver: Any, child: Any, seconds: float, memory_bytes: int) -> Result | str:
-    """The next result, or how the child ended without one."""
-    waited = 0.0
-    while waited < seconds:
-        start = time.monotonic()
-        try:
-            if receiver.poll(0.5):
-                result: Result = receiver.recv()
-                return result
-        except EOFError:
-            child.join()
-            return f"crash: {_signal(child.exitcode)}"
-        with suppress(psutil.Error):
-            if psutil.Process(child.pid).memory_info().rss > memory_bytes:
-                return f"out of memory: more than {memory_bytes >> 20} MiB"
-        # A machine or process that was suspended does not count as a hang.
-        waited += min(1.0, time.monotonic() - start)
-    return f"hang: longer than {seconds:.0f} s"
+    """Results of ``rows`` in order; a row whose process died is a failure."""
+    with Child(check, chunk=chunk, seconds=seconds, memory_bytes=memory_bytes) as child:
+        for row in rows:
+            answer = child.ask(row)
+            yield Result(row, FAIL, detail=answer.how) if isinstance(answer, Died) else answer
 
 
 def _signal(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
 
-def _child(rows: Sequence[Row], check: Check, sender: Any) -> None:
-    for row in rows:
-        sender.send(check(row))
+def _answer(check: Callable[[Any], Any], pipe: Any, parents: Any) -> None:
+    # Its own copy of the parent's end would keep it alive when the parent is gone.
+    parents.close()
+    with suppress(EOFError):
+        while True:
+            pipe.send(check(pipe.recv()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from conformance.rows import EAGER_FAILS, FAIL, Result
+from conformance.rows import EAGER_FAILS, FAIL, FALLBACK, Result
 
 #: What the compiler says of an operator that nobody has written a lowering for.
 UNKNOWN = "no lowering for this operator"
@@ -31,6 +31,19 @@ KINDS: tuple[tuple[str, str], ...] = (
     ),
     (r"torch_nn\..*", "operator of PyTorch's own that is implemented in Python"),
 )
+
+
+#: Reasons of what need not be native: no computation on dense real tensors, or nothing that a
+#: backend is asked for.
+EXEMPT = re.compile(
+    r"matrix factorisation.*|complex numbers|outside the graph.*|.*\bcomplex(64|128)\b.*|.*sparse.*"
+)
+
+
+def is_exempt(result: Result) -> bool:
+    """Whether everything that a row leaves to the host is allowed to be there."""
+    said = [_reason(name, reason) for name, reason in result.fallbacks.items()]
+    return result.status == FALLBACK and all(EXEMPT.fullmatch(text) for text in said)
 
 
 def reason_of(result: Result) -> str:

@@ -6,41 +6,68 @@ import collections
 from collections.abc import Iterable
 from pathlib import Path
 
+from rich import box
 from rich.table import Table
 
-from conformance.rows import DTYPES, EAGER_FAILS, FAIL, FALLBACK, NATIVE, Result
+from conformance.reasons import is_exempt
+from conformance.rows import (
+    DIRECTIONS,
+    DTYPES,
+    EAGER_FAILS,
+    FAIL,
+    FALLBACK,
+    MODULE,
+    NATIVE,
+    OPTIMISER,
+    Result,
+)
 
-_COLUMNS = (NATIVE, FALLBACK, FAIL, EAGER_FAILS)
+_KINDS = {MODULE: "modules", OPTIMISER: "optimisers"}
+
+#: Counted beside the statuses: fallbacks of which each is allowed.
+_EXEMPT = "exempt"
 
 
-def counts(results: Iterable[Result]) -> dict[tuple[str, str], collections.Counter[str]]:
-    """How many rows of each direction and dtype have each status."""
-    table: dict[tuple[str, str], collections.Counter[str]] = {}
+def counts(results: Iterable[Result]) -> dict[tuple[str, str, str], collections.Counter[str]]:
+    """How many rows of each kind, direction and dtype have each status."""
+    table: dict[tuple[str, str, str], collections.Counter[str]] = {}
     for r in results:
-        table.setdefault((r.row.direction, r.row.dtype), collections.Counter())[r.status] += 1
-    order = {d: k for k, d in enumerate(DTYPES)}
-    return dict(sorted(table.items(), key=lambda x: (x[0][0] != "forward", order[x[0][1]])))
+        kind = _KINDS.get(r.row.op.split(".")[0], "operators")
+        counter = table.setdefault((kind, r.row.direction, r.row.dtype), collections.Counter())
+        counter[r.status] += 1
+        counter[_EXEMPT] += is_exempt(r)
+    kinds = ("operators", *_KINDS.values())
+    order = {name: k for k, name in enumerate((*kinds, *DIRECTIONS, *DTYPES))}
+    return dict(sorted(table.items(), key=lambda x: tuple(order[name] for name in x[0])))
+
+
+_HEADER = ("what", "rows", "native", "host", "fail", "%", "exempt", "% rest", "eager")
 
 
 def cells(counter: collections.Counter[str]) -> list[str]:
-    """Percentages are of the rows that eager runs."""
-    total = sum(counter.values()) - counter[EAGER_FAILS]
-    texts = [str(total)]
-    for status in (NATIVE, FALLBACK, FAIL):
-        share = f" ({100 * counter[status] / total:.1f} %)" if total else ""
-        texts.append(f"{counter[status]}{share}")
-    return [*texts, str(counter[EAGER_FAILS])]
+    """Percentages are of the rows that eager runs; the second leaves out the exempt ones too."""
+    total = sum(counter[s] for s in (NATIVE, FALLBACK, FAIL))
+    exempt = counter[_EXEMPT]
+    return [
+        str(total),
+        *(str(counter[s]) for s in (NATIVE, FALLBACK, FAIL)),
+        _percent(counter[NATIVE], total),
+        str(exempt),
+        _percent(counter[NATIVE], total - exempt),
+        str(counter[EAGER_FAILS]),
+    ]
 
 
-_HEADER = ("direction", "dtype", "operators", "native", "fallback", "fail", "eager fails")
+def _percent(part: int, total: int) -> str:
+    return f"{100 * part / total:.1f}" if total else ""
 
 
 def summary_table(results: Iterable[Result]) -> Table:
-    table = Table(title="Operators of PyTorch's list")
+    table = Table(title="PyTorch's lists", box=box.SIMPLE, padding=(0, 0, 0, 0), pad_edge=False)
     for k, name in enumerate(_HEADER):
-        table.add_column(name, justify="left" if k < 2 else "right")
+        table.add_column(name, justify="right" if k else "left", no_wrap=not k)
     for key, counter in counts(results).items():
-        table.add_row(*key, *cells(counter))
+        table.add_row(" ".join(key), *cells(counter))
     return table
 
 
@@ -53,9 +80,9 @@ def write_summary(results: Iterable[Result], page: Path) -> None:
 
 
 def markdown(results: Iterable[Result]) -> str:
-    lines = ["| " + " | ".join(_HEADER) + " |", "|---|---|" + "---:|" * (len(_HEADER) - 2)]
+    lines = ["| " + " | ".join(_HEADER) + " |", "|---|" + "---:|" * (len(_HEADER) - 1)]
     for key, counter in counts(results).items():
-        lines.append("| " + " | ".join((*key, *cells(counter))) + " |")
+        lines.append("| " + " | ".join((" ".join(key), *cells(counter))) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,13 +1,21 @@
-"""What is checked: one row an operator of PyTorch's list, dtype and direction."""
+"""What is checked: one row an entry of PyTorch's lists, dtype and direction."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-FORWARD, BACKWARD = "forward", "backward"
+if TYPE_CHECKING:
+    from conformance.cases import Case
+
+#: Directions; ``step`` is that of optimisers.
+FORWARD, BACKWARD, STEP = "forward", "backward", "step"
+DIRECTIONS = (FORWARD, BACKWARD, STEP)
+
+#: What names of modules and optimisers begin with; operators have their own names.
+MODULE, OPTIMISER = "module", "optim"
 
 #: Dtypes of the forward direction, by name; the backward direction is checked in float32.
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
@@ -19,7 +27,7 @@ RANK = {NATIVE: 0, EAGER_FAILS: 0, FALLBACK: 1, FAIL: 2}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:
-    """An operator (its name and variant, as in PyTorch's list) in one dtype and direction."""
+    """An operator (its name and variant, as in PyTorch's list), module or optimiser."""
 
     op: str
     dtype: str
@@ -52,38 +60,27 @@ class Result:
         return Result(row, **rest)
 
 
-def full_name(op: Any) -> str:
-    """Unique in the list: several entries share a name and differ in their variant."""
-    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+class Subject(Protocol):
+    """An entry of one of PyTorch's lists."""
 
+    def supports(self, dtype: str, direction: str) -> bool: ...
 
-def operators() -> dict[str, Any]:
-    """PyTorch's list by full name. Its import takes some seconds."""
-    from torch.testing._internal import common_methods_invocations as invocations
-
-    # Random operators come wrapped in calls that set a seed, at which Dynamo breaks the graph. The
-    # seed is set before each call anyway.
-    invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
-    return {full_name(op): op for op in invocations.op_db}
+    def cases(self, row: Row) -> list[Case]: ...
 
 
 def all_rows(
-    ops: dict[str, Any],
+    subjects: Mapping[str, Subject],
     dtypes: Sequence[str] = DTYPES,
-    directions: Sequence[str] = (FORWARD, BACKWARD),
+    directions: Sequence[str] = DIRECTIONS,
     only: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Rows that eager supports on the CPU. ``only``: patterns, of which one must match a name."""
-    import torch
-
     for direction in directions:
         for dtype in dtypes:
             if direction == BACKWARD and dtype != "float32":
                 continue
-            kind = getattr(torch, dtype)
-            for name, op in sorted(ops.items()):
+            for name, subject in sorted(subjects.items()):
                 if only and not any(re.fullmatch(pattern, name) for pattern in only):
                     continue
-                has = op.supported_dtypes if direction == FORWARD else op.supported_backward_dtypes
-                if kind in has("cpu") and (direction == FORWARD or op.supports_autograd):
+                if subject.supports(dtype, direction):
                     yield Row(name, dtype, direction)

@@ -14,9 +14,28 @@ from typing import Any
 
 import jinja2
 
-from ocl_inductor.codegen.chebyshev import I0E_A, I0E_B, I1E_A, I1E_B
+from ocl_inductor.codegen import chebyshev
+from ocl_inductor.codegen.incomplete_gamma import uniform_coefficients
 
-FILES = ("math.cl.jinja", "random.cl.jinja")
+FILES = (
+    "math.cl.jinja",
+    "random.cl.jinja",
+    "bessel.cl.jinja",
+    "gamma.cl.jinja",
+    "polynomials.cl.jinja",
+    "special.cl.jinja",
+)
+#: Special functions that are a primitive of the same name.
+SPECIAL_UNARY = (
+    "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx modified_bessel_k0 modified_bessel_k1 "
+    "ndtri scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 trigamma"
+)
+SPECIAL_BINARY = (
+    "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+    "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+    "shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
+    "laguerre_polynomial_l legendre_polynomial_p zeta igamma igammac"
+)
 _CALL = re.compile(
     r"\bocl_([a-z0-9_]+)_((?:float|double|char|uchar|short|int|uint|long)(?:2|3|4|8|16)?)\b"
 )
@@ -29,6 +48,10 @@ _OF_INTEGERS = frozenset(
 _OF_BOTH = frozenset("trunc_div floor_div remainder fmod".split())
 _OF_DOUBLES = _OF_BOTH | frozenset(
     "to_int to_long erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split()
+    + "igamma_factor igamma_series igammac_series igammac_fraction igammac_uniform".split()
+    + SPECIAL_UNARY.split()
+    + SPECIAL_BINARY.split()
+    + ["frexp_mantissa", "frexp_exponent", "pow_lanes"]
 )
 #: Generators of random bits, by the types they are written for, and their fewest lanes.
 _RANDOM = {
@@ -103,7 +126,8 @@ def _macros() -> dict[str, Any]:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    tables = {"I0E_A": I0E_A, "I0E_B": I0E_B, "I1E_A": I1E_A, "I1E_B": I1E_B}
+    tables: dict[str, Any] = {n: v for n, v in vars(chebyshev).items() if n.isupper()}
+    tables["uniform_coefficients"] = uniform_coefficients
     modules = [environment.get_template(name, globals=tables).module for name in FILES]
     return {n: getattr(m, n) for m in modules for n in dir(m) if n.startswith("ocl_")}
 

@@ -22,7 +22,12 @@ from ocl_inductor.codegen.conversions import (
     mask_from,
     wrap,
 )
-from ocl_inductor.codegen.math_library import has_function, library_source
+from ocl_inductor.codegen.math_library import (
+    SPECIAL_BINARY,
+    SPECIAL_UNARY,
+    has_function,
+    library_source,
+)
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
@@ -282,6 +287,10 @@ _define("reciprocal", _reciprocal)
 _define("sigmoid", _sigmoid)
 for _name in "erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split():
     _define(_name, _library(_name))
+for _name in (*SPECIAL_UNARY.split(), *SPECIAL_BINARY.split()):
+    _define(_name, _library(_name))
+for _name in "frexp_mantissa frexp_exponent nextafter_float16 nextafter_bfloat16".split():
+    _define(_name, _library(_name))
 _define("floor", _by_kind(_builtin("floor"), _identity))
 _define("ceil", _by_kind(_builtin("ceil"), _identity))
 _define("round", _by_kind(_builtin("rint"), _identity))  # half to even
@@ -326,8 +335,13 @@ def _ldexp(target: Target, node: Expr, args: Sequence[str]) -> str:
     return f"ldexp({args[0]}, {exponent})"
 
 
+def _pow(target: Target, node: Expr, args: Sequence[str]) -> str:
+    vectors_of_doubles = node.dtype is torch.float64 and target.width > 1
+    return (_library("pow_lanes") if vectors_of_doubles else _builtin("pow"))(target, node, args)
+
+
 _define("ldexp", _ldexp)
-_define("pow", _by_kind(_builtin("pow"), _library("pow_int")))
+_define("pow", _by_kind(_pow, _library("pow_int")))
 
 # -- random bits ---------------------------------------------------------------------------
 

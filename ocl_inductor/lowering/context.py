@@ -71,6 +71,8 @@ class LoweringContext:
     origin: Origin = field(default_factory=Origin)
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
+    #: What traced nodes that come earlier became; absent where single operators are lowered.
+    value_of: Callable[[torch.fx.Node], Any] | None = None
     #: Measures candidates on the device; None: the default is taken.
     tune: Tune | None = None
     #: FX nodes that reach the present one as expressions, each with the buffers it reads.

@@ -29,7 +29,7 @@ def _differences(ctx: LoweringContext, x1: Value, x2: Value) -> Value:
     return Value(size, x1.dtype, body)
 
 
-def _root(total: Expr, p: float) -> Expr:
+def norm_of(total: Expr, p: float) -> Expr:
     if p in (0.0, 1.0) or math.isinf(p):
         return total
     if p == 2.0:
@@ -37,7 +37,7 @@ def _root(total: Expr, p: float) -> Expr:
     return op("pow", total, const(1.0 / p, total.dtype))
 
 
-def _term(difference: Expr, p: float) -> Expr:
+def term_of(difference: Expr, p: float) -> Expr:
     size = op("abs", difference)
     if p == 0.0:
         differs = cast(compare("ne", size, const(0.0, size.dtype)), size.dtype)
@@ -49,7 +49,7 @@ def _term(difference: Expr, p: float) -> Expr:
     return op("pow", size, const(p, difference.dtype))
 
 
-def _check(x: Value, p: float) -> None:
+def check_norm(x: Value, p: float) -> None:
     if x.dtype not in (torch.float32, torch.float64):
         raise CannotLower(f"distances of {x.dtype}")
     if not isinstance(p, (int, float)):
@@ -64,15 +64,15 @@ def lower_cdist(
 
     NaN gives NaN for every ``p``; eager's maximum norm passes over it.
     """
-    _check(x1, p)
+    check_norm(x1, p)
     p = float(p)
     differences = _differences(ctx, x1, x2)
     if any(same(n, 0) for n in differences.size):
         return full(differences.size[:-1], 0, x1.dtype)
-    terms = Value(differences.size, x1.dtype, _term(differences.body, p))
+    terms = Value(differences.size, x1.dtype, term_of(differences.body, p))
     how = "max" if math.isinf(p) else "sum"
     total = reduce_dims(ctx, terms, [terms.ndim - 1], how)
-    return Value(total.size, x1.dtype, _root(total.body, p))
+    return Value(total.size, x1.dtype, norm_of(total.body, p))
 
 
 @register(aten._cdist_backward.default)
@@ -80,7 +80,7 @@ def lower_cdist_backward(
     ctx: LoweringContext, grad: Value, x1: Value, x2: Value, p: float, cdist: Value
 ) -> Value:
     """Gradient of ``x1``, with eager's conventions where the norm has none."""
-    _check(x1, p)
+    check_norm(x1, p)
     p = float(p)
     differences = _differences(ctx, x1, x2)
     size = (*differences.size[:-3], *x1.size[-2:])
@@ -89,20 +89,20 @@ def lower_cdist_backward(
     *lead, i, j, _ = loop_vars(differences.ndim)
     d, zero = differences.body, const(0.0, x1.dtype)
     g, dist = (reused(ctx, v).at([*lead, i, j]) for v in (grad, cdist))
-    slope = _slope(d, dist, p)
-    terms = Value(differences.size, x1.dtype, where(_has_slope(d, dist, p, zero), slope, zero))
+    rate = slope(d, dist, p)
+    terms = Value(differences.size, x1.dtype, where(has_slope(d, dist, p, zero), rate, zero))
     scaled = Value(terms.size, x1.dtype, op("mul", g, terms.body))
     return reduce_dims(ctx, scaled, [terms.ndim - 2], "sum")
 
 
-def _has_slope(d: Expr, dist: Expr, p: float, zero: Expr) -> Expr:
+def has_slope(d: Expr, dist: Expr, p: float, zero: Expr) -> Expr:
     apart = compare("ne", dist, zero)
     if p >= 1.0:
         return apart
     return logical_and(apart, compare("ne", d, zero))
 
 
-def _slope(d: Expr, dist: Expr, p: float) -> Expr:
+def slope(d: Expr, dist: Expr, p: float) -> Expr:
     """Derivative of the distance by one coordinate's difference."""
     if p == 1.0:
         return op("sign", d)

@@ -56,7 +56,7 @@ def lower_full(
     return filled(ctx, size, fill_value, dtype or number_dtype(fill_value), **options)
 
 
-@register(aten.zeros.default, aten.empty.memory_format)
+@register(aten.zeros.default, aten.empty.memory_format, aten._efficientzerotensor.default)
 def lower_zeros(
     ctx: LoweringContext, size: Sequence[Any], *, dtype: torch.dtype | None = None, **options: Any
 ) -> Value:

@@ -11,8 +11,7 @@ import math
 import torch
 
 from ocl_inductor.ir.expr import Expr, compare, op, where
-from ocl_inductor.lowering.pointwise import HALF_TYPES, constant, convert
-from ocl_inductor.lowering.registry import CannotLower
+from ocl_inductor.lowering.pointwise import HALF_TYPES, constant, convert, rounded
 
 Number = float | int | bool
 
@@ -143,9 +142,10 @@ def copysign(a: Expr, b: Expr) -> Expr:
 
 
 def nextafter(a: Expr, b: Expr) -> Expr:
-    if a.dtype in HALF_TYPES:
-        raise CannotLower("the neighbour of a half type, which is a float in registers")
-    return op("nextafter", a, b)
+    """Half types are floats in registers: rounded first, they have neighbours of their own."""
+    if a.dtype not in HALF_TYPES:
+        return op("nextafter", a, b)
+    return op(f"nextafter_{str(a.dtype)[6:]}", rounded(a), rounded(b))
 
 
 def round_decimals(a: Expr, *, decimals: int = 0) -> Expr:
@@ -293,6 +293,14 @@ def entr(a: Expr) -> Expr:
     outside = where(compare("eq", a, zero), zero, like(a, -math.inf))
     result = where(compare("gt", a, zero), positive, outside)
     return where(compare("ne", a, a), a, result)
+
+
+def polygamma(a: Expr, *, n: int) -> Expr:
+    """The n-th derivative of digamma: ``(-1)^(n+1) n! zeta(n+1, x)``."""
+    if n < 2:
+        return op("trigamma" if n else "digamma", a)
+    factorial = float(math.factorial(n)) if n <= 170 else math.inf
+    return mul(like(a, factorial if n % 2 else -factorial), op("zeta", like(a, n + 1), a))
 
 
 def sinc(a: Expr) -> Expr:

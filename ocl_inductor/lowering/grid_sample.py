@@ -21,11 +21,11 @@ from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten
 
-_LINEAR, _NEAREST = 0, 1
-_ZEROS, _BORDER, _REFLECTION = 0, 1, 2
+LINEAR, NEAREST = 0, 1
+ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
-def _unnormalised(place: Expr, extent: int, align_corners: bool) -> Expr:
+def unnormalised(place: Expr, extent: int, align_corners: bool) -> Expr:
     """From [-1, 1] to pixels: the ends are centres of pixels, or outer edges of them."""
     shifted = op("add", place, const(1.0, place.dtype))
     half = const(2.0, place.dtype)
@@ -35,7 +35,7 @@ def _unnormalised(place: Expr, extent: int, align_corners: bool) -> Expr:
     return op("div", op("sub", scaled, const(1.0, place.dtype)), half)
 
 
-def _reflected(place: Expr, extent: int, align_corners: bool) -> Expr:
+def reflected(place: Expr, extent: int, align_corners: bool) -> Expr:
     """Reflected at the first and last pixel's centre or outer edge until it lies between them."""
     low = 0.0 if align_corners else -0.5
     span = float(extent - 1 if align_corners else extent)
@@ -50,17 +50,21 @@ def _reflected(place: Expr, extent: int, align_corners: bool) -> Expr:
     return op("add", where(odd, op("sub", far, rest), rest), start)
 
 
+def padded(pixel: Expr, extent: int, padding: int, align_corners: bool) -> Expr:
+    """A position in pixels, brought inside as the padding says."""
+    if padding == ZEROS:
+        return pixel
+    if padding == REFLECTION:
+        pixel = reflected(pixel, extent, align_corners)
+    inside = op("maximum", pixel, const(0.0, pixel.dtype))
+    return op("minimum", inside, const(float(extent - 1), pixel.dtype))
+
+
 def _position(place: Expr, extent: int, padding: int, align_corners: bool) -> Expr:
-    position = _unnormalised(place, extent, align_corners)
-    if padding == _ZEROS:
-        return position
-    if padding == _REFLECTION:
-        position = _reflected(position, extent, align_corners)
-    inside = op("maximum", position, const(0.0, position.dtype))
-    return op("minimum", inside, const(float(extent - 1), position.dtype))
+    return padded(unnormalised(place, extent, align_corners), extent, padding, align_corners)
 
 
-def _tap(whole: Expr, extent: int) -> tuple[Expr, Expr]:
+def tap(whole: Expr, extent: int) -> tuple[Expr, Expr]:
     """A whole position as a clamped index, and whether it needed no clamping."""
     above = compare("ge", whole, const(0.0, whole.dtype))
     below = compare("le", whole, const(float(extent - 1), whole.dtype))
@@ -81,7 +85,7 @@ def lower_grid_sampler_3d(
     """``x`` [n, c, depth, height, width] at ``grid`` [n, d, h, w, 3]; its last axis is x, y, z."""
     if x.dtype not in (torch.float32, torch.float64) or grid.dtype is not x.dtype:
         raise CannotLower(f"sampling {x.dtype} at {grid.dtype}")
-    if interpolation_mode not in (_LINEAR, _NEAREST):
+    if interpolation_mode not in (LINEAR, NEAREST):
         raise CannotLower("sampling a volume is linear or nearest")
     size = (*x.size[:2], *grid.size[1:4])
     if any(same(n, 0) for n in (*size, *x.size)):
@@ -97,15 +101,15 @@ def lower_grid_sampler_3d(
     # For each axis, what is read: (index, whether it is inside, weight).
     axes: list[list[tuple[Expr, Expr, Expr]]] = []
     for position, extent in zip(positions, extents, strict=True):
-        if interpolation_mode == _NEAREST:
-            axes.append([(*_tap(op("round", position), extent), one)])
+        if interpolation_mode == NEAREST:
+            axes.append([(*tap(op("round", position), extent), one)])
             continue
         first = op("floor", position)
         second = op("add", first, one)
         axes.append(
             [
-                (*_tap(first, extent), op("sub", second, position)),
-                (*_tap(second, extent), op("sub", position, first)),
+                (*tap(first, extent), op("sub", second, position)),
+                (*tap(second, extent), op("sub", position, first)),
             ]
         )
     total: Expr | None = None
@@ -113,7 +117,7 @@ def lower_grid_sampler_3d(
         coordinates: list[Coordinate] = [n, c, *(index for index, _, _ in taps)]
         inside = reduce(logical_and, (t[1] for t in taps))
         value = where(inside, element(source, coordinates), zero)
-        if interpolation_mode == _LINEAR:
+        if interpolation_mode == LINEAR:
             # The innermost axis first, as in eager.
             weight = reduce(lambda a, b: op("mul", a, b), (t[2] for t in reversed(taps)))
             value = op("mul", value, where(inside, weight, zero))

@@ -142,6 +142,11 @@ def convert(e: Expr, dtype: torch.dtype) -> Expr:
     return cast_expr(e, dtype)
 
 
+def rounded(e: Expr) -> Expr:
+    """``e`` as its dtype holds it, where a half type's register may hold more."""
+    return convert(relabel(e, torch.float32), e.dtype) if e.dtype in HALF_TYPES else e
+
+
 def to_compute(e: Expr, dtype: torch.dtype) -> Expr:
     """An operand in the dtype an operator computes in."""
     if dtype is torch.float32 and e.dtype in HALF_TYPES:

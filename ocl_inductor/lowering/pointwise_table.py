@@ -23,7 +23,7 @@ ARITHMETIC = [
     row("sub.Tensor sub.Scalar", f.sub),
     row("rsub.Tensor rsub.Scalar", f.rsub),
     row("mul.Tensor mul.Scalar", f.mul),
-    row("div.Tensor div.Scalar", f.div, INT_TO_FLOAT),
+    row("div.Tensor div.Scalar true_divide.Tensor true_divide.Scalar", f.div, INT_TO_FLOAT),
     row("floor_divide floor_divide.Scalar", f.binary("floor_div")),
     row(
         "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
@@ -154,6 +154,38 @@ ACTIVATIONS = [
     row("softshrink", act.softshrink),
 ]
 
-ROWS: list[Row] = [*ARITHMETIC, *COMPARISON, *LOGIC, *FUNCTIONS, *ACTIVATIONS]
+_SPECIAL_OF_ONE = (
+    "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx modified_bessel_k0 modified_bessel_k1 "
+    "ndtri scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0"
+).split()
+_POLYNOMIALS = (
+    "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+    "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+    "shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
+    "laguerre_polynomial_l legendre_polynomial_p"
+).split()
+
+#: Primitives whose operator is called ``special_`` and the same.
+SPECIAL = [
+    *(row(f"special_{name}", f.unary(name), INT_TO_FLOAT) for name in _SPECIAL_OF_ONE),
+    *(
+        row(
+            f"special_{name} special_{name}.x_scalar special_{name}.n_scalar",
+            f.binary(name),
+            INT_TO_FLOAT,
+        )
+        for name in _POLYNOMIALS
+    ),
+    row(
+        "special_zeta special_zeta.self_scalar special_zeta.other_scalar",
+        f.binary("zeta"),
+        INT_TO_FLOAT,
+    ),
+    row("igamma", f.binary("igamma")),
+    row("igammac", f.binary("igammac")),
+    row("polygamma", f.polygamma, INT_TO_FLOAT, operands="self"),
+]
+
+ROWS: list[Row] = [*ARITHMETIC, *COMPARISON, *LOGIC, *FUNCTIONS, *SPECIAL, *ACTIVATIONS]
 
 register_rows(ROWS)

@@ -46,11 +46,11 @@ def _reader(x: Value, lead: Sequence[sympy.Expr]) -> Read:
     return lambda coordinates: x.at([*lead, *coordinates])
 
 
-def _masked_read(condition: Expr | None, value: Expr, other: float | int) -> Expr:
+def masked_read(condition: Expr | None, value: Expr, other: float | int) -> Expr:
     return value if condition is None else masked(condition, value, const(other, value.dtype))
 
 
-def _tidy(size: Sequence[Size], dtype: torch.dtype, body: Expr) -> Value:
+def tidy(size: Sequence[Size], dtype: torch.dtype, body: Expr) -> Value:
     """A value whose indices are simplified with its own extents."""
     return reindex(Value(tuple(size), dtype, body), size, loop_vars(len(size)))
 
@@ -58,7 +58,7 @@ def _tidy(size: Sequence[Size], dtype: torch.dtype, body: Expr) -> Value:
 # -- maximum -------------------------------------------------------------------------------
 
 
-def _is_larger(candidate: Expr, best: Expr) -> Expr:
+def is_larger(candidate: Expr, best: Expr) -> Expr:
     """ATen's rule: a NaN always wins, so the last one in a window gives the position."""
     larger = compare("gt", candidate, best)
     if not candidate.dtype.is_floating_point:
@@ -86,11 +86,11 @@ def max_pool(ctx: LoweringContext, x: Value, windows: Windows) -> tuple[Value, V
         at = windows.coordinates(own, offsets)
         inside = windows.inside(at, ranges)
         # Outside counts as the lowest value, which never beats what was seen.
-        candidate = _masked_read(inside, read(at), lowest(x.dtype))
-        take = _is_larger(candidate, best)
+        candidate = masked_read(inside, read(at), lowest(x.dtype))
+        take = is_larger(candidate, best)
         position = where(take, index_value(linear(at, strides), position.dtype), position)
         best = op("maximum", best, candidate)
-    return _tidy(size, x.dtype, best), _tidy(size, torch.int64, cast(position, torch.int64))
+    return tidy(size, x.dtype, best), tidy(size, torch.int64, cast(position, torch.int64))
 
 
 def _first_position(
@@ -124,9 +124,9 @@ def _max_pool_loop(
     own, offsets = variables[len(size) - n : len(size)], variables[len(size) :]
     at = windows.coordinates(own, offsets)
     inside = windows.inside(at, ranges)
-    candidate = _masked_read(inside, x.at([*variables[: len(size) - n], *at]), lowest(x.dtype))
+    candidate = masked_read(inside, x.at([*variables[: len(size) - n], *at]), lowest(x.dtype))
     dims = list(range(len(size), len(whole)))
-    values = ctx.realize(reduce_dims(ctx, _tidy(whole, x.dtype, candidate), dims, "max"))
+    values = ctx.realize(reduce_dims(ctx, tidy(whole, x.dtype, candidate), dims, "max"))
     # Positions grow in window order, so the first maximum has the smallest of them.
     dtype = position_dtype(*windows.extents)
     position = index_value(linear(at, contiguous_strides(windows.extents)), dtype)
@@ -134,19 +134,19 @@ def _max_pool_loop(
     hit = compare("eq", candidate, values.at(variables[: len(size)]))
     if inside is not None:
         hit = logical_and(inside, hit)
-    first = reduce_dims(ctx, _tidy(whole, dtype, where(hit, position, none)), dims, "min")
+    first = reduce_dims(ctx, tidy(whole, dtype, where(hit, position, none)), dims, "min")
     if not x.dtype.is_floating_point:
         return values, cast_value(first, torch.int64)
-    # A NaN wins, and of several the last (see _is_larger); elsewhere it equals nothing.
+    # A NaN wins, and of several the last (see is_larger); elsewhere it equals nothing.
     absent = const(-1, dtype)
     nan = where(compare("ne", candidate, candidate), position, absent)
-    last = reduce_dims(ctx, _tidy(whole, dtype, nan), dims, "max")
+    last = reduce_dims(ctx, tidy(whole, dtype, nan), dims, "max")
     found = compare("ge", last.body, const(0, dtype))
     chosen = Value(size, dtype, where(found, last.body, first.body))
     return values, cast_value(chosen, torch.int64)
 
 
-def _pool_arguments(x: Value, n: int) -> Sequence[Size]:
+def pool_arguments(x: Value, n: int) -> Sequence[Size]:
     if x.dtype is torch.bool:
         raise CannotLower("pooling of bool")
     return x.size[x.ndim - n :]
@@ -162,7 +162,7 @@ def lower_max_pool2d(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
-    extents = _pool_arguments(x, 2)
+    extents = pool_arguments(x, 2)
     windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool(ctx, x, windows)
 
@@ -177,7 +177,7 @@ def lower_max_pool3d(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
-    extents = _pool_arguments(x, 3)
+    extents = pool_arguments(x, 3)
     windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool(ctx, x, windows)
 
@@ -206,10 +206,10 @@ def _window_sum(
             inside: Expr | None = windows.inside(own, offsets)
         else:
             inside = windows.inside(at, ranges)
-        return _masked_read(inside, cast(x.at([*lead, *at]), dtype), 0)
+        return masked_read(inside, cast(x.at([*lead, *at]), dtype), 0)
 
     if not unroll:
-        body = _tidy(whole, dtype, point(variables[len(size) :]))
+        body = tidy(whole, dtype, point(variables[len(size) :]))
         return reduce_dims(ctx, body, list(range(len(size), len(whole))), "sum").body
     total: Expr | None = None
     for offsets in windows.unrolled():
@@ -238,7 +238,7 @@ def avg_pool(
     else:
         divisor = window_divisor(windows, window_vars(len(size), n), count_include_pad, dtype)
     how = "div" if dtype.is_floating_point else "trunc_div"
-    return cast_value(_tidy(size, dtype, op(how, total, divisor)), x.dtype)
+    return cast_value(tidy(size, dtype, op(how, total, divisor)), x.dtype)
 
 
 def window_divisor(
@@ -270,7 +270,7 @@ def lower_avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:
-    windows = Windows.make(_pool_arguments(x, 2), kernel_size, stride, padding, 1, ceil_mode)
+    windows = Windows.make(pool_arguments(x, 2), kernel_size, stride, padding, 1, ceil_mode)
     return avg_pool(ctx, x, windows, count_include_pad, divisor_override)
 
 
@@ -285,7 +285,7 @@ def lower_avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:
-    windows = Windows.make(_pool_arguments(x, 3), kernel_size, stride, padding, 1, ceil_mode)
+    windows = Windows.make(pool_arguments(x, 3), kernel_size, stride, padding, 1, ceil_mode)
     return avg_pool(ctx, x, windows, count_include_pad, divisor_override)
 
 
@@ -294,7 +294,7 @@ def lower_avg_pool3d(
 
 def _adaptive_avg(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -> Value:
     n = len(output_size)
-    windows = AdaptiveWindows.make(_pool_arguments(x, n), output_size)
+    windows = AdaptiveWindows.make(pool_arguments(x, n), output_size)
     regular = windows.regular()
     if regular is not None and regular.points:
         return avg_pool(ctx, x, regular, True, None)
@@ -309,19 +309,9 @@ def _adaptive_avg(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -
         length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
         points = length if points is None else op("mul", points, length)
     assert points is not None
-    return cast_value(_tidy(size, dtype, op("div", total, points)), x.dtype)
+    return cast_value(tidy(size, dtype, op("div", total, points)), x.dtype)
 
 
 @register(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
 def lower_adaptive_avg_pool(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -> Value:
     return _adaptive_avg(ctx, x, output_size)
-
-
-@register(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
-def lower_adaptive_max_pool(
-    ctx: LoweringContext, x: Value, output_size: Sequence[Size]
-) -> tuple[Value, Value]:
-    regular = AdaptiveWindows.make(_pool_arguments(x, len(output_size)), output_size).regular()
-    if regular is None or not regular.points:
-        raise CannotLower("adaptive max pooling into windows of different lengths")
-    return max_pool(ctx, x, regular)

@@ -12,28 +12,22 @@ from collections.abc import Sequence
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, const, op, substitute, where
+from ocl_inductor.ir.expr import Expr, cast, const, op, substitute
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import (
     Coordinate,
     as_coordinate,
     bind,
-    clamp,
-    element,
-    in_memory,
     require_index,
 )
-from ocl_inductor.lowering.index import advanced_index, broadcast_sizes
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.shapes import (
     cast_value,
     full,
     highest,
     lowest,
     normalize_dim,
-    position_dtype,
 )
 from ocl_inductor.lowering.values import Value, expand, reshape
 
@@ -294,73 +288,3 @@ def lower_put(
     how = "sum" if accumulate else "set"
     written = scatter_points(ctx, flat, points.size, [place], cast(body, x.dtype), [0], how)
     return reshape(written, x.size)
-
-
-@register(aten.masked_scatter.default)
-def lower_masked_scatter(ctx: LoweringContext, x: Value, mask: Value, source: Value) -> Value:
-    """The true places of ``mask`` take the elements of ``source`` in order.
-
-    How many are true before a place is a running sum, so no size depends on data.
-    """
-    size = broadcast_sizes([x.size, mask.size])
-    x, mask = expand(x, size), expand(mask, size)
-    if any(same(n, 0) for n in (*size, *source.size)):
-        return x
-    length = prod(size)
-    dtype = position_dtype(length)
-    flat = reshape(mask, (length,))
-    seen = scan_along(ctx, cast_value(flat, dtype), 0, "sum")
-    taken = Value(seen.size, dtype, op("sub", seen.body, const(1, dtype)))
-    elements = in_memory(ctx, reshape(source, (prod(source.size),)))
-    place = clamp(reshape(taken, size).body, elements.size[0])
-    return Value(size, x.dtype, where(mask.body, element(elements, [place]), x.body))
-
-
-# -- advanced indexing ---------------------------------------------------------------------
-
-
-@register(aten.index_put.default, aten._unsafe_index_put.default)
-def lower_index_put(
-    ctx: LoweringContext,
-    x: Value,
-    indices: Sequence[Value | None],
-    values: Value,
-    accumulate: bool = False,
-) -> Value:
-    """``x[indices] = values`` or ``+=`` in a copy of ``x``."""
-    masks = [i for i in indices if i is not None and i.dtype is torch.bool]
-    if masks:
-        return _masked_put(ctx, x, indices, values, accumulate)
-    if all(i is None for i in indices):
-        raise CannotLower("index_put without indices")
-    target = advanced_index(x, indices)
-    body = cast(expand(values, target.size).body, x.dtype)
-    colliding = list(range(target.lead, target.lead + target.index_ndim))
-    if not any(isinstance(c, Expr) for c in target.coordinates) and prod(
-        [target.size[d] for d in colliding]
-    ) in (0, 1):
-        colliding = []
-    how = "sum" if accumulate else "set"
-    return scatter_points(ctx, x, target.size, target.coordinates, body, colliding, how)
-
-
-def _masked_put(
-    ctx: LoweringContext,
-    x: Value,
-    indices: Sequence[Value | None],
-    values: Value,
-    accumulate: bool,
-) -> Value:
-    """One boolean mask and a single value: a choice at each element."""
-    given = [d for d, i in enumerate(indices) if i is not None]
-    if len(given) != 1 or not all(same(n, 1) for n in values.size):
-        raise CannotLower("index_put with a mask and more than one value")
-    d = given[0]
-    mask = indices[d]
-    assert mask is not None
-    variables = loop_vars(x.ndim)
-    condition = mask.at(variables[d : d + mask.ndim])
-    new = cast(reshape(values, ()).body, x.dtype)
-    if accumulate:
-        new = op("add", x.body, new)
-    return Value(x.size, x.dtype, where(condition, new, x.body))

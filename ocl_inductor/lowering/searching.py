@@ -1,4 +1,4 @@
-"""Places of values in sorted boundaries (searchsorted, bucketize) and counts in bins (histc)."""
+"""Places of values in sorted boundaries: searchsorted, bucketize."""
 
 from __future__ import annotations
 
@@ -7,41 +7,39 @@ from collections.abc import Sequence
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, masked, op, where
-from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, where
+from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
-from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.scatter import scatter_points
 from ocl_inductor.lowering.shapes import (
-    cast_value,
+    decide,
     full,
-    in_bounds,
+    is_known,
     position_dtype,
     reused,
-    static_sizes,
+    size_expr,
 )
-from ocl_inductor.lowering.values import Value, reindex, reshape
+from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten
 
 
-def _search(
+def bisect(
     ctx: LoweringContext,
     boundaries: Value,
     x: Value,
     right: bool,
-    sorter: Value | None,
     dtype: torch.dtype,
+    sorter: Value | None = None,
 ) -> Value:
     """How many of the last dimension's boundaries lie before each element of ``x``.
 
     The bisection of eager, step by step, so that NaN and unsorted boundaries give the same:
     O(log n) reads. ``boundaries`` has one dimension, or the leading sizes of ``x``.
     """
-    (n,) = static_sizes(boundaries.size[-1:], "bisection")
-    if n == 0 or any(same(s, 0) for s in x.size):
+    n = boundaries.size[-1]
+    if same(n, 0) or any(same(s, 0) for s in x.size):
         return full(x.size, 0, dtype)
     source = in_memory(ctx, boundaries)
     order = None if sorter is None else in_memory(ctx, sorter)
@@ -49,8 +47,8 @@ def _search(
     lead: Sequence[sympy.Expr] = loop_vars(x.ndim)[:-1] if boundaries.ndim > 1 else []
     place = position_dtype(n)
     one, two = const(1, place), const(2, place)
-    first, last = const(0, place), const(n, place)
-    for _ in range(n.bit_length()):
+    first, last = const(0, place), size_expr(n, place)
+    for _ in range(_steps(ctx, n)):
         middle = op("add", first, op("trunc_div", op("sub", last, first), two))
         at: Expr = clamp(middle, n)  # only an empty interval's middle is out of range
         if order is not None:
@@ -63,6 +61,20 @@ def _search(
         first = where(forward, op("add", middle, one), first)
         last = where(back, middle, last)
     return Value(x.size, dtype, cast(first, dtype))
+
+
+#: Lengths that symbolic ones are compared with, so that few sizes need another compilation.
+_LIMITS = ((1 << 12) - 1, (1 << 20) - 1, (1 << 31) - 1)
+
+
+def _steps(ctx: LoweringContext, n: Size) -> int:
+    """Halvings that leave nothing of ``n`` boundaries."""
+    if is_static(n):
+        return int(n).bit_length()
+    for limit in _LIMITS[:-1]:
+        if ctx.hint(n) <= limit and is_known(ctx, n) and decide(ctx, sympy.Le(n, limit)):
+            return limit.bit_length()
+    return _LIMITS[-1].bit_length()
 
 
 def _is_right(right: bool, side: str | None) -> bool:
@@ -87,7 +99,7 @@ def lower_searchsorted(
     if sorted_sequence.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {sorted_sequence.dtype}")
     right = _is_right(right, side)
-    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+    return bisect(ctx, sorted_sequence, x, right, _result_dtype(out_int32), sorter)
 
 
 @register(aten.searchsorted.Scalar)
@@ -103,7 +115,7 @@ def lower_searchsorted_scalar(
 ) -> Value:
     x = _number(number, sorted_sequence.dtype)
     right = _is_right(right, side)
-    return _search(ctx, sorted_sequence, x, right, sorter, _result_dtype(out_int32))
+    return bisect(ctx, sorted_sequence, x, right, _result_dtype(out_int32), sorter)
 
 
 @register(aten.bucketize.Tensor)
@@ -117,7 +129,7 @@ def lower_bucketize(
 ) -> Value:
     if boundaries.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {boundaries.dtype}")
-    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+    return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 
 @register(aten.bucketize.Scalar)
@@ -130,7 +142,7 @@ def lower_bucketize_scalar(
     right: bool = False,
 ) -> Value:
     x = _number(number, boundaries.dtype)
-    return _search(ctx, boundaries, x, right, None, _result_dtype(out_int32))
+    return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 
 def _number(number: float, dtype: torch.dtype) -> Value:
@@ -138,55 +150,3 @@ def _number(number: float, dtype: torch.dtype) -> Value:
     if not whole or dtype is torch.bool:
         raise CannotLower(f"searching {number} in {dtype}")
     return full((), number, dtype)
-
-
-#: Histograms that are counted in parallel and then added up.
-HISTOGRAMS = 64
-
-
-@register(aten.histc.default)
-def lower_histc(
-    ctx: LoweringContext, x: Value, bins: int = 100, min: float = 0, max: float = 0
-) -> Value:
-    """Counts in ``bins`` equal intervals of [min, max]; what lies outside, and NaN, counts nowhere.
-
-    Pieces of the input fill histograms of their own: O(n), no two work-items share a counter.
-    """
-    if not x.dtype.is_floating_point:
-        raise CannotLower(f"histc of {x.dtype}")
-    if not all(isinstance(v, (int, float)) for v in (bins, min, max)) or min == max:
-        raise CannotLower("histc without a range: an infinite one is an error that eager raises")
-    n = prod(x.size)
-    if not is_static(n):
-        raise CannotLower("histc of a symbolic number of elements")
-    count = int(n)
-    if count == 0:
-        return full((bins,), 0, x.dtype)
-    flat = reused(ctx, reshape(x, (count,)))
-    pieces = HISTOGRAMS if count >= 64 * HISTOGRAMS else 1
-    length = -(-count // pieces)
-    piece, step = loop_vars(2)
-    position = piece * length + step
-    index, wide = position_dtype(count), accumulation_dtype(x.dtype)
-    low, high = const(float(min), wide), const(float(max), wide)
-    number = cast(flat.at([position]), wide)
-    exists = in_bounds(position, 0, count, {piece: pieces, step: length})
-    if exists is not None:
-        number = masked(exists, number, const(float("nan"), wide))
-    scaled = op("mul", op("sub", number, low), const(float(bins), wide))
-    place = cast(op("div", scaled, op("sub", high, low)), index)
-    inside = logical_and(compare("ge", number, low), compare("le", number, high))
-    # The last interval includes its end; one more counter takes what lies outside.
-    place = op("maximum", op("minimum", place, const(bins - 1, index)), const(0, index))
-    counter = where(inside, place, const(bins, index))
-    counts = scatter_points(
-        ctx,
-        full((pieces, bins + 1), 0, torch.int32),
-        (pieces, length),
-        [piece, counter],
-        const(1, torch.int32),
-        [1],
-        "sum",
-    )
-    total = reduce_dims(ctx, cast_value(counts, torch.int64), [0], "sum")
-    return cast_value(reindex(total, (bins,), loop_vars(1)), x.dtype)

@@ -16,11 +16,11 @@ from ocl_inductor.ir.index import (
     prod,
     same,
 )
+from ocl_inductor.lowering.as_strided import eager_layout
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import static_sizes
 from ocl_inductor.lowering.values import Value, permute, reshape
-from ocl_inductor.lowering.views import eager_layout
 
 aten = torch.ops.aten
 

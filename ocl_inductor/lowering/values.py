@@ -14,6 +14,7 @@ from ocl_inductor.ir.index import (
     Size,
     coefficients,
     delinearize,
+    is_static,
     linear,
     loop_vars,
     same,
@@ -110,6 +111,9 @@ def reshape(value: Value, size: Sequence[Size]) -> Value:
     only where a dimension is really split or merged.
     """
     new = list(size)
+    extents = (*new, *value.size)
+    if any(same(n, 0) for n in extents) and not all(map(is_static, extents)):
+        return reindex(value, new, [ZERO] * value.ndim)  # no element, and no ratio of products
     variables = loop_vars(len(new))
     index: list[sympy.Expr] = []
     i = j = 0
@@ -157,6 +161,11 @@ def _certainly_less(a: Size, b: Size) -> bool:
         return a < b
     ratio = sympy.cancel(sympy.sympify(b) / sympy.sympify(a))
     return bool(ratio.free_symbols) or ratio > 1
+
+
+def transposed(value: Value) -> Value:
+    """The last two dimensions swapped."""
+    return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
 
 
 def strided_view(value: Value) -> StridedView | None:

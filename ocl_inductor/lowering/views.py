@@ -9,19 +9,14 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from ocl_inductor.ir.expr import load
 from ocl_inductor.ir.index import (
     Size,
     as_size,
-    contiguous_strides,
-    delinearize,
     is_static,
-    linear,
     loop_vars,
     prod,
     same,
 )
-from ocl_inductor.ir.nodes import Extern
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import decide, normalize_dim, normalize_dims, static_sizes
@@ -32,7 +27,6 @@ from ocl_inductor.lowering.values import (
     permute,
     reindex,
     reshape,
-    strided_view,
 )
 
 aten = torch.ops.aten
@@ -260,75 +254,6 @@ def lower_roll(
             # Repeated dimensions accumulate, so the previous index expression is shifted again.
             index[d] = ModularIndexing(index[d] + (n - s % n), sympy.Integer(1), sympy.Integer(n))
     return reindex(x, x.size, index)
-
-
-@register(aten.as_strided.default)
-def lower_as_strided(
-    ctx: LoweringContext,
-    x: Value,
-    size: Sequence[Size],
-    stride: Sequence[Size],
-    storage_offset: Size | None = None,
-) -> Value:
-    """Address the storage behind ``x``.
-
-    A graph input's storage is the caller's, so strides mean what they say. A tensor made inside
-    the graph may lie differently in our memory than in eager's; then the strides are read against
-    the layout eager would have given, which the traced node records.
-    """
-    sizes = tuple(as_size(s) for s in size)
-    strides = [as_size(s) for s in stride]
-    view = strided_view(x)
-    if view is not None and view.buffer not in _made_here(ctx):
-        offset = view.offset if storage_offset is None else as_size(storage_offset)
-        variables = [
-            ZERO if same(s, 1) else v for v, s in zip(loop_vars(len(sizes)), sizes, strict=True)
-        ]
-        return Value(sizes, x.dtype, load(view.buffer, linear(variables, strides, offset), x.dtype))
-    eager = eager_layout(ctx)
-    if eager is None:
-        raise CannotLower("as_strided of an intermediate whose eager layout is not known")
-    eager_stride, eager_offset = eager
-    if storage_offset is not None and not same(as_size(storage_offset), eager_offset):
-        raise CannotLower("as_strided of an intermediate with another storage offset")
-    live = [d for d in range(len(sizes)) if not same(sizes[d], 1)]
-    if not _reaches_at_most(sizes, strides, x.size):
-        raise CannotLower("as_strided of an intermediate that may reach past its elements")
-    same_size = len(sizes) == x.ndim and all(map(same, sizes, x.size))
-    if same_size and all(same(strides[d], eager_stride[d]) for d in live):
-        return x
-    if not all(map(same, eager_stride, contiguous_strides(x.size))):
-        raise CannotLower("as_strided of an intermediate that is not contiguous in eager")
-    # The element at linear position p of a contiguous tensor is found by its row-major coordinates.
-    variables = [v if d in live else ZERO for d, v in enumerate(loop_vars(len(sizes)))]
-    position = linear(variables, strides)
-    return reindex(x, sizes, delinearize(position, x.size) if x.ndim else [])
-
-
-def _made_here(ctx: LoweringContext) -> set[str]:
-    """Buffers whose layout is our own choice (inputs and host results have eager's)."""
-    return {b.name for n in ctx.nodes if not isinstance(n, Extern) for b in n.writes()}
-
-
-def _reaches_at_most(
-    size: Sequence[Size], stride: Sequence[Size], elements: Sequence[Size]
-) -> bool:
-    """Whether strided elements surely lie among the first ``elements`` (a size) of a tensor."""
-    if not all(map(is_static, (*size, *stride, *elements))):
-        return False
-    last = sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=True))
-    return any(same(n, 0) for n in size) or last < int(prod(elements))
-
-
-def eager_layout(ctx: LoweringContext) -> tuple[list[Size], Size] | None:
-    """Strides and offset of the first operand in eager, from the FX node being lowered."""
-    node = ctx.fx_node
-    if node is None or not node.args:
-        return None
-    fake = getattr(node.args[0], "meta", {}).get("val")
-    if not isinstance(fake, torch.Tensor):
-        return None
-    return [as_size(s) for s in fake.stride()], as_size(fake.storage_offset())
 
 
 @register(aten.unfold.default)

@@ -8,6 +8,7 @@ appears at run time, and for what it does not cover.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -33,6 +34,9 @@ class Draw(Protocol):
     def open(self) -> Node:
         """Numbers in (0, 1), of the dtype that :meth:`wide` names."""
 
+    def open_like(self, x: Node) -> Node:
+        """Numbers in (0, 1), of the shape and dtype of ``x``, which is float32 or float64."""
+
     def normal(self, dtype: torch.dtype) -> Node:
         """Standard normal numbers."""
 
@@ -47,6 +51,9 @@ class Draw(Protocol):
 
     def result(self, x: Node) -> Node:
         """``x`` converted to the result's dtype."""
+
+    def saved(self, x: Node) -> Node:
+        """``x``, which a backward gets from its forward because computing it again is costly."""
 
 
 Formula = Callable[..., Any]
@@ -152,6 +159,62 @@ def native_dropout(draw: Draw, *, input: Node, p: Any, train: Any, **_: Any) -> 
     return draw.call(aten.mul.Tensor, kept, scale), mask
 
 
+def rrelu(
+    draw: Draw, *, noise: Node, lower: Any, upper: Any, training: Any, **others: Any
+) -> tuple[Node, Node]:
+    """A slope in [lower, upper) for each element that is not positive, and the slopes."""
+    x = others["self"]
+    require(_plain(lower, upper) and lower <= upper)
+    if not training:
+        return draw.call(aten.leaky_relu.default, x, (lower + upper) / 2), noise
+    slope = draw.call(aten.mul.Tensor, draw.uniform(draw.wide()), upper - lower)
+    slope = draw.call(aten.add.Tensor, slope, lower)
+    negative = draw.call(aten.le.Scalar, x, 0)
+    one = draw.call(aten.full.default, [], 1.0, dtype=draw.wide())
+    kept = draw.result(draw.call(aten.where.self, negative, slope, one))
+    return draw.call(aten.where.self, negative, draw.call(aten.mul.Tensor, x, kept), x), kept
+
+
+# -- permutations and samples of categories ----------------------------------------------------
+
+
+def randperm(draw: Draw, *, n: Any, **_: Any) -> Node:
+    """The order of 63-bit keys; that two of them are equal is rarer than a broken machine."""
+    require((_plain(n) and n >= 0 and _holds(draw.dtype, n)) or _is_size(n))
+    ordered = draw.call(aten.sort.default, draw.integers(0, 2**63 - 1))
+    return draw.saved(draw.result(draw.call(operator.getitem, ordered, 1)))
+
+
+def multinomial(draw: Draw, *, num_samples: Any, replacement: Any, **others: Any) -> Node:
+    """Categories by weight. That weights are finite, not negative and not all 0 is not checked."""
+    weights = others["self"]
+    fake = weights.meta["val"]
+    categories = fake.shape[-1]
+    require(_plain(num_samples) and num_samples > 0 and isinstance(categories, int))
+    require(fake.dtype.is_floating_point and fake.ndim in (1, 2) and categories > 0)
+    if fake.dtype not in (torch.float32, torch.float64):
+        weights = draw.call(aten._to_copy.default, weights, dtype=torch.float32)
+    if not replacement or num_samples == 1:
+        require(num_samples <= categories)
+        return draw.saved(_without_replacement(draw, weights, num_samples))
+    sums = draw.call(aten.cumsum.default, weights, -1)
+    total = draw.call(aten.slice.Tensor, sums, -1, categories - 1, categories)
+    # A little less than the total, so that the product cannot round to it.
+    below = draw.call(aten.mul.Tensor, total, 1 - 2.0**-22)
+    at = draw.call(aten.mul.Tensor, draw.uniform(weights.meta["val"].dtype), below)
+    return draw.saved(draw.call(aten.searchsorted.Tensor, sums, at, right=True))
+
+
+def _without_replacement(draw: Draw, weights: Node, count: int) -> Node:
+    """Exponential waiting times with the weights as rates: the first to arrive, as in eager."""
+    logarithm = draw.call(aten.log.default, draw.open_like(weights))
+    # Weight over time rather than its inverse: a weight of 0 stays last.
+    rates = draw.call(aten.div.Tensor, weights, draw.call(aten.neg.default, logarithm))
+    if count == 1:
+        return draw.call(aten.argmax.default, rates, -1, True)
+    return draw.call(operator.getitem, draw.call(aten.topk.default, rates, count), 1)
+
+
 def randint(draw: Draw, *, high: Any, low: Any = 0, **_: Any) -> Node:
     for bound in (low, high):
         require(_plain(bound) or _is_size(bound))
@@ -196,6 +259,10 @@ FORMULAS: dict[Any, Formula] = {
     aten.bernoulli.p: bernoulli,
     aten.bernoulli.Tensor: bernoulli,
     aten.native_dropout.default: native_dropout,
+    aten.rrelu_with_noise_functional.default: rrelu,
+    aten.randperm.default: randperm,
+    aten.randperm.generator: randperm,
+    aten.multinomial.default: multinomial,
     aten.randint.default: randint,
     aten.randint.generator: randint,
     aten.randint.low: randint,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -155,6 +156,10 @@ class _Draw:
     def open(self) -> Node:
         return self._random("open", self.wide())
 
+    def open_like(self, x: Node) -> Node:
+        fake = x.meta["val"]
+        return self._random("open", fake.dtype, fake.shape)
+
     def normal(self, dtype: torch.dtype) -> Node:
         return self._random("normal", dtype)
 
@@ -162,10 +167,10 @@ class _Draw:
         seed, size = self.seeds.of(self.node), self._size()
         return self.call(ops.random_integers.default, seed, self.stream, size, low, high)
 
-    def _random(self, kind: str, dtype: torch.dtype) -> Node:
+    def _random(self, kind: str, dtype: torch.dtype, shape: Sequence[Any] | None = None) -> Node:
         if dtype not in UNIFORM_BITS:
             raise KeepOnHost
-        seed, size = self.seeds.of(self.node), self._size()
+        seed, size = self.seeds.of(self.node), self._size(shape)
         return self.call(ops.random.default, seed, self.stream, size, kind, dtype)
 
     def wide(self) -> torch.dtype:
@@ -175,6 +180,11 @@ class _Draw:
         if x.meta["val"].dtype == self.dtype:
             return x
         return self.call(aten._to_copy.default, x, dtype=self.dtype)
+
+    def saved(self, x: Node) -> Node:
+        if self.seeds.backward:
+            x.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        return x
 
     # -- nodes -----------------------------------------------------------------------------
 
@@ -191,9 +201,10 @@ class _Draw:
                 made.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         return made
 
-    def _size(self) -> list[Any]:
-        """The result's shape, with nodes for what is symbolic."""
-        return [n if isinstance(n, int) else self._symbolic(n) for n in self.fake.shape]
+    def _size(self, shape: Sequence[Any] | None = None) -> list[Any]:
+        """A shape, the result's if none is given, with nodes for what is symbolic."""
+        extents = self.fake.shape if shape is None else shape
+        return [n if isinstance(n, int) else self._symbolic(n) for n in extents]
 
     def _symbolic(self, size: torch.SymInt) -> Node:
         given = self.node.all_input_nodes

@@ -15,12 +15,15 @@ from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.plan import (
     BufferSpec,
+    HostCall,
     InputSpec,
     Launch,
     OutputSpec,
     Plan,
+    Region,
     Step,
 )
+from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
@@ -67,6 +70,7 @@ class Executor:
         self.specs = {b.name: b for b in plan.buffers}
         self.alias = dict(plan.aliases)
         self.outputs = [b for b in plan.buffers if b.where == "output"]
+        self.shape_symbols = _shape_symbols(plan)
         self.input_spec = {s.name: s for s in plan.inputs}
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, Site] = {}
@@ -74,6 +78,12 @@ class Executor:
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, Launch):
                 self._add_site(step)
+        execute = partial(Executor, device=device, settings=settings)
+        self.regions = {
+            id(s): Control(s.operator, execute)
+            for s in plan.steps
+            if isinstance(s, HostCall) and isinstance(s.operator, Region)
+        }
         self.bound: dict[str, Any] = {}
         self.host: dict[str, Any] = {}
         self.tensors: dict[str, torch.Tensor] = {}
@@ -114,6 +124,7 @@ class Executor:
             self._root,
             self._buffer,
             self._in_scratch,
+            self.regions,
         )
         self.steady = (
             SteadyCall(plan, self.memory, self.uses, self._kernels(), self._root)
@@ -258,6 +269,8 @@ class Executor:
         if self.sizes.dynamic:
             sizes = ((s.name, x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size")
             self.sizes.bind({n: x if isinstance(x, float) else int(x) for n, x in sizes})
+            for symbol, position, dim in self.shape_symbols:
+                self.sizes.define(symbol, inputs[position].shape[dim])
         self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
@@ -400,6 +413,17 @@ class Executor:
         )
         if self.discrete is not None and id(step) in self.done_after:
             self.discrete.ready(self.done_after[id(step)], event)
+
+
+def _shape_symbols(plan: Plan) -> list[tuple[str, int, int]]:
+    """Sizes that no argument is: symbol, and which dimension of which argument has it."""
+    known = {s.name for s in plan.inputs if s.kind == "size"}
+    found: dict[str, tuple[str, int, int]] = {}
+    for position, spec in enumerate(plan.inputs):
+        for dim, size in enumerate(spec.size):
+            if isinstance(size, str) and size in plan.symbols and size not in known:
+                found.setdefault(size, (size, position, dim))
+    return list(found.values())
 
 
 def _nbytes(tensor: torch.Tensor) -> int:

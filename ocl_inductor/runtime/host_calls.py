@@ -11,7 +11,7 @@ import torch
 
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.plan import BufferSpec, HostCall, SizeRef, TensorRef
-from ocl_inductor.runtime.memory import Strategy
+from ocl_inductor.runtime.memory import Strategy, host_bytes
 from ocl_inductor.runtime.recording import CallRecording
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -23,7 +23,8 @@ class HostCalls:
     ``buffers``: the plan's own; ``values``: by name, what the host passed or made that is no
     buffer; ``tensors``: inputs and outputs of the present call. ``root`` follows aliases,
     ``buffer`` gives a buffer and its bytes where the host can read them, ``in_scratch`` says
-    whether a host pointer points into scratch memory.
+    whether a host pointer points into scratch memory; ``regions``: what runs instead of an
+    operator, by the step's id.
     """
 
     sizes: Sizes
@@ -34,6 +35,7 @@ class HostCalls:
     root: Callable[[str], str]
     buffer: Callable[[str], tuple[Any, torch.Tensor | None]]
     in_scratch: Callable[[int], bool]
+    regions: Mapping[int, Callable[..., Any]]
 
     def run(self, step: HostCall, recording: CallRecording | None) -> None:
         """Run one operator.
@@ -45,10 +47,13 @@ class HostCalls:
         kwargs = {k: self._argument(v) for k, v in step.kwargs}
         started = time.time_ns()
         with torch.no_grad():
-            result = step.operator(*args, **kwargs)
+            result = self.regions.get(id(step), step.operator)(*args, **kwargs)
         if recording is not None:
             recording.host_call(step, started)
         self._file(step.results, result, step.label)
+        for symbol, name, dim in step.defines:
+            held = self.values[name]
+            self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
 
     def _argument(self, x: Any) -> Any:
         if isinstance(x, SizeRef):
@@ -72,10 +77,16 @@ class HostCalls:
         if spec is None or name in self.values:
             tensor = self.tensors.get(name, self.values.get(name))
             assert tensor is not None
+            if offset == 0 and tensor.size() == size and tensor.stride() == stride:
+                return tensor  # the same object at each call, so that a body knows a parameter
             return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
         buffer, host = self.buffer(name)
-        data = self.memory.read(buffer, self._nbytes(spec), host)
-        data = data.view(spec.dtype)  # maybe a window of the arena
+        nbytes = self._nbytes(spec)
+        data = self.memory.read(buffer, nbytes, host)
+        if nbytes and data.storage_offset():
+            # A window of the arena, as memory of its own: operators may count from its beginning.
+            data = torch.frombuffer(host_bytes(data, nbytes), dtype=torch.uint8)
+        data = data.view(spec.dtype)
         return torch.as_strided(data, size, stride, data.storage_offset() + offset)
 
     def _file(self, names: Any, result: Any, label: str) -> None:
@@ -99,9 +110,10 @@ class HostCalls:
                 reason="it returned a quantised or sparse tensor where its shape function "
                 "promised a plain one; keep this part of the model out of torch.compile",
             )
-        planned = torch.empty_strided(
-            self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
-        ).copy_(result)
+        size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
+        planned = result
+        if result.size() != size or result.stride() != stride or result.dtype != spec.dtype:
+            planned = torch.empty_strided(size, stride, dtype=spec.dtype).copy_(result)
         self.memory.write(self.buffer(names)[0], planned, self._nbytes(spec))
 
     def _outside_scratch(self, result: Any) -> Any:

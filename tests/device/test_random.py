@@ -311,6 +311,75 @@ def test_randint_is_even(driver: str) -> None:
         assert ((counts - COUNT / 7).abs() < 4 * math.sqrt(COUNT * 6 / 49)).all()
 
 
+# -- permutations and samples of categories ---------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_permutations(driver: str) -> None:
+    """Each of the 120 orders of five about equally often, and any length is complete."""
+
+    def fn() -> Any:
+        return [torch.randperm(n) for n in (0, 1, 5, 3000)] + [torch.randperm(9, dtype=torch.int8)]
+
+    f = compiled(fn, driver, fallback="error")
+    results = draw(f, 16)
+    for got in results:
+        assert torch.equal(got.sort().values.long(), torch.arange(len(got)))
+    assert not torch.equal(results[3], torch.arange(3000))
+    assert all(torch.equal(a, b) for a, b in zip(results, draw(f, 16), strict=True))
+
+    def many() -> Any:
+        return torch.stack([torch.randperm(5) for _ in range(16)])
+
+    g, counts = compiled(many, driver, fallback="error"), torch.zeros(5, 5)
+    torch.manual_seed(17)
+    for _ in range(60):
+        counts += torch.nn.functional.one_hot(g(), 5).sum(0)
+    assert ((counts - 192).abs() < 4.5 * math.sqrt(960 * 4 / 25)).all()
+
+
+WEIGHTS = torch.tensor([[0.0, 1.0, 2.0, 0.0, 5.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 3.0]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("driver", two_drivers())
+def test_samples_of_categories(driver: str, dtype: torch.dtype) -> None:
+    """As often as their weights say, with replacement, one alone and all without replacement."""
+
+    def fn(w: torch.Tensor) -> Any:
+        many = w[:, None].expand(2, 2000, 6).reshape(-1, 6)
+        return (
+            torch.multinomial(w, 4000, replacement=True),
+            torch.multinomial(many, 1).reshape(2, 2000),
+            torch.multinomial(many, 2).reshape(2, 2000, 2),
+        )
+
+    repeated, single, pairs = draw(compiled(fn, driver, fallback="error"), 18, WEIGHTS.to(dtype))
+    share = WEIGHTS / WEIGHTS.sum(1, keepdim=True)
+    for got in (repeated, single, pairs[..., 0]):
+        assert got.dtype is torch.int64
+        found = torch.nn.functional.one_hot(got, 6).double().mean(1)
+        bound = 4.5 * (share * (1 - share) / got.shape[1]).sqrt()
+        assert ((found - share).abs() <= bound + 1e-9).all()
+    assert (pairs[..., 0] != pairs[..., 1]).all()
+    assert set(pairs[1].flatten().tolist()) == {0, 5}
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_rrelu(driver: str) -> None:
+    """Slopes between the bounds, the gradient's the same as the result's."""
+    f = compiled(lambda x: torch.nn.functional.rrelu(x, 0.2, 0.4, True), driver, fallback="error")
+    torch.manual_seed(19)
+    x = torch.randn(2000, requires_grad=True)
+    y = f(x)
+    y.sum().backward()
+    slope = (y / x).detach()
+    torch.testing.assert_close(slope, x.grad)
+    below = slope[x < 0]
+    assert (slope[x >= 0] == 1).all() and ((below >= 0.2 - 1e-6) & (below < 0.4 + 1e-6)).all()
+    assert abs(below.mean() - 0.3) < 4 * 0.2 / math.sqrt(12 * len(below))
+
+
 # -- shapes ------------------------------------------------------------------------------------
 
 

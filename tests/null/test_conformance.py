@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from conformance.check import copied, spread
+from conformance.cases import copied
+from conformance.check import spread
 from conformance.compare import problem
 from conformance.expectations import Expected, read_expected, update, worse, write_expected
 from conformance.pool import run_rows

@@ -14,6 +14,7 @@ import pytest
 import sympy
 import torch
 
+from ocl_inductor.codegen.math_library import SPECIAL_BINARY, SPECIAL_UNARY
 from ocl_inductor.codegen.primitives import PRIMITIVES
 from ocl_inductor.ir.expr import Expr, walk
 from ocl_inductor.ir.nodes import dense_buffer
@@ -49,7 +50,13 @@ FUNCTIONS = {
     "logical_xor": torch.logical_xor, "logical_not": torch.logical_not,
     "left_shift": torch.bitwise_left_shift, "right_shift": torch.bitwise_right_shift,
     "i0e": torch.special.i0e, "i1": torch.special.i1, "i1e": torch.special.i1e,
+    "trigamma": lambda x: torch.polygamma(1, x), "igamma": torch.igamma, "igammac": torch.igammac,
+    "frexp_mantissa": lambda x: torch.frexp(x)[0], "frexp_exponent": lambda x: torch.frexp(x)[1],
+    "nextafter_float16": lambda a, b: torch.nextafter(a.half(), b.half()).float(),
+    "nextafter_bfloat16": lambda a, b: torch.nextafter(a.bfloat16(), b.bfloat16()).float(),
 }  # fmt: skip
+for _name in (*SPECIAL_UNARY.split(), *SPECIAL_BINARY.split()):
+    FUNCTIONS.setdefault(_name, getattr(aten, f"special_{_name}", None))
 
 
 def evaluate(value: Value, buffers: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -147,7 +154,8 @@ OTHERS: dict[str, list[Any]] = {
     "alpha": [1, 2], "value": [1, 3], "negative_slope": [0.1], "approximate": ["none", "tanh"],
     "eps": [None, 0.1], "lambd": [0.4], "threshold": [1.5], "beta": [1, 2], "decimals": [2, -1],
     "min_val": [-0.4], "max_val": [0.4], "scale": [1.5], "input_scale": [0.7], "is_result": [False],
-    "nan": [None, 2.5], "posinf": [None, 9.0], "neginf": [None], "self_is_result": [False],
+    "n": [0, 1, 4], "nan": [None, 2.5],
+    "posinf": [None, 9.0], "neginf": [None], "self_is_result": [False],
 }  # fmt: skip
 
 

@@ -99,6 +99,12 @@ REPLACED: dict[str, Callable[..., Any]] = {
     "geometric_": lambda x, p: x.int().geometric_(0.5),
     "log_normal_": lambda x, p: x.half().log_normal_(),
     "cauchy_": lambda x, p: x.double().cauchy_(),
+    "randperm": lambda x, p: torch.randperm(5),
+    "randperm of floats": lambda x, p: torch.randperm(5, dtype=torch.float16),
+    "multinomial": lambda x, p: torch.multinomial(p, 2),
+    "multinomial of halves": lambda x, p: torch.multinomial(p[0].half(), 1),
+    "multinomial with replacement": lambda x, p: torch.multinomial(p, 7, replacement=True),
+    "rrelu": lambda x, p: F.rrelu(x, training=True),
     "empty": lambda x, p: torch.rand(0, 4),
     "one number": lambda x, p: torch.randn(()),
 }
@@ -132,6 +138,7 @@ INVALID: dict[str, Callable[..., Any]] = {
     "bernoulli": lambda x: aten.bernoulli.p(x, -0.1),
     "uniform": lambda x: aten.uniform(x, 1, 0),
     "uniform too wide": lambda x: aten.uniform(x, -3e38, 3e38),
+    "too many samples": lambda x: torch.multinomial(x + 1, 5),
     "randint of bytes": lambda x: torch.randint(0, 1000, (3,), dtype=torch.uint8),
     "generator": lambda x: torch.rand(3, generator=torch.Generator().manual_seed(3)),
 }

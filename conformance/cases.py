@@ -1,0 +1,72 @@
+"""What one sample of a row does, whatever it is a sample of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+#: Compiles a function or module, or leaves it as it is.
+Wrap = Callable[[Any], Any]
+
+_WIDE = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``results(wrap, seed, wide)``: everything that can be seen of one run, on fresh copies.
+
+    ``wide``: in float64. ``random``: may draw random numbers; compared only if they do not matter.
+    ``values``: whether the numbers count at all.
+    """
+
+    results: Callable[[Wrap, int, bool], Any]
+    random: bool = False
+    values: bool = True
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    return [t for t in tree_leaves(tree) if isinstance(t, torch.Tensor)]
+
+
+def copied(tree: Any) -> Any:
+    """Leaves of their own with the strides, offsets and lazy bits of the originals."""
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():
+            return x.detach().clone().requires_grad_(x.requires_grad)
+        storage = torch.tensor([], dtype=x.dtype).set_(x.untyped_storage().clone())
+        y = storage.as_strided(x.size(), x.stride(), x.storage_offset())
+        return y.requires_grad_(x.requires_grad)
+
+    return tree_map(one, tree)
+
+
+def widened(tree: Any) -> Any:
+    """The same in float64: tensors of a float type, and dtypes among the arguments."""
+
+    def widen(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.dtype in _WIDE and x.layout is torch.strided:
+            return x.detach().double().requires_grad_(x.requires_grad)
+        return _WIDE.get(x, x) if isinstance(x, torch.dtype) else x
+
+    return tree_map(widen, tree)
+
+
+def gradients(results: Any, leaves: Sequence[torch.Tensor], seed: int) -> Any:
+    """Gradients of a random weighted sum of all results."""
+    outs = [t for t in tensors(results) if t.requires_grad]
+    generator = torch.Generator().manual_seed(seed)
+    weights = [
+        torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outs
+    ]
+    return torch.autograd.grad(outs, leaves, weights, allow_unused=True)
+
+
+def detached(tree: Any) -> Any:
+    return tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, tree)

@@ -1,0 +1,178 @@
+"""Compiles one program and compares all that it does with eager."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fuzz.compare import Verdict, compare, strides_problem
+from fuzz.generator import generate
+from fuzz.noise import MANY, reference
+from fuzz.program import Program, Sizes
+from fuzz.run import run
+
+#: What the simulator prints of a kernel that goes wrong.
+COMPLAINTS = ("Invalid read", "Invalid write", "data race", "Uninitialized")
+OCLGRIND = "oclgrind"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where programs run. ``device``: as ``options={"device": ...}`` takes it."""
+
+    device: str
+    profile: str
+
+    def options(self) -> dict[str, object]:
+        options: dict[str, object] = {"device": self.device, "profile": self.profile}
+        if self.device == OCLGRIND:
+            # Its compiler is not safe in several threads.
+            options |= {"cache": False, "compile_threads": 1}
+        return options
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Program ``number`` of ``seed``, or ``program`` itself."""
+
+    seed: int
+    number: int
+    target: Target
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``program``: none where the generator made none, or eager refused in the end."""
+
+    program: Program | None
+    verdict: Verdict
+
+
+def check_job(job: Job) -> Outcome:
+    """Runs in a child: prepares the process at its first call."""
+    _prepare(job.target.device)
+    program = job.program or generate(job.seed, job.number, small=job.target.device == OCLGRIND)
+    if program is None:
+        return Outcome(None, Verdict())
+    try:
+        return Outcome(program, check_program(program, job.target))
+    except EagerFails:
+        return Outcome(None, Verdict())
+
+
+class EagerFails(Exception):
+    """There is nothing to compare with."""
+
+
+def check_program(program: Program, target: Target) -> Verdict:
+    """Raises EagerFails; whatever the compiled program raises is a verdict."""
+    from tests.device.agreement import poisoned_memory
+
+    try:
+        eager = [run(program, program.function(), s) for s in program.sizes]
+        expected = [reference(program, s) for s in program.sizes]
+    except Exception as e:
+        raise EagerFails(str(e)) from e
+    torch._dynamo.reset()
+    ours = torch.compile(
+        program.function(),
+        backend="opencl",
+        dynamic=program.dynamic,
+        options={"verify": True, **target.options()},
+    )
+    elements = undecided = 0
+    with _Complaints() as complaints:
+        for sizes, its, wanted in zip(program.sizes, eager, expected):
+            try:
+                with poisoned_memory():
+                    mine = run(program, ours, sizes)
+            except Exception as e:
+                return Verdict(_raised(e))
+            verdict = compare(mine, its, wanted)
+            if verdict.wrong:
+                verdict = compare(mine, its, reference(program, sizes, MANY))
+            if verdict.wrong:
+                return verdict
+            # Those of gradients are the affair of AOTAutograd.
+            traced = _traced(program, sizes)
+            if said := strides_problem(mine[: len(traced)], its, traced):
+                return Verdict(said)
+            elements, undecided = elements + verdict.elements, undecided + verdict.undecided
+    if target.device == OCLGRIND and (said := complaints.found()):
+        return Verdict(f"oclgrind: {said}")
+    return Verdict("", elements, undecided)
+
+
+def _traced(program: Program, sizes: Sizes) -> list[object]:
+    """Outputs as tensors without numbers, by which the compiler goes."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    inputs = program.make_inputs(sizes)
+    with suppress(Exception), FakeTensorMode() as mode:
+        made = {i.name: mode.from_tensor(inputs[i.name]) for i in program.inputs if not i.alias}
+        for i in program.inputs:
+            if i.alias:
+                made[i.name] = i.make(sizes, made, wide=False)
+        return list(program.function()(*(made[i.name] for i in program.inputs)))
+    return []
+
+
+def _raised(e: BaseException) -> str:
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("backend=")] or [""]
+    return f"{type(e).__name__}: {lines[0]}"[:300]
+
+
+_prepared = False
+
+
+def _prepare(device: str) -> None:
+    global _prepared
+    if _prepared:
+        return
+    _prepared = True
+    # Programs are small, and other processes want to run too.
+    torch.set_num_threads(1)
+    if device == OCLGRIND:
+        os.environ["OCL_ICD_VENDORS"] = str(oclgrind_library())
+        os.environ["OCLGRIND_DATA_RACES"] = "1"
+        import ocl_inductor.device as ours
+
+        # The simulator says that it has no vectors; the code to check is the one of CPUs.
+        ours._vector_width = lambda profile, native: 8 if profile == "vector" else 1
+
+
+def oclgrind_library() -> Path | None:
+    """The simulator as a driver, where it is installed."""
+    import shutil
+
+    command = shutil.which("oclgrind")
+    library = Path(command or "/bin/x").parents[1] / "lib/oclgrind/liboclgrind-rt-icd.so"
+    return library if command is not None and library.exists() else None
+
+
+class _Complaints:
+    """Standard error of the whole process, kept: drivers write there."""
+
+    def __enter__(self) -> _Complaints:
+        self._file = tempfile.TemporaryFile()
+        self._saved = os.dup(2)
+        os.dup2(self._file.fileno(), 2)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.dup2(self._saved, 2)
+        os.close(self._saved)
+        self._file.seek(0)
+        self._text = self._file.read().decode(errors="replace")
+        self._file.close()
+
+    def found(self) -> str:
+        lines = self._text.splitlines()
+        return next((x.strip() for x in lines if any(c in x for c in COMPLAINTS)), "")

@@ -1,0 +1,105 @@
+"""Whether compiled results are right, beside eager and the reference of noise.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuzz.noise import Reference
+
+#: Allowed beyond eager's and float64's results, in spreads of the noisy runs: of the element, and
+#: of the median element. Functions of OpenCL may be wrong by some units, of which a run has one.
+SPREADS, MEDIANS = 16.0, 4.0
+
+#: Units in the last place that are never wrong.
+UNITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``wrong``: what is wrong, or nothing. Elements in all, and those without a certain value."""
+
+    wrong: str = ""
+    elements: int = 0
+    undecided: int = 0
+
+
+def compare(actual: Sequence[Any], eager: Sequence[Any], reference: Reference) -> Verdict:
+    elements = undecided = 0
+    for k, (a, e, x) in enumerate(zip(actual, eager, reference.exact)):
+        noisy = [run[k] for run in reference.noisy]
+        wrong, loose = _leaf(a, e, x, noisy)
+        if wrong:
+            return Verdict(f"result {k}: {wrong}")
+        elements += e.numel() if isinstance(e, torch.Tensor) else 1
+        undecided += loose
+    if len(actual) != len(eager):
+        return Verdict(f"{len(actual)} results instead of {len(eager)}")
+    return Verdict("", elements, undecided)
+
+
+def _leaf(a: Any, e: Any, x: Any, noisy: Sequence[Any]) -> tuple[str, int]:
+    """What is wrong, and how many elements are undecided."""
+    if not isinstance(e, torch.Tensor):
+        return ("" if type(a) is type(e) and (a == e or a != a) else f"{a!r} instead of {e!r}"), 0
+    if not isinstance(a, torch.Tensor):
+        return f"{a!r} instead of a tensor", 0
+    if (a.dtype, a.shape) != (e.dtype, e.shape):
+        return f"{a.dtype} {list(a.shape)} instead of {e.dtype} {list(e.shape)}", 0
+    if e.numel() == 0:
+        return "", 0
+    if not e.is_floating_point():
+        wrong = (a != e) & (a != x)
+        loose = torch.zeros_like(wrong)
+        for n in noisy:
+            wrong &= a != n
+            loose |= n != x
+        bad = wrong & ~loose
+        return _said(bad, a, e, x, torch.zeros_like(bad)), int(loose.sum())
+    dtype, (a, e) = e.dtype, (a.double(), e.double())
+    spread = torch.zeros_like(e)
+    loose = torch.zeros_like(e, dtype=torch.bool)
+    for n in noisy:
+        both = n.isfinite() & x.isfinite()
+        loose |= ~both & (n != x) & ~(n.isnan() & x.isnan())
+        spread = torch.where(both, torch.maximum(spread, (n - x).abs()), spread)
+    info = torch.finfo(dtype)
+    allowed = SPREADS * spread + MEDIANS * spread.median() + 2 * info.tiny
+    wrong = torch.ones_like(loose)
+    for value in (x, e, *noisy):
+        value = torch.where(value.abs() > info.max, value.sign() * torch.inf, value)
+        near = (a - value).abs() <= allowed + UNITS * info.eps * value.abs()
+        wrong &= ~(near | (a == value) | (a.isnan() & value.isnan()))
+    # At the edge of the type's range a rounding decides between a number and infinity.
+    loose |= x.isfinite() & (x.abs() * (1 + UNITS * info.eps) > info.max)
+    return _said(wrong & ~loose, a, e, x, allowed), int(loose.sum())
+
+
+def _said(
+    bad: torch.Tensor, a: torch.Tensor, e: torch.Tensor, x: torch.Tensor, allowed: torch.Tensor
+) -> str:
+    if not bad.any():
+        return ""
+    at = tuple(bad.nonzero()[0].tolist())
+    return (
+        f"{a[at].item()} instead of {e[at].item()} (float64: {x[at].item()}, allowed difference "
+        f"{allowed[at].item():.2g}) at {list(at)}; {int(bad.sum())} of {bad.numel()} elements"
+    )
+
+
+def strides_problem(actual: Sequence[Any], eager: Sequence[Any], traced: Sequence[Any]) -> str:
+    """Strides must be eager's, or those that PyTorch's tracing takes for eager's."""
+    for k, (a, e, t) in enumerate(zip(actual, eager, traced)):
+        if isinstance(e, torch.Tensor) and _strides(a) not in (_strides(e), _strides(t)):
+            return f"result {k}: strides {a.stride()} instead of {e.stride()} of {list(e.shape)}"
+    return ""
+
+
+def _strides(x: torch.Tensor) -> tuple[int, ...]:
+    """Strides that mean something."""
+    if x.numel() == 0:
+        return ()
+    return tuple(s for s, n in zip(x.stride(), x.shape) if n > 1)

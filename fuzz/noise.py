@@ -1,0 +1,145 @@
+"""What a program should give: in float64, and how far rounding may lead from there.
+
+The reference runs line by line in float64, a few times with noise: after each line its results
+move by about a unit in the last place of the type that they have in eager. The spread of these runs
+says, element by element, how much of a difference is rounding, whatever cancels or is amplified on
+the way; where an integer, a comparison or an index differs between them, it is undecided. So a
+tolerance is never a guess.
+
+Steps say what they do to rounding errors:
+
+- exact: views, copies, comparisons, selections. No noise: ties stay ties.
+- round: sums and products of two. No noise where the result is a number of the type anyway.
+- function: noise in the result.
+- sum: accumulations. Noise in what is added, unless every result is a number of the type.
+- cancels: noise in the result, in units of what is read: one and a tanh near -1, say.
+- norm: noise in what is read and in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from fuzz.program import CANCELS, EXACT, NORM, ROUND, SUM, Program, Sizes, Step, in_float64
+from fuzz.run import finish
+
+#: Names of a run, with the dtype that each has in eager.
+Dtypes = Mapping[str, torch.dtype]
+
+#: Runs with noise: usually, and before a result is called wrong.
+FEW, MANY = 3, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Results in float64, and of the same with noise."""
+
+    exact: list[Any]
+    noisy: list[list[Any]]
+
+
+def reference(program: Program, sizes: Sizes, runs: int = FEW) -> Reference:
+    dtypes = eager_dtypes(program, sizes)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        exact = _run(program, sizes, dtypes, None)
+        noise = [torch.Generator().manual_seed(k) for k in range(runs)]
+        return Reference(exact, [_run(program, sizes, dtypes, n) for n in noise])
+    finally:
+        torch.set_default_dtype(default)
+
+
+def eager_dtypes(program: Program, sizes: Sizes) -> dict[str, torch.dtype]:
+    env: dict[str, Any] = {"torch": torch, "F": F, **program.make_inputs(sizes)}
+    for step in program.steps:
+        exec(step.line, env)
+    return {k: v.dtype for k, v in env.items() if isinstance(v, torch.Tensor)}
+
+
+def _run(
+    program: Program, sizes: Sizes, dtypes: Dtypes, noise: torch.Generator | None
+) -> list[Any]:
+    inputs = program.make_inputs(sizes, wide=True)
+    env: dict[str, Any] = {"torch": torch, "F": F, **inputs}
+    for step in program.steps:
+        if noise is None or step.rounding == EXACT:
+            exec(in_float64(step.line), env)
+        else:
+            _noisy_step(step, env, dtypes, noise)
+    return finish(program, inputs, [env[name] for name in program.outputs])
+
+
+def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Generator) -> None:
+    line = in_float64(step.line)
+    if not step.targets:  # it writes memory: what it writes is what it reads first
+        exec(line, env)
+        x, dtype = env[step.reads[0]], dtypes[step.reads[0]]
+        if _is_float(x):  # behind autograd's back, which may have saved it
+            x.data.mul_(1 + _noise(x, dtype, noise, step.rounding == ROUND))
+        return
+    if step.rounding in (SUM, NORM):
+        made = dict(env)
+        exec(line, made)
+        if step.rounding == SUM and all(_is_exact(made[t], dtypes[t]) for t in step.targets):
+            env.update({t: made[t] for t in step.targets})
+            return
+        saved = {k: env[k] for k in step.reads}
+        finest = min((_epsilon(dtypes[t]) for t in step.targets), default=0.0)
+        for k, x in saved.items():
+            if _is_float(x):
+                env[k] = x * (1 + _random(x, noise) * max(_epsilon(dtypes[k]), finest))
+        exec(line, env)
+        env.update({k: v for k, v in saved.items() if k not in step.targets})
+    else:
+        exec(line, env)
+    if step.rounding == CANCELS:
+        (t,), x = step.targets, env[step.reads[0]]
+        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x.detach()
+    for t in step.targets:
+        env[t] = _shaken(env[t], dtypes[t], noise, step.rounding == ROUND)
+
+
+def _shaken(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool) -> Any:
+    """Noise in a result, and the same in the gradient that will arrive there."""
+    return x * (1 + _noise(x, dtype, noise, rounds)) if _is_float(x) else x
+
+
+def _noise(
+    x: torch.Tensor, dtype: torch.dtype, noise: torch.Generator, rounds: bool
+) -> torch.Tensor:
+    moved = _random(x, noise) * _epsilon(dtype)
+    if rounds:
+        moved = torch.where(_representable(x.detach(), dtype), 0.0, moved)
+    return moved
+
+
+def _random(x: torch.Tensor, noise: torch.Generator) -> torch.Tensor:
+    """Between 1/2 and 1, of both signs: never next to nothing."""
+    size = torch.rand(x.shape, generator=noise, dtype=torch.float64) - 0.5
+    return torch.where(size < 0, size - 0.5, size + 0.5)
+
+
+def _is_exact(x: Any, dtype: torch.dtype) -> bool:
+    if not _is_float(x):
+        return True
+    return bool((_representable(x.detach(), dtype) | x.isnan()).all())
+
+
+def _representable(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    # In float64 everything is: what float32 can hold has digits to spare.
+    narrow = torch.float32 if dtype is torch.float64 else dtype
+    return x.to(narrow).double() == x
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def _epsilon(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps if dtype.is_floating_point else 0.0

@@ -1,0 +1,42 @@
+"""A program's results: outputs, inputs afterwards, and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from fuzz.program import Program, Sizes
+
+
+def run(
+    program: Program, function: Callable[..., Any], sizes: Sizes, wide: bool = False
+) -> list[Any]:
+    """Outputs of ``function``, which is the program's or its compiled form, and all the rest."""
+    inputs = program.make_inputs(sizes, wide)
+    return finish(program, inputs, list(function(*inputs.values())))
+
+
+def finish(program: Program, inputs: dict[str, torch.Tensor], outputs: Sequence[Any]) -> list[Any]:
+    """Outputs, inputs as the program left them, gradients of a weighted sum of the outputs."""
+    grads: list[Any] = []
+    tensors = [o for o in outputs if isinstance(o, torch.Tensor)]
+    if program.backward:
+        outs = [o for o in tensors if o.requires_grad]
+        leaves = [x for x in inputs.values() if x.requires_grad and x.is_leaf]
+        weights = [weight(o, k) for k, o in enumerate(outs)]
+        if outs and leaves:
+            grads = list(torch.autograd.grad(outs, leaves, weights, allow_unused=True))
+    return [plain(x) for x in (*outputs, *inputs.values(), *grads)]
+
+
+def weight(x: torch.Tensor, seed: int) -> torch.Tensor:
+    """Multiples of 1/4 between -1 and 1 without 0."""
+    g = torch.Generator().manual_seed(seed)
+    numbers = torch.randint(0, 8, x.shape, generator=g)
+    return ((numbers - 4 + (numbers >= 4)) / 4).to(x.dtype)
+
+
+def plain(x: Any) -> Any:
+    return x.detach() if isinstance(x, torch.Tensor) else x

@@ -1,0 +1,139 @@
+"""Addressing a tensor's storage: ``as_strided``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+import torch
+
+from ocl_inductor.ir.expr import load
+from ocl_inductor.ir.index import Size, as_size, delinearize, is_static, linear, loop_vars, same
+from ocl_inductor.ir.nodes import Extern
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.values import ZERO, Value, reindex, strided_view
+
+aten = torch.ops.aten
+
+
+@register(aten.as_strided.default)
+def lower_as_strided(
+    ctx: LoweringContext,
+    x: Value,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    storage_offset: Size | None = None,
+) -> Value:
+    """Address the storage behind ``x``.
+
+    A graph input's storage is the caller's, so strides mean what they say. A tensor made inside
+    the graph may lie differently in our memory than in eager's; then the strides are read against
+    the layout that eager gave to the tensor that the storage was made for.
+    """
+    sizes = tuple(as_size(s) for s in size)
+    strides = [as_size(s) for s in stride]
+    variables = [
+        ZERO if same(s, 1) else v for v, s in zip(loop_vars(len(sizes)), sizes, strict=True)
+    ]
+    view = strided_view(x)
+    if view is not None and view.buffer not in _made_here(ctx):
+        offset = view.offset if storage_offset is None else as_size(storage_offset)
+        return Value(sizes, x.dtype, load(view.buffer, linear(variables, strides, offset), x.dtype))
+    layout = eager_layout(ctx)
+    if layout is None or ctx.fx_node is None:
+        raise CannotLower("as_strided of an intermediate whose eager layout is not known")
+    eager_stride, eager_offset = layout
+    offset = eager_offset if storage_offset is None else as_size(storage_offset)
+    if len(sizes) == x.ndim and same(offset, eager_offset) and all(map(same, sizes, x.size)):
+        pairs = zip(sizes, strides, eager_stride, strict=True)
+        if all(same(n, 1) or same(s, e) for n, s, e in pairs):
+            return x
+    owner, order = _owner(ctx, ctx.fx_node.args[0])
+    if not _stays_inside(sizes, strides, offset, owner):
+        raise CannotLower("as_strided of an intermediate that may reach past its elements")
+    if owner.ndim == 0:
+        return reindex(owner, sizes, [])
+    # The element at position p of a dense tensor is found by the coordinates of its dimensions,
+    # outermost first.
+    coordinates = delinearize(linear(variables, strides, offset), [owner.size[d] for d in order])
+    index: list[sympy.Expr] = [ZERO] * owner.ndim
+    for d, coordinate in zip(order, coordinates, strict=True):
+        index[d] = coordinate
+    return reindex(owner, sizes, index)
+
+
+def eager_layout(ctx: LoweringContext) -> tuple[list[Size], Size] | None:
+    """Strides and offset of the first operand in eager, from the FX node being lowered."""
+    node = ctx.fx_node
+    fake = None if node is None or not node.args else _fake(node.args[0])
+    if fake is None:
+        return None
+    return [as_size(s) for s in fake.stride()], as_size(fake.storage_offset())
+
+
+def _made_here(ctx: LoweringContext) -> set[str]:
+    """Buffers whose layout is our own choice (inputs and host results have eager's)."""
+    return {b.name for n in ctx.nodes if not isinstance(n, Extern) for b in n.writes()}
+
+
+def _owner(ctx: LoweringContext, node: object) -> tuple[Value, list[int]]:
+    """The tensor that fills the storage of ``node``, and its dimensions from the outermost one.
+
+    Raises CannotLower when no operand, or operand of an operand, is known to do so.
+    """
+    assert ctx.value_of is not None
+    while isinstance(node, torch.fx.Node):
+        fake, value = _fake(node), ctx.value_of(node)
+        if fake is None or not isinstance(value, Value):
+            break
+        order = _dense_order(fake)
+        if order is not None:
+            return value, order
+        node = next((n for n in node.all_input_nodes if _storage(_fake(n)) == _storage(fake)), None)
+    raise CannotLower("as_strided of an intermediate that does not fill its storage")
+
+
+def _dense_order(fake: torch.Tensor) -> list[int] | None:
+    """Dimensions from the outermost one, when the elements fill memory from its beginning on."""
+    sizes, strides = map(as_size, fake.shape), [as_size(s) for s in fake.stride()]
+    extents = list(sizes)
+    if not same(as_size(fake.storage_offset()), 0):
+        return None
+    # Of equal strides all but one belong to dimensions of size 1, which are outer ones.
+    static = all(map(is_static, (*extents, *strides)))
+    order = list(range(fake.dim()))
+    if static:
+        order.sort(key=lambda d: (-int(strides[d]), int(extents[d])))
+    expected: Size = 1
+    for d in reversed(order):
+        if same(extents[d], 1):
+            continue
+        if not same(strides[d], expected):
+            return None
+        expected = as_size(expected * extents[d])
+    return order
+
+
+def _stays_inside(
+    sizes: Sequence[Size], strides: Sequence[Size], offset: Size, owner: Value
+) -> bool:
+    """Whether strided elements surely lie among those of ``owner``."""
+    if not all(map(is_static, (*sizes, *strides, offset, *owner.size))):
+        return False
+    if any(same(n, 0) for n in sizes):
+        return True
+    last = int(offset) + sum((int(n) - 1) * int(s) for n, s in zip(sizes, strides, strict=True))
+    count = 1
+    for n in owner.size:
+        count *= int(n)
+    return 0 <= last < count
+
+
+def _fake(node: object) -> torch.Tensor | None:
+    fake = getattr(node, "meta", {}).get("val")
+    return fake if isinstance(fake, torch.Tensor) else None
+
+
+def _storage(fake: torch.Tensor | None) -> object:
+    return None if fake is None else fake.untyped_storage()._cdata

@@ -1,0 +1,136 @@
+"""The fuzzer itself: what it calls wrong, how it shrinks, what it writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuzz.compare import compare, strides_problem
+from fuzz.generator import generate
+from fuzz.noise import MANY, reference
+from fuzz.program import EXACT, FUNCTION, ROUND, SUM, Input, Program, Step
+from fuzz.reproducer import source
+from fuzz.run import run
+from fuzz.shrink import shrink
+
+X = Input("i0", (5, 40), kind="normal")
+
+
+def _program(*steps: Step, outputs: tuple[str, ...], inputs: tuple[Input, ...] = (X,)) -> Program:
+    return Program(inputs, steps, outputs)
+
+
+def _judged(program: Program, change: object) -> str:
+    """What is said of eager's results, the first one changed."""
+    eager = run(program, program.function(), {})
+    assert not compare(eager, eager, reference(program, {})).wrong
+    actual = [change(eager[0]), *eager[1:]]  # type: ignore[operator]
+    return compare(actual, eager, reference(program, {})).wrong
+
+
+def test_a_seed_means_the_same_programs_each_time() -> None:
+    first, again = ([generate(3, k) for k in range(12)] for _ in range(2))
+    assert first == again
+    assert len({p.source() for p in first if p is not None}) > 8
+
+
+def test_eager_is_right_on_what_is_generated() -> None:
+    for k in range(10):
+        program = generate(8, k)
+        if program is not None and not program.backward:
+            eager = run(program, program.function(), program.sizes[0])
+            verdict = compare(eager, eager, reference(program, program.sizes[0]))
+            assert verdict.wrong == "", program.source()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t + 1e-4,
+        lambda t: t.index_fill(0, torch.tensor([4]), torch.nan),
+        lambda t: t.flip(0),
+        lambda t: t.double(),
+        lambda t: t[:, :3],
+    ],
+)
+def test_what_is_wrong_is_found(change: object) -> None:
+    program = _program(Step("torch.exp(i0)", ("t0",), FUNCTION), outputs=("t0",))
+    assert _judged(program, change)
+
+
+def test_strides_are_eagers_or_those_of_tracing() -> None:
+    x = torch.empty(3, 4)
+    assert strides_problem([x.mT.contiguous().mT], [x], [x])
+    assert not strides_problem([x.mT.contiguous().mT], [x], [x.mT.contiguous().mT])
+    assert not strides_problem([x.as_strided((3, 1), (1, 7))], [x[:, :1].contiguous()], [x])
+
+
+def test_what_cancels_may_differ_by_the_rounding_of_its_terms() -> None:
+    """A sum of a thousand is off by some units of 1000; its difference from itself is no 0."""
+    steps = (
+        Step("torch.sum(torch.exp(i0),dim=1)", ("t0",), SUM),
+        Step("t0-torch.sum(torch.exp(i0),dim=1)", ("t1",), ROUND),
+    )
+    program = _program(*steps, outputs=("t1",))
+    assert not _judged(program, lambda t: t + 1e-5)
+    assert _judged(program, lambda t: t + 1e-3)
+
+
+def test_ties_that_are_exact_are_decided() -> None:
+    program = _program(
+        Step("torch.relu(i0)", ("t0",), EXACT),
+        Step("t0.argmin(dim=1)", ("t1",), EXACT),
+        outputs=("t1",),
+    )
+    assert "1 of 5 elements" in _judged(program, lambda t: t + torch.tensor([0, 0, 1, 0, 0]))
+
+
+def test_what_rounding_decides_is_undecided() -> None:
+    steps = (
+        Step("torch.exp(i0)", ("t0",), FUNCTION),
+        Step("torch.exp(i0)", ("t1",), FUNCTION),
+        Step("t0>t1", ("t2",), EXACT),
+    )
+    program = _program(*steps, outputs=("t2",))
+    eager = run(program, program.function(), {})
+    verdict = compare([~eager[0], *eager[1:]], eager, reference(program, {}, MANY))
+    assert verdict.wrong == "" and verdict.undecided > 190
+
+
+def test_shrinking_leaves_what_fails() -> None:
+    inputs = (X, Input("i1", (40, 7), layout="gaps"))
+    steps = (
+        Step("torch.sin(i0)", ("t0",)),
+        Step("torch.matmul(t0,i1)", ("t1",), SUM),
+        Step("torch.tanh(t1)", ("t2",)),
+        Step("t2*2", ("t3",)),
+    )
+    program = _program(*steps, outputs=("t3", "t0"), inputs=inputs)
+    small = shrink(program, lambda p: any("tanh" in s.text for s in p.steps))
+    assert [s.text[:10] for s in small.steps] == ["torch.tanh"]
+    assert len(small.inputs) == 1 and len(small.outputs) == 1
+    run(small, small.function(), {})
+
+
+def test_reproducers_need_nothing_but_torch(tmp_path: Path) -> None:
+    inputs = (Input("i0", ("A", 3), layout="gaps", grad=True), Input("i1", alias="i0.t()"))
+    program = Program(
+        inputs,
+        (Step("torch.sin(i1)", ("t0",)),),
+        ("t0",),
+        ({"A": 4}, {"A": 9}),
+        dynamic=True,
+        backward=True,
+    )
+    text = source(program, "a reason", "seed 1", "intel", "vector")
+    text = text.replace('backend="opencl"', 'backend="eager"').replace("options=options", "")
+    (tmp_path / "found.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "found.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("agrees") == 8
