@@ -22,6 +22,7 @@ from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
+from ocl_inductor.passes.stages import depends_on_data
 from ocl_inductor.plan import Plan
 from ocl_inductor.report.describe import describe
 from ocl_inductor.report.text import memory_text
@@ -31,8 +32,10 @@ from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.programs import forget_programs, start_builders
 from ocl_inductor.runtime.scratch import release_idle
+from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.staging import plan_stages
 from ocl_inductor.tune.tuner import Tuner
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
@@ -84,12 +87,30 @@ def compile_graph(
     kind: str = "inference",
     visible_outputs: int | None = None,
     observe: Observer | None = None,
-) -> Executor:
+) -> Executor | StagedExecutor:
     """One functional graph of aten operators to a function that takes its inputs as a list.
 
     ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`.
     """
     start_builders(device, settings)
+    if depends_on_data(gm):
+
+        def plan_of(piece: GraphModule, static: frozenset[int]) -> Plan:
+            plan = make_plan(
+                piece,
+                static_inputs=static,
+                shape_env=shape_env,
+                device=device,
+                settings=settings,
+                kind=kind,
+                observe=observe,
+            )
+            count_plan(plan)
+            return plan
+
+        return StagedExecutor(
+            plan_stages(gm, static_inputs, shape_env, settings.fallback, plan_of), device, settings
+        )
     plan = make_plan(
         gm,
         static_inputs=static_inputs,

@@ -20,12 +20,13 @@ from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"
 
-GraphCompiler = Callable[..., Executor]
+GraphCompiler = Callable[..., Executor | StagedExecutor]
 
 
 def capture(
@@ -106,11 +107,11 @@ def _keep_saved_tensors() -> None:
         context.fw_metadata.bw_donated_idxs = []
 
 
-def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor]:
+def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
     # Parameters reach a backward graph among saved tensors, at positions nobody tells.
     static = kind != "backward"
 
-    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor:
+    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
         if kind == "backward":
             _keep_saved_tensors()
         fake_mode = detect_fake_mode(inputs)
@@ -123,7 +124,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor
                 kind=kind,
                 visible_outputs=gm.meta.get(_VISIBLE),
             )
-        compiled._boxed_call = True  # type: ignore[attr-defined]
+        compiled._boxed_call = True  # type: ignore[union-attr]
         return compiled
 
     return run

@@ -31,7 +31,9 @@ from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
+from ocl_inductor.staged_plan import StagedPlan
 
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")
@@ -76,7 +78,7 @@ class Session:
 
 _session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", default=None)
 
-GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor]
+GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor | StagedExecutor]
 
 
 @contextlib.contextmanager
@@ -153,12 +155,12 @@ class StoredPlan(OutputCode):
     settings: Settings
     payload: bytes | None = None
     run: Callable[[list[Any]], tuple[Any, ...]] | None = None
-    plan: Plan | None = None
+    plan: Plan | StagedPlan | None = None
     # In the instance, from where wrappers of functions copy it.
     _boxed_call: bool = True
 
     @classmethod
-    def of(cls, executor: Executor, session: Session) -> StoredPlan:
+    def of(cls, executor: Executor | StagedExecutor, session: Session) -> StoredPlan:
         return cls(session.key, session.settings, None, executor, executor.plan)
 
     def __call__(self, inputs: list[Any]) -> Any:

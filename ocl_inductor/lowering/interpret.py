@@ -551,7 +551,10 @@ def _storage(fake: torch.Tensor) -> Any:
 
 def _overlaps(x: torch.Tensor) -> bool:
     """Whether elements may share memory, as those of an expanded tensor do."""
-    if not all(isinstance(n, int) for n in (*x.shape, *x.stride())):
+    dims = list(zip(x.shape, x.stride(), strict=True))
+    if any(isinstance(s, int) and s == 0 and not (isinstance(n, int) and n < 2) for n, s in dims):
+        return True
+    if not all(isinstance(x, int) for dim in dims for x in dim):
         return False
     reach = 0
     for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):

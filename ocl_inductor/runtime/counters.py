@@ -29,6 +29,13 @@ def count_plan(plan: Plan) -> None:
                 table[f"fallback: {step.label}"] += 1
 
 
+def count_fallback(operator: str) -> None:
+    """Count one operator that runs on the host between plans."""
+    with _lock:
+        counters["opencl"]["fallbacks"] += 1
+        counters["opencl"][f"fallback: {operator}"] += 1
+
+
 def host_calls(plan: Plan) -> Iterator[HostCall]:
     """The host calls of a plan, and of the plans that it runs."""
     for step in (*plan.prologue, *plan.steps):

@@ -23,7 +23,7 @@ class Sizes:
     def bind(self, values: Mapping[str, int | float]) -> None:
         self.values = dict(values)
 
-    def define(self, symbol: str, value: int) -> None:
+    def define(self, symbol: str, value: int | float) -> None:
         """A size that the data of this call decided."""
         self.values[symbol] = value
 
