@@ -30,6 +30,14 @@ OPTIMISERS: dict[str, Optimiser] = {
     "adamw": lambda p: torch.optim.AdamW(p, 0.01, foreach=True, weight_decay=0.1),
     "adam one by one": lambda p: torch.optim.Adam(p, 0.01, foreach=False),
     "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01, foreach=True, momentum=0.9),
+    "rmsprop centered": lambda p: torch.optim.RMSprop(p, 0.01, foreach=True, centered=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 0.01, foreach=True, lr_decay=0.1),
+    "adadelta": lambda p: torch.optim.Adadelta(p, 0.5, foreach=True),
+    "adamax": lambda p: torch.optim.Adamax(p, 0.01, foreach=True),
+    "nadam": lambda p: torch.optim.NAdam(p, 0.01, foreach=True),
+    "radam": lambda p: torch.optim.RAdam(p, 0.01, foreach=True),
+    "asgd": lambda p: torch.optim.ASGD(p, 0.01, foreach=True),
+    "rprop": lambda p: torch.optim.Rprop(p, 0.01, foreach=True),
 }
 
 
@@ -83,6 +91,33 @@ def test_many_parameters_take_few_launches(name: str, profile: str, driver: str)
     # Forms differ where sizes leave a rest after whole vectors; each may need two launches, as the
     # number of a kernel's arguments is limited.
     assert 0 < found["kernels"] / found["graphs"] <= 12
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize("name", ["adam", slow("sgd")])
+def test_a_rate_in_a_tensor_changes_without_compiling(name: str, driver: str) -> None:
+    """With a scheduler, which fills the tensor between steps."""
+    ours = nn.ParameterList([nn.Parameter(random(*s)) for s in SIZES])
+    theirs = copy.deepcopy(ours)
+    kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
+    mine = kind(ours, lr=torch.tensor(0.1))  # foreach takes no tensor
+    its = kind(theirs, lr=0.1, foreach=True)
+    schedules = [torch.optim.lr_scheduler.ExponentialLR(o, 0.5) for o in (mine, its)]
+    options = {"device": driver, "fallback": "error"}
+    step = torch.compile(mine.step, backend="opencl", options=options)
+    for i in range(5):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = random(*p.shape)
+            q.grad = p.grad.clone()
+        step()
+        its.step()
+        for schedule in schedules:
+            schedule.step()
+        assert_same(list(ours), list(theirs), rtol=1e-5, atol=2e-6)
+        if i == 1:  # the first step makes the state, so the second may compile once more
+            graphs = counters["opencl"]["graphs"]
+    assert counters["opencl"]["graphs"] == graphs
+    assert counters["opencl"]["fallbacks"] == 0
 
 
 class SmallCNN(nn.Module):

@@ -1,25 +1,28 @@
 """Training the zoo: a forward and a backward pass of every model, without one call to the host.
 
 Gradients of all parameters and inputs, the loss and the statistics of batch norms are compared
-with a float64 evaluation, from which they may be no further than twice what eager's are.
+with a float64 evaluation, from which they may be no further than twice what eager's are. Losses of
+ten steps stay as near to it as the sweep asks for (sweep/loss_curve.py).
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch._dynamo.utils import counters
-from training import float64_step, relative_errors, step, trainable
+from training import float64_step, loss_of, relative_errors, step, trainable
 
 from benchmarks.drivers import PIP_DRIVERS, is_present
 from benchmarks.errors import Named
 from benchmarks.zoo import MODELS, Inputs
+from ocl_inductor.sweep.loss_curve import judge
 
 PROFILES = ("vector", "simt")
 
@@ -39,6 +42,9 @@ SEEDS = range(3)
 # they run in float64, whose rounding is too fine for that, and must agree to nearly all digits.
 IN_FLOAT64 = frozenset({"resnet18", "resnet50", "mobilenet_v2", "densenet121", "efficientnet_b0"})
 FLOAT64_ERROR = 1e-10
+
+#: For the ten steps whose losses are compared.
+LEARNING_RATE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,13 @@ def cases() -> Iterator[object]:
                     id=f"{name}-{driver}-{profile}",
                     marks=[] if default else [pytest.mark.slow],
                 )
+
+
+def curves() -> Iterator[object]:
+    for name in MODELS:
+        for driver in PIP_DRIVERS:
+            marks = [] if name == "cnn5" else [pytest.mark.slow]
+            yield pytest.param(name, driver, id=f"{name}-{driver}", marks=marks)
 
 
 def model_dtype(case: Case) -> torch.dtype:
@@ -120,3 +133,39 @@ def test_model(name: str, driver: str, profile: str) -> None:
         pytest.fail("\n".join(complaints))
     assert counters["opencl"]["fallbacks"] == 0
     assert counters["opencl"]["kernels"] > 0
+
+
+def ten_losses(model: nn.Module, call: Callable[..., Any], inputs: Inputs) -> tuple[float, ...]:
+    """Of ten steps of gradient descent through ``call``, ``model`` itself or a compiled form."""
+    optimiser = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
+    losses = []
+    for _ in range(10):
+        optimiser.zero_grad()
+        loss = loss_of(call(*inputs.args, **inputs.kwargs))
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return tuple(losses)
+
+
+@pytest.mark.parametrize(("name", "driver"), list(curves()))
+def test_ten_steps_follow_eager(name: str, driver: str) -> None:
+    if not is_present(driver):
+        pytest.skip(f"no {driver!r} driver on this machine")
+    torch.compiler.reset()
+    counters.clear()
+    entry = MODELS[name]
+    first, inputs = trainable(entry), entry.inputs(small=True)
+    ours, theirs, wide = (copy.deepcopy(first) for _ in range(3))
+    wide.double()
+    options = {"device": driver, "fallback": "error"}
+    with entry.dynamo():
+        call = torch.compile(ours, backend="opencl", options=options)
+        found = judge(
+            ten_losses(theirs, theirs, inputs),
+            ten_losses(ours, call, inputs),
+            ten_losses(wide, wide, inputs.double()),
+        )
+    assert found.passed, found.message
+    assert found.float64[-1] != found.float64[0]
+    assert counters["opencl"]["fallbacks"] == 0
