@@ -446,7 +446,8 @@ def _storage(fake: torch.Tensor) -> Any:
 def _overlaps(x: torch.Tensor) -> bool:
     """Whether elements may share memory, as those of an expanded tensor do."""
     if not all(isinstance(n, int) for n in (*x.shape, *x.stride())):
-        return False
+        pairs = zip(x.shape, x.stride(), strict=True)
+        return any(isinstance(s, int) and s == 0 and not same(as_size(n), 1) for n, s in pairs)
     reach = 0
     for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):
         if n > 1 and s <= reach:
