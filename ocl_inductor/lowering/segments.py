@@ -38,11 +38,13 @@ _HOW = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min"}
 @dataclass(frozen=True, slots=True)
 class _Segments:
     r"""``segment`` [\*lead, n]: number of the segment of each element along dimension ``axis``;
-    ``lengths`` [\*lead, count]. ``lead`` are the dimensions before ``axis``.
+    ``inside`` [\*lead, n]: whether it is in one at all; ``lengths`` [\*lead, count]. ``lead`` are
+    the dimensions before ``axis``.
     """
 
     axis: int
     segment: Value
+    inside: Value
     lengths: Value
 
     @property
@@ -59,6 +61,10 @@ class _Segments:
         to[self.axis] = self.of(point)
         return to
 
+    def only_inside(self, point: list[sympy.Symbol], body: Expr, otherwise: float | int) -> Expr:
+        """``body`` of an element of the data, or a number for one that is in no segment."""
+        return where(self.inside.at(point[: self.axis + 1]), body, const(otherwise, body.dtype))
+
     def length(self, point: list[sympy.Symbol]) -> Expr:
         """Elements of a segment of the result."""
         return self.lengths.at(point[: self.axis + 1])
@@ -70,6 +76,7 @@ def _segments(
     axis = normalize_dim(axis, data.ndim)
     wide = torch.int64
     (n,) = static_sizes([data.size[axis]], "segments")
+    first: Expr = const(0, wide)
     if lengths is not None:
         lengths = reused(ctx, cast_value(lengths, wide))
         ends = scan_along(ctx, lengths, lengths.ndim - 1, "sum")
@@ -79,14 +86,19 @@ def _segments(
         size = (*offsets.size[:-1], static_sizes(offsets.size[-1:], "segments")[0] - 1)
         ends = reindex(offsets, size, [*lead, s + 1])
         lengths = Value(size, wide, op("sub", ends.body, offsets.at([*lead, s])))
+        first = offsets.at([*lead, sympy.Integer(0)])
     else:
         raise CannotLower("segments by neither lengths nor offsets")
     if lengths.ndim != axis + 1:
         raise CannotLower("segments with other dimensions than the data has before them")
     size = (*lengths.size[:-1], n)
     place = Value(size, wide, index_value(loop_vars(len(size))[-1]))
-    segment = bisect(ctx, ctx.realize(ends), place, right=True, dtype=wide)
-    return _Segments(axis, reused(ctx, segment), reused(ctx, lengths))
+    segment = reused(ctx, bisect(ctx, ctx.realize(ends), place, right=True, dtype=wide))
+    (count,) = static_sizes(lengths.size[-1:], "segments")
+    before_end = compare("lt", segment.body, const(count, wide))
+    body = op("logical_and", before_end, compare("ge", place.body, first))
+    inside = reused(ctx, Value(size, torch.bool, body))
+    return _Segments(axis, segment, inside, reused(ctx, lengths))
 
 
 def _start(reduce: str, initial: float | None, dtype: torch.dtype) -> float | int:
@@ -124,7 +136,8 @@ def lower_segment_reduce(
     total = start
     if not any(same(s, 0) for s in (*size, *data.size)):
         to = segments.line(point)
-        total = scatter_points(ctx, start, data.size, to, data.body, [axis], _HOW[reduce])
+        body = segments.only_inside(point, data.body, _start(reduce, None, data.dtype))
+        total = scatter_points(ctx, start, data.size, to, body, [axis], _HOW[reduce])
     if reduce != "mean":
         return total
     length = segments.length(point)
@@ -157,7 +170,7 @@ def lower_segment_reduce_backward(
     point = loop_vars(data.ndim)
     to = segments.line(point)
     grad, data = in_memory(ctx, grad), reused(ctx, data)
-    given = element(grad, to)
+    given = segments.only_inside(point, element(grad, to), 0)
     if reduce == "sum":
         return Value(data.size, data.dtype, given)
     if reduce == "mean":
@@ -167,7 +180,8 @@ def lower_segment_reduce_backward(
         return Value(data.size, data.dtype, op("div", given, number))
     if reduce == "prod":
         others = _product_of_others(ctx, segments, data, grad.size, initial)
-        return Value(data.size, data.dtype, op("mul", given, others))
+        body = segments.only_inside(point, op("mul", given, others), 0)
+        return Value(data.size, data.dtype, body)
     best = element(in_memory(ctx, output), to)
     equal = compare("eq", data.body, best)
     nan = compare("ne", data.body, data.body)
@@ -190,7 +204,9 @@ def _summed(
     how: str,
     start: float,
 ) -> Value:
-    to = segments.line(loop_vars(data.ndim))
+    point = loop_vars(data.ndim)
+    to = segments.line(point)
+    body = segments.only_inside(point, body, 1 if how == "prod" else 0)
     base = full(size, start, data.dtype)
     return scatter_points(ctx, base, data.size, to, body, [segments.axis], how)
 
