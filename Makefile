@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 		--editable '.[cpu,sweep,dev]'
 	touch $@
 
-demo: setup ## Compile a few models and compare with eager and Inductor
+demo: setup ## Train a small network, run two larger ones; compare with eager and Inductor
 	$(PY) -m benchmarks.demo
 
 test: setup ## Run the tests on every OpenCL driver there is
@@ -53,8 +53,9 @@ lint: setup ## Check style and types
 format: setup ## Format the sources
 	$(PY) -m ruff format .
 
-bench: setup ## Time ten models and programs against eager and Inductor; half an hour
+bench: setup ## Time models, inference and training, against eager and Inductor; an hour
 	$(PY) -m benchmarks.run table --json bench.json
+	$(PY) -m benchmarks.run table --training --json bench-training.json
 
 # Where `make sweep` keeps its results; it goes on there when it was interrupted.
 SWEEP  ?= sweep-results/full

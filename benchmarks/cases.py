@@ -34,11 +34,24 @@ TABLE = (
     Case("norm_softmax"),
 )
 
+#: The same for training steps (`--training`).
+TRAINING = (
+    Case("mnist_cnn", 64),
+    Case("resnet18", 4),
+    Case("mobilenet_v2", 4),
+    Case("bert_4layer", 4),
+    Case("gpt2_4layer", 2),
+    Case("vit_tiny", 4),
+)
 
-def expand(names: tuple[str, ...], batch: int | None = None) -> list[Case]:
+
+def expand(
+    names: tuple[str, ...], batch: int | None = None, table: tuple[Case, ...] = TABLE
+) -> list[Case]:
     """Cases from names, ``name@batch``, families ("vision", "micro" …), "table" and "all".
 
-    In the order given, families in the zoo's order; ``batch`` is for those that name none.
+    In the order given, families in the zoo's order; ``batch`` is for those that name none, and
+    ``table`` what "table" stands for.
 
     Raises:
         click.BadParameter: a name is none of these, or a batch is not a positive number.
@@ -48,7 +61,7 @@ def expand(names: tuple[str, ...], batch: int | None = None) -> list[Case]:
     for name in names or ("table",):
         entry, at, size = name.partition("@")
         if name == "table":
-            found |= dict.fromkeys(TABLE)
+            found |= dict.fromkeys(table)
         elif name == "all":
             found |= {Case(key, batch): None for key in ALL}
         elif name in families:

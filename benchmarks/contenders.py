@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from torch import nn
 
 BASELINES = ("eager", "inductor", "inductor-freezing")
 
@@ -26,8 +25,10 @@ def is_opencl(contender: str) -> bool:
     return contender.startswith("opencl:")
 
 
-def prepare(contender: str, model: nn.Module) -> Callable[..., Any]:
-    """The callable to time; nothing is compiled before its first call, see ``compiling``.
+def prepare(contender: str, model: Callable[..., Any]) -> Callable[..., Any]:
+    """The callable to time, of a module or function.
+
+    Nothing is compiled before its first call, see ``compiling``.
 
     Raises:
         ValueError: no contender has this name.

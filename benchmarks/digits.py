@@ -5,7 +5,7 @@ scikit-learn ships 1797 scans of 8x8 pixels with grey levels 0 to 16, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -37,43 +37,33 @@ def load(seed: int = 0) -> Digits:
 
 
 def network() -> nn.Module:
-    """Two convolutions with batch norm, one pooling, two linear layers."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1, bias=False),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1, bias=False),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(32 * 4 * 4, 64),
-        nn.ReLU(),
-        nn.Dropout(0.25),
-        nn.Linear(64, 10),
-    )
+    """Two convolutions with batch norm, one pooling, two linear layers; always the same weights.
 
-
-def train(
-    digits: Digits, on_epoch: Callable[[int, float], None] = lambda epoch, loss: None
-) -> nn.Module:
-    """A network trained in eager mode, ready for inference; ``on_epoch`` gets the mean loss."""
+    Without dropout: random numbers differ between backends, and the losses could not be compared.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = network()
-        optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-        for epoch in range(EPOCHS):
-            order = torch.randperm(len(digits.train_labels))
-            losses = []
-            for rows in order.split(BATCH):
-                scores = model(digits.train_images[rows])
-                loss = nn.functional.cross_entropy(scores, digits.train_labels[rows])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-            on_epoch(epoch + 1, sum(losses) / len(losses))
-    return model.eval()
+        return nn.Sequential(
+            nn.Conv2d(1, 16, 3, padding=1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, padding=1, bias=False),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32 * 4 * 4, 64),
+            nn.ReLU(),
+            nn.Linear(64, 10),
+        )
+
+
+def batches(digits: Digits, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Images and labels in an order that depends on the epoch only; all batches are full."""
+    count = len(digits.train_labels)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(epoch))
+    for rows in order[: count // BATCH * BATCH].split(BATCH):
+        yield digits.train_images[rows], digits.train_labels[rows]
 
 
 def accuracy(predictions: Tensor, labels: Tensor) -> float:

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import report
-from benchmarks.cases import Case, expand
+from benchmarks.cases import TABLE, TRAINING, Case, expand
 from benchmarks.contenders import BASELINES, opencl
 from benchmarks.drivers import PIP_DRIVERS
 from benchmarks.zoo import ALL, MICRO
@@ -43,6 +43,7 @@ class Plan:
     small: bool
     threads: int | None
     timeout_s: float
+    training: bool = False
 
     def job(self, kind: str, case: Case, **more: Any) -> dict[str, Any]:
         return {
@@ -51,6 +52,7 @@ class Plan:
             "small": self.small,
             "batch": case.batch,
             "threads": self.threads,
+            "training": self.training,
             **more,
         }
 
@@ -122,7 +124,11 @@ def run_all(cases: list[Case], plan: Plan, path: Path | None) -> list[dict[str, 
         "schema": SCHEMA,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "environment": environment.first("environment"),
-        "settings": {"repeats": plan.repeats, "small": plan.small},
+        "settings": {
+            "repeats": plan.repeats,
+            "small": plan.small,
+            "training": plan.training,
+        },
         "cases": [],
     }
     columns = (
@@ -168,6 +174,7 @@ def run_all(cases: list[Case], plan: Plan, path: Path | None) -> list[dict[str, 
     help="What to compare with; may be repeated.",
 )
 @click.option("--repeats", default=20, show_default=True, type=click.IntRange(1), help="Rounds.")
+@click.option("--training", is_flag=True, help="Forward and backward, without dropout.")
 @click.option("--small", is_flag=True, help="The small variants that the tests use.")
 @click.option("--batch", type=click.IntRange(1), help="For cases that name none.")
 @click.option("--threads", type=click.IntRange(1), help="torch threads; default torch's own.")
@@ -181,6 +188,7 @@ def main(
     devices: tuple[str, ...],
     against: tuple[str, ...],
     repeats: int,
+    training: bool,
     small: bool,
     batch: int | None,
     threads: int | None,
@@ -197,9 +205,11 @@ def main(
             kind = "program" if name in MICRO else "model"
             console.print(f"{name:16} {entry.family:10} {kind}", highlight=False)
         return
+    if training:  # a frozen model has constants for weights
+        against = tuple(a for a in against if a != "inductor-freezing")
     contenders = [*against, *(opencl(device) for device in devices)]
-    plan = Plan(contenders, repeats, small, threads, timeout)
-    results = run_all(expand(cases, batch), plan, path)
+    plan = Plan(contenders, repeats, small, threads, timeout, training)
+    results = run_all(expand(cases, batch, TRAINING if training else TABLE), plan, path)
     console.print(report.measurements(results))
     console.print(report.LEGEND, highlight=False)
     console.print(report.ratios(results, contenders))

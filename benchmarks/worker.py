@@ -12,6 +12,7 @@ loses only what was not measured yet. Whatever libraries print goes to standard 
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 import time
@@ -25,6 +26,7 @@ from torch import nn
 
 from benchmarks.contenders import compiling, is_opencl, preload, prepare
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
+from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Entry, Inputs
 from ocl_inductor.observe import explain
 from ocl_inductor.report.roofline import least_seconds
@@ -58,7 +60,21 @@ def first_call(contender: str, function: Callable[..., Any], inputs: Inputs) -> 
 def load(job: dict[str, Any]) -> tuple[Entry, nn.Module, Inputs]:
     entry = ALL[job["case"]]
     small = job["small"]
-    return entry, entry.build(small), entry.inputs(small, batch=job.get("batch"))
+    model = trainable(entry, small) if job.get("training") else entry.build(small)
+    return entry, model, entry.inputs(small, batch=job.get("batch"))
+
+
+def contend(job: dict[str, Any], contender: str, model: nn.Module) -> Callable[..., Any]:
+    """What a contender does in each call: the model, or a step of its training."""
+    call = prepare(contender, model)
+    return training_step(model, call) if job.get("training") else call
+
+
+def reference_of(job: dict[str, Any], model: nn.Module, inputs: Inputs) -> Named:
+    if not job.get("training"):
+        return float64_reference(model, inputs)
+    wide, double = copy.deepcopy(model).double(), inputs.double()
+    return named(training_step(wide, wide)(*double.args, **double.kwargs))
 
 
 def run_first(job: dict[str, Any], emit: Emit) -> None:
@@ -68,7 +84,7 @@ def run_first(job: dict[str, Any], emit: Emit) -> None:
         preload(job["contender"])
     with entry.dynamo():
         before = peak_mib()
-        function = prepare(job["contender"], model)
+        function = contend(job, job["contender"], model)
         _, seconds = first_call(job["contender"], function, inputs)
         for _ in range(2):
             function(*inputs.args, **inputs.kwargs)
@@ -90,7 +106,7 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
         for contender in job["contenders"]:
             emit("progress", text=f"compiling for {contender}")
             try:
-                function = prepare(contender, model)
+                function = contend(job, contender, model)
                 output, _ = first_call(contender, function, inputs)
             except Exception as error:
                 emit("failed", contender=contender, message=short_message(error))
@@ -104,8 +120,8 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
     for contender, timing in timings.items():
         emit("timing", contender=contender, **timing.as_dict())
     emit("progress", text="float64 reference")
-    reference = float64_reference(model, inputs)
-    for contender in filter(is_opencl, outputs):
+    reference = reference_of(job, model, inputs)
+    for contender in () if job.get("training") else filter(is_opencl, outputs):
         emit("progress", text=f"roof of {contender}")
         with entry.dynamo():
             emit("roof", contender=contender, **least_time(contender, model, inputs))

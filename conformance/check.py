@@ -18,6 +18,10 @@ from conformance.fallbacks import FallbackLog
 from conformance.rows import EAGER_FAILS, FAIL, FALLBACK, NATIVE, RANK, Result, Row, Subject
 from tests.device.agreement import poisoned_memory
 
+#: Sizes and numbers that depend on data stay in the graph, as far as PyTorch can trace them. By
+#: default Dynamo leaves the graph before any backend sees such a call.
+_CAPTURE = {"capture_dynamic_output_shape_ops": True, "capture_scalar_outputs": True}
+
 #: Distinct messages of failing samples that a result keeps.
 MESSAGES = 3
 #: Under so many seeds a random operator's numbers must agree in eager for ours to be compared: a

@@ -18,9 +18,11 @@ from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
+from ocl_inductor.passes.stages import depends_on_data
 from ocl_inductor.plan import Plan
 from ocl_inductor.report.describe import describe
 from ocl_inductor.report.text import memory_text
@@ -28,10 +30,12 @@ from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.programs import forget_programs
+from ocl_inductor.runtime.programs import forget_programs, start_builders
 from ocl_inductor.runtime.scratch import release_idle
+from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.staging import plan_stages
 from ocl_inductor.tune.tuner import Tuner
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
@@ -83,11 +87,30 @@ def compile_graph(
     kind: str = "inference",
     visible_outputs: int | None = None,
     observe: Observer | None = None,
-) -> Executor:
+) -> Executor | StagedExecutor:
     """One functional graph of aten operators to a function that takes its inputs as a list.
 
     ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`.
     """
+    start_builders(device, settings)
+    if depends_on_data(gm):
+
+        def plan_of(piece: GraphModule, static: frozenset[int]) -> Plan:
+            plan = make_plan(
+                piece,
+                static_inputs=static,
+                shape_env=shape_env,
+                device=device,
+                settings=settings,
+                kind=kind,
+                observe=observe,
+            )
+            count_plan(plan)
+            return plan
+
+        return StagedExecutor(
+            plan_stages(gm, static_inputs, shape_env, settings.fallback, plan_of), device, settings
+        )
     plan = make_plan(
         gm,
         static_inputs=static_inputs,
@@ -132,16 +155,35 @@ def make_plan(
     gm = run_passes(gm)
     debug.dump("passes", lambda: gm.print_readable(print_output=False))
     tune = Tuner(device, info, settings) if settings.mode == "max-autotune" else None
+
+    def make_body(body: GraphModule, static: frozenset[int]) -> Plan:
+        return make_plan(
+            body,
+            static_inputs=static,
+            shape_env=shape_env,
+            device=device,
+            settings=settings,
+            kind=f"{kind} body",
+            observe=observe,
+        )
+
     graph = lower_graph(
-        gm, info, settings, static_inputs=static_inputs, shape_env=shape_env, tune=tune
+        gm,
+        info,
+        settings,
+        static_inputs=static_inputs,
+        shape_env=shape_env,
+        tune=tune,
+        compile_plan=make_body,
     )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = _size_hint(shape_env)
     schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
+    schedule = batch_launches(graph, schedule, hint)
     check(verify_schedule, graph, schedule)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups, info, hint)
+    memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
     plan = dataclasses.replace(

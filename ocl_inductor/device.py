@@ -10,15 +10,22 @@ import ctypes
 import dataclasses
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 from ocl_inductor import fork, quirks
 from ocl_inductor.device_probe import zero_copy_works
-from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError
+from ocl_inductor.driver_survey import Listed
+from ocl_inductor.drivers import (
+    driver_platforms,
+    forget_survey,
+    load_pyopencl,
+    release_code,
+    surveyed,
+)
+from ocl_inductor.errors import DeviceNotFoundError, DriverChangedError, NoDeviceError
 from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
 
@@ -135,13 +142,40 @@ class DeviceInfo:
 class Device:
     """One device: its facts, and its OpenCL objects made at first use."""
 
-    def __init__(self, cl_device: Any) -> None:
-        self.cl_device = cl_device
-        self.names = _names(cl_device)
-        self.kind = _kind(cl_device)
+    def __init__(self, cl_device: Any, listed: Listed | None = None, library: str = "") -> None:
+        """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``."""
+        self._opened = cl_device
+        self._listed = listed if listed is not None else _listed((0, 0), cl_device)
+        self._library = library
+        self._opened_apart = cl_device is None
+        self.names = self._listed.names
+        self.kind = self._listed.kind
         # cached_property does not see to it that the handles are made once when threads ask.
         self._lock = threading.RLock()
         self.short_name = quirks.short_name(self.names)
+
+    @property
+    def cl_device(self) -> Any:
+        """The pyopencl Device; the first use opens its driver.
+
+        Raises DriverChangedError where the driver does not list it any more.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> Any:
+        platform, number = self._listed.place
+        try:
+            found = driver_platforms(self._library)[platform].get_devices()[number]
+        except (IndexError, load_pyopencl().Error):
+            found = None
+        if found is None or _names(found) != self.names:
+            forget_survey()
+            _devices.cache_clear()
+            raise DriverChangedError(str(self))
+        return found
 
     @property
     def info(self) -> DeviceInfo:
@@ -166,12 +200,15 @@ class Device:
         info = DeviceInfo.from_pyopencl(self.cl_device)
         if not info.unified_memory:
             return info
-        works = zero_copy_works(info.key, lambda: (self.context, self.queue))
+        names = self.names if self._opened_apart else None
+        works = zero_copy_works(info.key, lambda: (self.context, self.queue), names)
         return dataclasses.replace(info, zero_copy=works)
 
     @cached_property
     def _context(self) -> Any:
-        return load_pyopencl().Context([self.cl_device])
+        context = load_pyopencl().Context([self.cl_device])
+        release_code()  # most of it was for the start
+        return context
 
     @cached_property
     def _queue(self) -> Any:
@@ -182,7 +219,7 @@ class Device:
         """Lower is preferred: discrete GPU, integrated GPU, CPU, others; simulators last."""
         preference = quirks.preference(self.names)
         if self.kind == "gpu":
-            rank = 1 if _ask(self.cl_device, "host_unified_memory", False) else 0
+            rank = 1 if self._listed.unified else 0
         else:
             rank = 2 if self.kind == "cpu" else 3
         return preference >= quirks.LAST_RESORT, rank, preference
@@ -202,25 +239,50 @@ _listing = threading.Lock()
 
 @cache
 def _devices() -> tuple[Device, ...]:
-    cl = load_pyopencl()
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        return ()
-    seen: set[tuple[str, ...]] = set()
+    libraries = surveyed()
+    if libraries is None:
+        found = _of_the_loader()
+    else:
+        load_pyopencl()  # a missing pyopencl is found out here
+        found = [[Device(None, d, x.name) for d in x.devices] for x in libraries]
+    seen: set[tuple[quirks.Names, ...]] = set()
     devices: list[Device] = []
-    for platform in platforms:
-        try:
-            here = [Device(d) for d in platform.get_devices()]
-        except cl.Error as error:
-            _log.info("platform %s lists no devices: %s", platform.name, error)
-            continue
+    for here in found:
         # One driver can be found over two ways: beside the bundled loader and in a folder.
-        identity = (platform.name, platform.version, *(d.names.name for d in here))
+        identity = tuple(d.names for d in here)
         if identity not in seen:
             seen.add(identity)
             devices += here
     return tuple(sorted(devices, key=lambda d: d.sort_key))
+
+
+def _of_the_loader() -> list[list[Device]]:
+    """The devices of each platform that the OpenCL loader lists; opens every driver."""
+    cl = load_pyopencl()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return []
+    return [[Device(cl_device, d) for cl_device, d in _devices_of(p, 0)] for p in platforms]
+
+
+def listed(platforms: Sequence[Any]) -> tuple[Listed, ...]:
+    """The devices of a driver's pyopencl Platforms, as plain data."""
+    return tuple(d for n, p in enumerate(platforms) for _, d in _devices_of(p, n))
+
+
+def _devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
+    try:
+        devices = platform.get_devices()
+    except load_pyopencl().Error as error:
+        _log.info("platform %s lists no devices: %s", platform.name, error)
+        return []
+    return [(d, _listed((number, k), d)) for k, d in enumerate(devices)]
+
+
+def _listed(place: tuple[int, int], device: Any) -> Listed:
+    unified = bool(_ask(device, "host_unified_memory", False))
+    return Listed(place, _names(device), _kind(device), unified)
 
 
 def list_devices() -> list[Device]:
@@ -238,6 +300,16 @@ def select_device(spec: str | None = None) -> Device:
     (from 0, in order of preference). Raises NoDeviceError where there is no device at all and
     DeviceNotFoundError where none matches.
     """
+    chosen = _choose(spec)
+    try:
+        chosen.cl_device  # noqa: B018  (opens the driver)
+    except DriverChangedError as error:
+        _log.info("%s", error)
+        chosen = _choose(spec)
+    return chosen
+
+
+def _choose(spec: str | None) -> Device:
     devices = list_devices()
     if not devices:
         raise NoDeviceError()

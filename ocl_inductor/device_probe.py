@@ -10,29 +10,38 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ocl_inductor import apart
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
+from ocl_inductor.quirks import Names
 from ocl_inductor.settings import default_cache_dir
 
 _log = logger(__name__)
 _SCHEMA = 1
 _SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
 _COUNT = 1024
+_SECONDS = 120
 
 
-def zero_copy_works(key: str, handles: Callable[[], tuple[Any, Any]]) -> bool:
+def zero_copy_works(
+    key: str, handles: Callable[[], tuple[Any, Any]], names: Names | None = None
+) -> bool:
     """The remembered answer for the driver `key`, or that of a test run now.
 
-    `handles` makes the pyopencl context and queue; it is called only when the test runs. Never
-    raises: a driver that fails the test, in whatever way, does not work in place.
+    `handles` makes the pyopencl context and queue; it is called only when the test runs. With
+    `names` the test runs in another process, which loads the driver's compiler and may crash, on
+    the device that has these names. Never raises: a driver that fails the test, in whatever way,
+    does not work in place.
     """
     path = _answer_path(key)
     try:
@@ -42,7 +51,7 @@ def zero_copy_works(key: str, handles: Callable[[], tuple[Any, Any]]) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or damaged: a miss
     try:
-        works = zero_copy_test(*handles())
+        works = zero_copy_test(*handles()) if names is None else _tested_apart(names)
     except Exception as error:
         _log.info("zero-copy self-test failed on %s: %s", key, error)
         works = False
@@ -70,6 +79,22 @@ def zero_copy_test(context: Any, queue: Any) -> bool:
     return True
 
 
+def _tested_apart(names: Names) -> bool:
+    done = apart.answer("ocl_inductor.device_probe", json.dumps(asdict(names)), seconds=_SECONDS)
+    answers = {"zero copy: True": True, "zero copy: False": False}
+    for line in done.stdout.splitlines():  # drivers print to standard output too
+        if line in answers:
+            return answers[line]
+    raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
+
+
+def _test_here(names: Names) -> bool:
+    from ocl_inductor.device import list_devices
+
+    device = next(d for d in list_devices() if d.names == names)
+    return zero_copy_test(device.context, device.queue)
+
+
 def _answer_path(key: str) -> Path:
     digest = hashlib.sha256(f"{_SCHEMA}\n{key}".encode()).hexdigest()[:24]
     return default_cache_dir() / "probe" / f"{digest}.json"
@@ -84,3 +109,8 @@ def _remember(path: Path, answer: dict[str, Any]) -> None:
         os.replace(temporary, path)
     except OSError as error:
         _log.info("the self-test's answer was not kept: %s", error)
+
+
+if __name__ == "__main__":
+    print(f"\nzero copy: {_test_here(Names(**json.loads(sys.argv[1])))}", flush=True)
+    os._exit(0)  # some drivers do not end well

@@ -3,14 +3,18 @@
 pyopencl's wheel bundles a loader that reads the folder ``OCL_ICD_VENDORS`` (by default the
 system's) once, at the first ``clGetPlatformIDs``, and adds the drivers that lie beside itself. A
 driver wheel may come with an ``.icd`` file that names a placeholder path, so that nothing finds it.
-We put ``.icd`` files for every driver, the system's included, into a folder of our own and name
-that folder, only for as long as the loader looks: child processes see the user's environment.
+
+On Linux we open the drivers ourselves, each when it is used (driver_library.py, driver_survey.py);
+the loader then finds nothing, and only passes calls on. Elsewhere, and where the user steers the
+loader, we put ``.icd`` files for every driver, the system's included, into a folder of our own and
+name that folder, only for as long as the loader looks: child processes see the user's environment.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import site
 import sys
@@ -25,7 +29,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ocl_inductor import fork, quirks
+from ocl_inductor import driver_library, driver_survey, fork, quirks
+from ocl_inductor.driver_code import DriverCode
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
 
@@ -34,10 +39,12 @@ _ENV = "OCL_ICD_VENDORS"
 # The environment is changed while the loader looks.
 _lock = threading.RLock()
 _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+#: Where the loader finds nothing. An empty folder would leave what lies beside it.
+_NOWHERE = "/nonexistent"
 
 
 def load_pyopencl() -> ModuleType:
-    """Import pyopencl and make its loader look, with every driver visible.
+    """Import pyopencl, with every driver visible.
 
     A user's own OCL_ICD_VENDORS is left alone. Raises ImportError where pyopencl is missing, and
     ForkedProcessError in a child of a process that had loaded it.
@@ -55,7 +62,8 @@ def _load() -> ModuleType:
             "pyopencl was imported first: if it has listed platforms already, drivers that come "
             "with a wheel may be missing; import torch and compile before that to see them"
         )
-    with _vendors_in_environment():
+    apart = surveyed() is not None
+    with _vendors_in_environment(apart):
         import pyopencl
 
         # It repeats every non-empty build log as a warning; errors carry the log anyway. A filter
@@ -65,8 +73,58 @@ def _load() -> ModuleType:
         try:
             pyopencl.get_platforms()
         except pyopencl.Error as error:  # none at all: the caller's listing says so
-            _log.info("no OpenCL platform: %s", error)
+            if not apart:
+                _log.info("no OpenCL platform: %s", error)
+    if apart:
+        pyopencl.get_platforms = _every_platform  # for programs that use pyopencl themselves
     return pyopencl
+
+
+@cache
+def surveyed() -> tuple[driver_survey.Library, ...] | None:
+    """The drivers and what they list, none of them opened; None where the loader opens them all."""
+    with _lock:
+        names = find_drivers() if driver_library.possible() else []
+        return driver_survey.survey(names) if names else None
+
+
+def forget_survey() -> None:
+    """A driver lists something else than was remembered: have all of them asked again."""
+    driver_survey.forget(find_drivers())
+    surveyed.cache_clear()
+
+
+def driver_platforms(library: str) -> list[Any]:
+    """The pyopencl Platforms of a driver that ``surveyed`` names; opens it."""
+    cl = load_pyopencl()
+    with _lock:
+        return [cl.Platform.from_int_ptr(x) for x in _platform_ids(library)]
+
+
+def release_code() -> None:
+    """Give back the memory of the opened drivers' code; what is used again comes back by itself."""
+    if surveyed() is not None:
+        with _lock:
+            _code().release()
+
+
+@cache
+def _code() -> DriverCode:
+    return DriverCode()
+
+
+@cache
+def _platform_ids(library: str) -> list[int]:
+    _code().look_again()
+    try:
+        return driver_library.platform_ids(library)
+    except driver_library.NeedsLoaderError:  # it was replaced since the survey
+        forget_survey()
+        return []
+
+
+def _every_platform() -> list[Any]:
+    return [p for x in surveyed() or () for p in driver_platforms(x.name)]
 
 
 def _keep_invokers_in_memory(pyopencl: ModuleType) -> None:
@@ -101,13 +159,15 @@ class _InMemory:
 
 
 @contextmanager
-def _vendors_in_environment() -> Iterator[None]:
-    if os.environ.get(_ENV):
+def _vendors_in_environment(apart: bool) -> Iterator[None]:
+    if apart:
+        os.environ[_ENV] = _NOWHERE
+    elif os.environ.get(_ENV):
         _log.debug("%s=%s is the user's: left alone", _ENV, os.environ[_ENV])
         yield
         return
-    folder = write_vendor_folder(find_drivers())
-    os.environ[_ENV] = str(folder)
+    else:
+        os.environ[_ENV] = str(write_vendor_folder(find_drivers()))
     try:
         yield
     finally:
@@ -152,7 +212,15 @@ def vendor_folders() -> list[Path]:
         except importlib.metadata.PackageNotFoundError:
             continue
         folders += [Path(str(f.locate())).resolve().parent for f in files if f.suffix == ".icd"]
-    return list(dict.fromkeys(folders))
+    return list(dict.fromkeys([*folders, *_beside_the_loader()]))
+
+
+def _beside_the_loader() -> Iterator[Path]:
+    """The folder of libraries in pyopencl's wheel, into which other wheels put drivers."""
+    found = importlib.util.find_spec("pyopencl")
+    if found is not None and found.origin is not None:
+        package = Path(found.origin).parent
+        yield from (x for x in (package / ".libs", package.parent / "pyopencl.libs") if x.is_dir())
 
 
 def _read_icd(path: Path) -> IcdFile:
@@ -164,6 +232,8 @@ def _read_icd(path: Path) -> IcdFile:
         return IcdFile(path, "", "", "it is empty")
     library = Path(text)
     if not library.is_absolute():
+        if (path.parent / library).is_file():  # beside the loader
+            return IcdFile(path, text, str(path.parent / library))
         return IcdFile(path, text, text)  # a name the dynamic loader resolves
     if library.exists():
         return IcdFile(path, text, str(library.resolve()))

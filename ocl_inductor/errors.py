@@ -42,6 +42,17 @@ class NoDeviceError(OpenCLInductorError):
         )
 
 
+class DriverChangedError(OpenCLInductorError):
+    """A driver does not list a device any more that it listed when it was asked last."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(
+            f"The driver does not offer this device any more: {device}. What the drivers offer is "
+            "asked again from now on: try once more, or see `ocl-inductor devices`.",
+            device=device,
+        )
+
+
 class DeviceNotFoundError(OpenCLInductorError):
     """The device the user named is not there. `available` holds one line a device."""
 

@@ -13,7 +13,7 @@ import torch
 
 from ocl_inductor.launch_example import LaunchExample
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -119,9 +119,26 @@ class SizeRef:
     real: bool = False
 
 
+RegionKind = Literal["cond", "while_loop", "while_loop_stack_output", "scan", "map_impl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Control flow as the operator of a host call: plans, and how they are run (``Control``)."""
+
+    how: RegionKind
+    bodies: tuple[Plan, ...]
+
+    def __str__(self) -> str:
+        return self.how
+
+
 @dataclass(frozen=True, slots=True)
 class HostCall:
     """An ATen operator between kernels; leaves of ``args`` may be TensorRef or SizeRef.
+
+    ``defines``: sizes that are known after the call, as (symbol, name of a host result, dimension
+    of it or None where it is the size itself).
 
     ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
     model calls it); else it belongs on the host.
@@ -134,6 +151,12 @@ class HostCall:
     label: str
     fallback: bool = True
     reason: str = ""
+    defines: tuple[tuple[str, str, int | None], ...] = ()
+
+    @property
+    def bodies(self) -> tuple[Plan, ...]:
+        """The plans it runs: none, unless it is control flow."""
+        return self.operator.bodies if isinstance(self.operator, Region) else ()
 
 
 Step = Launch | HostCall
@@ -157,6 +180,7 @@ class OutputSpec:
 class Plan:
     """Everything a call needs.
 
+    ``symbols``: size symbols that a size argument, the shape of a tensor or a host call defines.
     ``prologue`` computes the ``kept`` buffers from static inputs and constants; it runs at the
     first call and again when one of ``watched`` (names of static inputs) was replaced or written.
     ``slots``: parts of scratch memory; ``arenas``: bytes of the allocations they lie in (usually
@@ -164,6 +188,9 @@ class Plan:
 
     ``visible_outputs``: of a forward graph, how many of the first outputs the caller sees; the
     others are saved for its backward graph. None: all.
+
+    ``parts``, for people: of each of ``steps``, which of the scheduler's kernels and host calls it
+    runs; several where small kernels of one form are launched together.
 
     ``statistics``, bytes of scratch memory for the example's sizes: ``peak_bytes`` planned,
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
@@ -183,5 +210,6 @@ class Plan:
     watched: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
     visible_outputs: int | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)

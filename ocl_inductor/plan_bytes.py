@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ocl_inductor.plan import Plan
+from ocl_inductor.staged_plan import StagedPlan
 
 
 class PlanNotStorable(Exception):
@@ -27,12 +28,15 @@ _NOT_STORABLE = (
 )
 
 
-def dump_plan(plan: Plan) -> bytes:
+def dump_plan(plan: Plan | StagedPlan) -> bytes:
     """The plan with its constants.
 
     Raises:
-        PlanNotStorable: a host call takes a subgraph, a generator or an object of TorchScript.
+        PlanNotStorable: a host call takes a subgraph, a generator or an object of TorchScript; or
+            it is a chain of plans.
     """
+    if not isinstance(plan, Plan):
+        raise PlanNotStorable("sizes of the graph depend on data")
     out = io.BytesIO()
     # Constants are real tensors; under a fake mode, pickling would see fake ones.
     with _disable_current_modes():

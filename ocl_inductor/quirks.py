@@ -35,6 +35,15 @@ VARIABLES = {
     "ROCR_VISIBLE_DEVICES": "the AMD GPUs that programs may see",
 }
 
+# Variables on which it may depend which devices a driver lists.
+STEERING_VARIABLES = re.compile(
+    "(?!OCL_INDUCTOR)(OCL|OPENCL|CL_|POCL|RUSTICL|MESA|LIBGL|GALLIUM|CUDA|NVIDIA|ROCR|HIP|HSA|GPU_|"
+    "ZE_|NEO|INTEL|LD_LIBRARY_PATH)"
+)
+
+# Folders and files below /dev that say which hardware a driver may find.
+DEVICE_FILES = ("dri", "kfd", "nvidia0", "nvidiactl", "dxg", "accel")
+
 # Platforms (by a part of their name) that list no device until they are told to.
 HIDDEN_DEVICES = {
     "rusticl": "It shows a GPU when RUSTICL_ENABLE names its driver (radeonsi, iris), and its "

@@ -44,6 +44,10 @@ def _default_threads() -> int:
     return min(8, os.cpu_count() or 1)
 
 
+def _default_processes() -> int:
+    return min(2, _default_threads())
+
+
 class _BadValue(Exception):
     """Raised by a parser; its arguments are what would have been valid."""
 
@@ -67,6 +71,15 @@ def _parse_positive(value: object) -> int:
     if number < 1 or isinstance(value, bool):
         raise _BadValue("an integer of at least 1")
     return number
+
+
+def _parse_count(value: object) -> int:
+    if str(value).strip() == "0" and not isinstance(value, bool):
+        return 0
+    try:
+        return _parse_positive(value)
+    except _BadValue:
+        raise _BadValue("an integer of at least 0") from None
 
 
 def _parse_size(value: object) -> int:
@@ -204,6 +217,13 @@ class Settings:
         _parse_positive,
         default_factory=_default_threads,
         env="OCL_INDUCTOR_COMPILE_THREADS",
+    )
+    compile_processes: int = _setting(
+        "Processes that build kernels, so that the driver's compiler leaves no memory behind in "
+        "this one; 0 builds here.",
+        _parse_count,
+        default_factory=_default_processes,
+        env="OCL_INDUCTOR_COMPILE_PROCESSES",
     )
 
     @classmethod

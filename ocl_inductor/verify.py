@@ -67,7 +67,7 @@ def verify_schedule(graph: Graph, schedule: Schedule) -> None:
 def verify_memory(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> None:
     """Buffers that are alive at the same time do not overlap, unless one takes the other's place
     in the very kernel that reads it for the last time."""
-    live = analyse(graph, schedule.groups)
+    live = analyse(graph, schedule.groups, schedule.batches)
     if set(memory.slot_of) != set(live.scratch):
         raise VerifyError("memory", f"slots of {sorted(set(memory.slot_of) ^ set(live.scratch))}")
     for new, name in enumerate(live.scratch):

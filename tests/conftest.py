@@ -37,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
             config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         os.environ[_CACHE] = folder
         os.environ.setdefault("OCL_INDUCTOR_VERIFY", "1")
+        # Each process that a test starts would start compile workers of its own. They have tests.
+        os.environ.setdefault("OCL_INDUCTOR_COMPILE_PROCESSES", "0")
     # Mesa's driver shows its software device only when asked to.
     os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
 

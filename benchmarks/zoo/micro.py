@@ -75,7 +75,28 @@ def _ids(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs((tokens(small, batch, generator),))
 
 
+def _mnist_cnn(small: bool) -> nn.Module:
+    """Two convolutions and two linear layers, as small networks for handwritten digits have."""
+    width = 8 if small else 32
+    return nn.Sequential(
+        nn.Conv2d(1, width, 3),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(2 * width * 12 * 12, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
+
+
+def _digits(small: bool, batch: int, generator: torch.Generator) -> Inputs:
+    return Inputs((torch.randn(batch, 1, 28, 28, generator=generator),))
+
+
 ENTRIES = (
+    Entry("mnist_cnn", _mnist_cnn, _digits, "micro", batch=64),
     Entry("gelu_sum", lambda small: GeluSum(), _matrices(3), "micro"),
     Entry(
         "norm_softmax", lambda small: NormSoftmax(_rows_columns(small)[1]), _matrices(1), "micro"

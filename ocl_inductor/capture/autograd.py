@@ -15,16 +15,18 @@ from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"
 
-GraphCompiler = Callable[..., Executor]
+GraphCompiler = Callable[..., Executor | StagedExecutor]
 
 
 def capture(
@@ -87,7 +89,7 @@ def _partition(
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed."""
     forward, backward = min_cut_rematerialization_partition(
-        replace_random(joint), inputs, **options
+        replace_random(expand_higher_order(joint)), inputs, **options
     )
     # What follows these outputs is saved for the backward graph, and nobody else sees it.
     forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
@@ -105,24 +107,24 @@ def _keep_saved_tensors() -> None:
         context.fw_metadata.bw_donated_idxs = []
 
 
-def _compiler(compile_graph: GraphCompiler, kind: str) -> Callable[..., Executor]:
+def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
     # Parameters reach a backward graph among saved tensors, at positions nobody tells.
     static = kind != "backward"
 
-    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor:
+    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
         if kind == "backward":
             _keep_saved_tensors()
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
             compiled = compile_graph(
-                gm,
+                expand_higher_order(gm),
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,
                 visible_outputs=gm.meta.get(_VISIBLE),
             )
-        compiled._boxed_call = True  # type: ignore[attr-defined]
+        compiled._boxed_call = True  # type: ignore[union-attr]
         return compiled
 
     return run

@@ -24,14 +24,16 @@ from torch.fx import GraphModule
 from ocl_inductor.capture.plan_key import plan_key, shared_memory, why_not_storable
 from ocl_inductor.device import Device
 from ocl_inductor.log import artifact, logger
-from ocl_inductor.plan import HostCall, Plan
+from ocl_inductor.plan import Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.report.trace import trace_kernels
 from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.counters import count, count_plan
+from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
+from ocl_inductor.staged_plan import StagedPlan
 
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")
@@ -76,7 +78,7 @@ class Session:
 
 _session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", default=None)
 
-GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor]
+GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor | StagedExecutor]
 
 
 @contextlib.contextmanager
@@ -153,12 +155,12 @@ class StoredPlan(OutputCode):
     settings: Settings
     payload: bytes | None = None
     run: Callable[[list[Any]], tuple[Any, ...]] | None = None
-    plan: Plan | None = None
+    plan: Plan | StagedPlan | None = None
     # In the instance, from where wrappers of functions copy it.
     _boxed_call: bool = True
 
     @classmethod
-    def of(cls, executor: Executor, session: Session) -> StoredPlan:
+    def of(cls, executor: Executor | StagedExecutor, session: Session) -> StoredPlan:
         return cls(session.key, session.settings, None, executor, executor.plan)
 
     def __call__(self, inputs: list[Any]) -> Any:
@@ -196,8 +198,8 @@ def _show(plan: Plan) -> None:
     for kernel in plan.kernels:
         _code_log.debug("// FX nodes: %s\n%s", ", ".join(kernel.fx_nodes), kernel.source)
     trace_kernels(plan)
-    for step in (*plan.prologue, *plan.steps):
-        if isinstance(step, HostCall) and step.fallback:
+    for step in host_calls(plan):
+        if step.fallback:
             _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)
 
 

@@ -12,6 +12,9 @@ from ocl_inductor.cli.console import console, plain_table, print_json
 from ocl_inductor.runtime.store_entry import Entry
 from ocl_inductor.units import format_seconds, format_size
 
+#: A kernel that is faster than the roof by more than this shows that the roof is too low.
+_BEATEN = 1.05
+
 
 @click.command()
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
@@ -22,7 +25,8 @@ def bench(cache: Cache, keys: tuple[str, ...], seconds: float, as_json: bool) ->
     """Time kernels alone, on made-up inputs.
 
     Prints time, GB/s, GFLOP/s and % of roof. Sizes are those of the call that the kernel was
-    compiled for. The roof is measured once for a device. SECONDS is how long each kernel runs.
+    compiled for. The roof is measured once for a device, and again when a kernel beats it. SECONDS
+    is how long each kernel runs.
     """
     results = [_bench(cache, read_entry(cache, key), seconds) for key in keys]
     if as_json:
@@ -77,9 +81,12 @@ def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
         program = program_from_binary(entry.binary, device)
         timing = bench_kernel(program, m.name, entry.source, m.launch, device, seconds)
         roof = measured_roof(device, cache.settings)
+        least = roof.least_ns(m.launch.flops, m.launch.bytes) * 1e-9
+        if least > timing.best * _BEATEN:  # it was measured while the machine was busy
+            roof = measured_roof(device, cache.settings, again=True)
+            least = roof.least_ns(m.launch.flops, m.launch.bytes) * 1e-9
     except load_pyopencl().Error as error:
         raise click.ClickException(f"Entry {shown} cannot be run: {error}") from None
-    least = roof.least_ns(m.launch.flops, m.launch.bytes) * 1e-9
     return {
         "key": entry.key,
         "name": m.name,
@@ -91,6 +98,7 @@ def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
         "flops": m.launch.flops,
         "gb_s": timing.per_second(m.launch.bytes) * 1e-9,
         "gflop_s": timing.per_second(m.launch.flops) * 1e-9,
+        "least_seconds": least,
         "percent_of_roof": 100 * timing.per_second(least),
         "roof_gb_s": roof.bandwidth_gb_s,
         "roof_gflop_s": roof.gflop_s,

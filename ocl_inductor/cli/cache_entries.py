@@ -12,12 +12,16 @@ from typing import Any
 import click
 
 from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.runtime.plan_scan import StoredGraph, scan_plans
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, read_metadata
 from ocl_inductor.runtime.store_trust import distrust
 from ocl_inductor.runtime.store_usage import Stored, scan
 from ocl_inductor.settings import Settings
 from ocl_inductor.units import parse_age, parse_size
+
+#: Folders beside those of kernels and plans. Whatever else lies there is not ours.
+OTHER_KINDS = ("drivers", "failed", "icd", "probe", "roofs")
 
 #: Characters of a key that are shown; as many as needed may be typed.
 SHOWN = 8
@@ -32,8 +36,31 @@ class Cache:
 
     @property
     def folder(self) -> Path:
+        """The kernels'."""
         assert self.store.folder is not None
         return self.store.folder
+
+    @property
+    def root(self) -> Path:
+        """The folder of everything that is remembered."""
+        return self.settings.cache_dir
+
+    @property
+    def plans(self) -> Path:
+        """The folder of compiled graphs."""
+        return self.root / "plans"
+
+    def plan_list(self) -> list[StoredGraph]:
+        """Every plan, the one used last first."""
+        return sorted(scan_plans(self.plans), key=lambda p: -p.last_use)
+
+    def others(self) -> dict[str, list[Path]]:
+        """What else is there, by kind: answers of drivers, measured rates, refused sources."""
+        found = {
+            kind: [p for p in sorted((self.root / kind).rglob("*")) if p.is_file()]
+            for kind in OTHER_KINDS
+        }
+        return {kind: files for kind, files in found.items() if files}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +230,14 @@ def _names(entries: list[Listed], most: int = 5) -> str:
         for e in entries[:most]
     ]
     return ", ".join(names) + (f" and {len(entries) - most} more" if len(entries) > most else "")
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a file, 0 where it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def read_entry(cache: Cache, prefix: str) -> Entry:

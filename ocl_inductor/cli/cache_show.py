@@ -19,6 +19,7 @@ from ocl_inductor.cli.cache_entries import (
     Cache,
     Listed,
     chosen,
+    file_size,
     filters,
     find_key,
     listed,
@@ -29,6 +30,9 @@ from ocl_inductor.runtime.store_entry import Entry
 from ocl_inductor.runtime.store_usage import Stored, scan
 from ocl_inductor.units import format_age, format_seconds, format_size, plural
 
+#: Characters of a plan's key that are shown; the first are the same for all.
+SHOWN_PLAN = 16
+
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 
 
@@ -38,10 +42,19 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Everythin
     "--sort", type=click.Choice(list(ORDERS)), default="last-use", show_default=True, help="Order."
 )
 @click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--plans", is_flag=True, help="List the plans of whole graphs instead.")
 @as_json_option
 @click.pass_obj
-def list_(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted: Any) -> None:
-    """List the kernels on disk."""
+def list_(
+    cache: Cache, sort: str, reverse: bool, plans: bool, as_json: bool, **wanted: Any
+) -> None:
+    """List the kernels on disk.
+
+    Plans can be chosen by size and last use only, and come in the order of last use or size.
+    """
+    if plans:
+        _list_plans(cache, sort, reverse, as_json, **wanted)
+        return
     entries = sorted(chosen(listed(cache), **wanted), key=ORDERS[sort], reverse=reverse)
     if as_json:
         print_json([_listed_facts(e) for e in entries])
@@ -58,6 +71,35 @@ def list_(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted: Any) 
         out.print(table)
     total = sum(e.stored.nbytes for e in entries)
     click.echo(f"{plural(len(entries), 'kernel')}, {format_size(total)}, in {cache.folder}")
+
+
+def _list_plans(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted: Any) -> None:
+    unknown = [f"--{k}" for k in ("kernel", "operator", "device") if wanted[k] is not None]
+    if unknown or sort not in ("last-use", "size"):
+        what = unknown[0] if unknown else f"--sort {sort}"
+        raise click.UsageError(f"{what} is for kernels: plans have a size and a last use only.")
+    now = time.time()
+    found = [
+        p
+        for p in cache.plan_list()
+        if p.nbytes >= (wanted["min_size"] or 0) and now - p.last_use >= (wanted["older_than"] or 0)
+    ]
+    if sort == "size":
+        found.sort(key=lambda p: -p.nbytes)
+    if reverse:
+        found.reverse()
+    if as_json:
+        facts = [(p.key, str(p.path), p.nbytes, p.last_use) for p in found]
+        print_json([dict(zip(("key", "path", "bytes", "last_use"), f, strict=True)) for f in facts])
+        return
+    table = plain_table("key", numbers=("size", "used"))
+    for p in found:
+        age = format_age(max(0.0, now - p.last_use))
+        table.add_row(Text(p.key[:SHOWN_PLAN]), format_size(p.nbytes), age)
+    if found:
+        console().print(table)
+    total = sum(p.nbytes for p in found)
+    click.echo(f"{plural(len(found), 'plan')}, {format_size(total)}, in {cache.plans}")
 
 
 def _row(e: Listed, roomy: bool) -> list[Text]:
@@ -182,10 +224,12 @@ def _print_source(entry: Entry) -> None:
 @as_json_option
 @click.pass_obj
 def stats(cache: Cache, as_json: bool) -> None:
-    """Sums over the kernels on disk, for each device."""
-    entries = listed(cache)
+    """Sums over the kernels on disk, for each device, and over everything else in the cache."""
+    entries, plans, others = listed(cache), cache.plan_list(), cache.others()
     limit = cache.settings.cache_size_limit
-    total = sum(e.stored.nbytes for e in entries)
+    plan_bytes = sum(p.nbytes for p in plans)
+    total = sum(e.stored.nbytes for e in entries) + plan_bytes
+    sizes = {kind: sum(map(file_size, files)) for kind, files in others.items()}
     by_device: dict[str, list[Listed]] = {}
     for e in entries:
         d = e.metadata.device if e.metadata else None
@@ -193,10 +237,30 @@ def stats(cache: Cache, as_json: bool) -> None:
         by_device.setdefault(name, []).append(e)
     rows = [{"device": name, **_sums(found)} for name, found in sorted(by_device.items())]
     if as_json:
-        print_json({"folder": str(cache.folder), "limit": limit, **_sums(entries), "devices": rows})
+        of_plans = {"folder": str(cache.plans), "plans": len(plans), "bytes": plan_bytes}
+        of_others = {k: {"files": len(f), "bytes": sizes[k]} for k, f in others.items()}
+        print_json(
+            {
+                "folder": str(cache.folder),
+                "limit": limit,
+                "limited_bytes": total,
+                **_sums(entries),
+                "devices": rows,
+                "plans": of_plans,
+                "others": of_others,
+            }
+        )
         return
     share = f"{100 * total / limit:.1f} %"
-    click.echo(f"{cache.folder}: {format_size(total)} of {format_size(limit)} ({share})")
+    click.echo(f"{cache.root}: {format_size(total)} of {format_size(limit)} ({share})")
+    kernel_bytes = format_size(total - plan_bytes)
+    click.echo(
+        f"{plural(len(entries), 'kernel')}, {kernel_bytes}; "
+        f"{plural(len(plans), 'plan')}, {format_size(plan_bytes)}"
+    )
+    if others:
+        text = ", ".join(f"{kind} {format_size(sizes[kind])}" for kind in others)
+        click.echo(f"not counted: {text}")
     if not rows:
         return
     table = plain_table("device", numbers=("kernels", "size", "built in", "hits", "time saved"))

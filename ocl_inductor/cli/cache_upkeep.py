@@ -1,4 +1,4 @@
-"""``ocl-inductor cache verify|prune|clear``: check the kernels on disk, and remove some."""
+"""``ocl-inductor cache verify|prune|clear``: check what is on disk, and remove some of it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from ocl_inductor.cli.cache_entries import (
     Cache,
     Listed,
     chosen,
+    file_size,
     listed,
 )
 from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import console, plain_table, print_json
+from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, salvage
-from ocl_inductor.runtime.store_usage import leftovers, scan
+from ocl_inductor.runtime.store_usage import Stored, leftovers, scan
 from ocl_inductor.units import format_size, plural
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ def _rebuilt(key: str, metadata: Metadata, source: str, device: Device) -> Entry
 
 
 @click.command()
-@click.option("--older-than", type=AGE, help="Also kernels not used for so long, such as 30d.")
+@click.option("--older-than", type=AGE, help="Also what was not used for so long, such as 30d.")
 @click.option("--max-size", type=SIZE, help="Also the least recently used, down to this size.")
 @click.option("--absent", is_flag=True, help="Also kernels of devices that are not here now.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
@@ -151,8 +153,8 @@ def prune(
 ) -> None:
     """Remove what can never be used again.
 
-    That is: kernels of a driver that was updated, damaged ones, and files that a killed process or
-    an older version of this package left.
+    That is: kernels of a driver that was updated, damaged kernels and plans, and files that a
+    killed process or an older version of this package left.
     """
     entries = listed(cache)
     reasons = _superseded(entries, absent)
@@ -163,36 +165,53 @@ def prune(
     if older_than is not None:
         for e in chosen(entries, older_than=older_than):
             reasons.setdefault(e.stored.key, "not used for long")
-    left = [e for e in entries if e.stored.key not in reasons]
-    total = sum(e.stored.nbytes for e in left)
-    for e in sorted(left, key=lambda e: e.stored.last_use):
-        if max_size is None or total <= max_size:
-            break
-        reasons[e.stored.key] = "least recently used"
-        total -= e.stored.nbytes
-    gone = [e for e in entries if e.stored.key in reasons]
-    files = leftovers(cache.store, time.time())
-    nbytes = sum(e.stored.nbytes for e in gone) + sum(map(_size, files))
+    plans = cache.plan_list()
+    plan_reasons = {p.path: f"damaged: {p.damaged}" for p in plans if p.damaged}
+    if older_than is not None:
+        for p in plans:
+            if time.time() - p.last_use >= older_than:
+                plan_reasons.setdefault(p.path, "not used for long")
+    if max_size is not None:
+        left: list[Stored | StoredGraph] = [p for p in plans if p.path not in plan_reasons]
+        left += [e.stored for e in entries if e.stored.key not in reasons]
+        total = sum(x.nbytes for x in left)
+        for x in sorted(left, key=lambda x: x.last_use):
+            if total <= max_size:
+                break
+            if isinstance(x, Stored):
+                reasons[x.key] = "least recently used"
+            else:
+                plan_reasons[x.path] = "least recently used"
+            total -= x.nbytes
+    gone = [e.stored for e in entries if e.stored.key in reasons]
+    gone_plans = [p for p in plans if p.path in plan_reasons]
+    now = time.time()
+    files = [*leftovers(cache.store, now), *plan_leftovers(cache.plans, now)]
+    nbytes = sum(s.nbytes for s in gone) + sum(p.nbytes for p in gone_plans)
+    nbytes += sum(map(file_size, files))
     if not dry_run:
-        for e in gone:
-            cache.store.remove(e.stored.key)
-        _unlink(files)
+        for stored in gone:
+            cache.store.remove(stored.key)
+        _unlink([*files, *(p.path for p in gone_plans)])
+        _drop_empty_folders(cache.plans)
     if as_json:
         print_json(
             {
-                "removed": [{"key": e.stored.key, "why": reasons[e.stored.key]} for e in gone],
+                "removed": [{"key": s.key, "why": reasons[s.key]} for s in gone],
+                "removed_plans": [{"key": p.key, "why": plan_reasons[p.path]} for p in gone_plans],
                 "leftover_files": [str(f) for f in files],
                 "bytes": nbytes,
                 "dry_run": dry_run,
             }
         )
         return
-    for why in sorted(set(reasons.values())):
-        click.echo(f"{plural(sum(r == why for r in reasons.values()), 'kernel')}: {why}")
+    for noun, found in (("kernel", list(reasons.values())), ("plan", list(plan_reasons.values()))):
+        for why in sorted(set(found)):
+            click.echo(f"{plural(found.count(why), noun)}: {why}")
     if files:
         click.echo(plural(len(files), "leftover file"))
     verb = "would be removed" if dry_run else "removed"
-    click.echo(f"{format_size(nbytes)} {verb} from {cache.folder}")
+    click.echo(f"{format_size(nbytes)} {verb} from {cache.root}")
 
 
 def _superseded(entries: list[Listed], absent: bool) -> dict[str, str]:
@@ -227,26 +246,42 @@ def _damage(cache: Cache, e: Listed) -> str:
 @as_json_option
 @click.pass_obj
 def clear(cache: Cache, yes: bool, as_json: bool) -> None:
-    """Remove every kernel; they are built again when needed."""
-    entries = scan(cache.store)
-    nbytes = sum(s.nbytes for s in entries)
-    what = f"{plural(len(entries), 'kernel')}, {format_size(nbytes)}, from {cache.folder}"
-    if entries and not yes:
+    """Remove everything: kernels, plans, and what is remembered of drivers.
+
+    All of it is made again when needed. Files in the folder that are not ours stay.
+    """
+    entries, plans = scan(cache.store), cache.plan_list()
+    others = [path for files in cache.others().values() for path in files]
+    sizes = [s.nbytes for s in entries], [p.nbytes for p in plans], list(map(file_size, others))
+    nbytes = sum(map(sum, sizes))
+    counts = (len(entries), "kernel"), (len(plans), "plan"), (len(others), "other file")
+    names = [plural(n, what) for n, what in counts]
+    what = f"{names[0]}, {names[1]} and {names[2]}, {format_size(nbytes)}, from {cache.root}"
+    if nbytes and not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)
     for s in entries:
         cache.store.remove(s.key)
-    _unlink(leftovers(cache.store, time.time()))
+    now = time.time()
+    _unlink([p.path for p in plans])
+    _unlink([*others, *leftovers(cache.store, now), *plan_leftovers(cache.plans, now)])
+    _drop_empty_folders(cache.plans)
     if as_json:
-        print_json({"removed": len(entries), "bytes": nbytes})
+        print_json(
+            {
+                "removed": len(entries),
+                "removed_plans": len(plans),
+                "removed_others": len(others),
+                "bytes": nbytes,
+            }
+        )
     else:
         click.echo(f"Removed {what}.")
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def _drop_empty_folders(folder: Path) -> None:
+    for path in folder.glob("*"):
+        with contextlib.suppress(OSError):  # not empty, or no folder
+            path.rmdir()
 
 
 def _unlink(files: list[Path]) -> None:

@@ -33,6 +33,9 @@ class Parameters:
         return dataclasses.replace(self, literals=tuple((k, n) for n, k in literals.items()))
 
     def text(self) -> str:
+        return ", ".join(self.declarations())
+
+    def declarations(self) -> tuple[str, ...]:
         parts = []
         for name, dtype in zip(self.buffers, self.dtypes, strict=True):
             const = "" if name in self.written else "const "
@@ -40,7 +43,7 @@ class Parameters:
             parts.append(f"__global {const}{MEMORY_TYPE[dtype]} *{restrict}{name}")
         parts += [f"const long {name}" for name, _ in self.scalars]
         parts += [f"const int {name}" for name, _ in self.literals]
-        return ", ".join(parts)
+        return tuple(parts)
 
 
 def index_type(storages: Sequence[Size], sizes: Sequence[Size]) -> str:

@@ -37,6 +37,14 @@ class Text:
     lanes: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The value of a buffer of this kernel that a variable holds: a fold's, or a template's."""
+
+    value: Text
+    dtype: torch.dtype
+
+
 @dataclass(slots=True)
 class Scope:
     """A C block that is being written: the loop variables it defines and what it has computed."""
@@ -93,7 +101,7 @@ class Emitter:
         self.target = Target(width, device)
         self.scalar = Target(1, device)
         self.scopes: list[Scope] = []
-        self.results: dict[str, Text] = {}
+        self.results: dict[str, Result] = {}
         self.in_memory: set[str] = set()
         self.stash: dict[Expr, Stash] = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
@@ -308,7 +316,7 @@ class Emitter:
     def _emit_load(self, e: Expr) -> Text:
         buffer, index = e.payload.buffer, e.payload.index
         if buffer in self.results:
-            return self.results[buffer]
+            return self.results[buffer].value
         member = self.members.get(buffer)
         if member is not None and buffer not in self.in_memory:
             return self.emit(member.body)
@@ -450,13 +458,12 @@ class Emitter:
             temporaries=self._numbers,
             literals=self.literals,
         )
-        for name, t in self.results.items():
-            member = self.members[name]
-            kind = register_type(member.buffer.dtype, 1)
+        for name, result in self.results.items():
+            t, kind = result.value, register_type(result.dtype, 1)
             text = f"((__private {kind} *)&{t.text})[{counter}]" if t.lanes else t.text
-            if t.lanes and member.buffer.dtype is torch.bool:
+            if t.lanes and result.dtype is torch.bool:
                 text = f"({text} != 0)"
-            lane.results[name] = Text(text, False)
+            lane.results[name] = Result(Text(text, False), result.dtype)
         lane.in_memory = self.in_memory
         uniform: dict[Expr, Text] = {}
         for scope in self.scopes:

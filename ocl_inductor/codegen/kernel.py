@@ -12,12 +12,26 @@ from ocl_inductor.ir.nodes import Origin
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """A kernel in pieces: what comes before it, its attribute, each parameter, and its body."""
+
+    prelude: str
+    attribute: str
+    declarations: tuple[str, ...]
+    body: str
+
+    def text(self, name: str) -> str:
+        head = f"__kernel {self.attribute}\nvoid {name}({', '.join(self.declarations)})"
+        return f"{self.prelude}\n{head}\n{{\n{self.body}\n}}\n"
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSource:
     """A kernel in source form.
 
     Arguments in order: one pointer for each of ``buffers``, one ``long`` for each of ``scalars``
     (expressions over size symbols), one ``int`` for each of ``literals``. ``global_size`` in
-    work-items.
+    work-items. ``frame``: the text of a loop group's kernel in pieces.
     """
 
     name: str
@@ -29,3 +43,4 @@ class KernelSource:
     local_size: tuple[int, ...] | None
     origin: Origin
     dtypes: tuple[torch.dtype, ...] = ()
+    frame: Frame | None = None

@@ -23,9 +23,9 @@ import torch
 from ocl_inductor.codegen.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.conversions import literal
-from ocl_inductor.codegen.emitter import Emitter, Scope, Text
+from ocl_inductor.codegen.emitter import Emitter, Result, Scope, Text
 from ocl_inductor.codegen.indexing import Literals, index_text
-from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.kernel import Frame, KernelSource
 from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store, prelude
 from ocl_inductor.device import DeviceInfo
@@ -123,7 +123,7 @@ class LoopKernel:
         for m in self.group.members:
             if m.level == level and m.row:
                 value = writer.emit(m.body)
-                writer.results[m.buffer.name] = value
+                writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
                 if m.buffer.name in self.group.stored:
                     writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
@@ -235,7 +235,7 @@ class LoopKernel:
         name = writer.fresh("r")
         writer.line(f"const {kind} {name} = {text};")
         result = Text(name, a.width > 1)
-        writer.results[m.buffer.name] = result
+        writer.results[m.buffer.name] = Result(result, m.buffer.dtype)
         if m.buffer.name in self.group.stored:
             writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
 
@@ -346,22 +346,23 @@ class LoopKernel:
                 text = f"({text}) % ({self.text(self.size_of[v])})"
             writer.line(f"const {self.index} {v} = {text};")
 
-    def source(self, lines: Sequence[str], attribute: str) -> str:
+    def frame(self, lines: Sequence[str], attribute: str) -> Frame:
         body = "\n".join(f"    {line}" if line else "" for line in lines)
         # The body is complete, so every literal has its name.
         self.parameters = self.parameters.with_literals(self.literals.names)
-        text = f"__kernel {attribute}\nvoid {self.name}({self.parameters.text()})\n{{\n{body}\n}}\n"
-        return prelude(Target(1, self.device), text) + "\n" + text
+        declarations = self.parameters.declarations()
+        text = Frame("", attribute, declarations, body).text(self.name)
+        return Frame(prelude(Target(1, self.device), text), attribute, declarations, body)
 
     def kernel(
         self,
-        text: str,
+        frame: Frame,
         global_size: tuple[Size, ...],
         local_size: tuple[int, ...] | None,
     ) -> KernelSource:
         return KernelSource(
             self.name,
-            text,
+            frame.text(self.name),
             self.parameters.buffers,
             tuple(e for _, e in self.parameters.scalars),
             tuple(n for _, n in self.parameters.literals),
@@ -369,6 +370,7 @@ class LoopKernel:
             local_size,
             self.group.origin,
             self.parameters.dtypes,
+            frame,
         )
 
 

@@ -36,10 +36,10 @@ class SimtKernel(LoopKernel):
         with writer.block(f"if (point < {self.text(total)})", frozenset(self.outer_vars)):
             self.decompose(writer, "point", self.outer_vars)
             self.outer_point_levels(writer)
-        text = self.source(writer.scopes[0].lines, "")
+        frame = self.frame(writer.scopes[0].lines, "")
         group = min(64, self.device.max_work_group_size)
         items = prod((ceil_div(total, group), group))
-        return self.kernel(text, (items,), (group,))
+        return self.kernel(frame, (items,), (group,))
 
     def group_rows(self) -> KernelSource:
         group = min(GROUP_SIZE, self.device.max_work_group_size)
@@ -73,12 +73,12 @@ class SimtKernel(LoopKernel):
                         self.fold_group(writer, a, group)
                         self.finish_reduction(writer, m, a)
                 self.end_level(writer, level)
-        text = self.source(
+        frame = self.frame(
             [*self.local_arrays(group), *writer.scopes[0].lines],
             f"__attribute__((reqd_work_group_size({group}, 1, 1)))",
         )
         rows = prod(list(self.group.outer))
-        return self.kernel(text, (prod((rows, group)),), (group,))
+        return self.kernel(frame, (prod((rows, group)),), (group,))
 
     def _strided(
         self,

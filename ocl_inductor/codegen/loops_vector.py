@@ -291,7 +291,8 @@ class VectorKernel(LoopKernel):
             tail.results = dict(writer.results)
             tail.in_memory = set(writer.in_memory)
             tail.stash = writer.stash
-            begin = f"{end} / {width} * {width}"
+            whole = f"({end})" if " " in end else end  # a size may be a sum
+            begin = f"{whole} / {width} * {width}"
             with tail.block(self.plain_loop(v, begin, end), frozenset([v])):
                 for m in members:
                     self.visit(tail, m, narrow)
@@ -383,8 +384,8 @@ class VectorKernel(LoopKernel):
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
-        text = self.source(writer.scopes[0].lines, attribute)
-        return self.kernel(text, (work.items,), (1,))
+        frame = self.frame(writer.scopes[0].lines, attribute)
+        return self.kernel(frame, (work.items,), (1,))
 
 
 def uniform_scope(scope: Scope) -> Scope:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
+from ocl_inductor.codegen.combine import (
+    MIN_PARTS,
+    combinable,
+    combine,
+    even_pieces,
+    most_parts,
+)
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
@@ -39,6 +47,9 @@ from ocl_inductor.plan import (
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 _code_log = artifact(__name__, "code")
+
+#: Name and canonical text of a kernel.
+Form: TypeAlias = tuple[str, str]
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
@@ -72,6 +83,16 @@ def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Gr
             yield group, n in memory.hoisted
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A kernel and its launch, with sizes put in; its program is not numbered yet."""
+
+    source: KernelSource
+    scalars: Sequence[Any]
+    global_size: Sequence[Any]
+    cost: Cost
+
+
 class _PlanBuilder:
     def __init__(
         self,
@@ -100,14 +121,25 @@ class _PlanBuilder:
         self.kernel_list: list[Kernel] = []
 
     def build(self) -> Plan:
-        prologue: list[Step] = []
-        steps: list[Step] = []
-        for group, hoisted in stepping_groups(self.schedule, self.memory):
-            (prologue if hoisted else steps).append(self.step(group, hoisted))
+        groups = [g for g, hoisted in stepping_groups(self.schedule, self.memory) if hoisted]
+        prologue = [self.step(self.draft(g, True)) for g in groups]
+        groups = [g for g, hoisted in stepping_groups(self.schedule, self.memory) if not hoisted]
+        drafts = [self.draft(g, False) for g in groups]
+        parts = self.together(groups, drafts)
+        rooms: dict[Form | None, int] = {}
+        for b in parts:
+            own = self.form(drafts[b[0]]) if len(b) > 1 else None
+            rooms[own] = max(len(b), rooms.get(own, 0))
+        steps = [self.combined([drafts[n] for n in b], rooms) for b in parts]
         watched = self.watched(prologue)
-        fallbacks = sum(isinstance(s, HostCall) and s.fallback for s in steps)
+        calls = [s for s in steps if isinstance(s, HostCall)]
+        inner = [body.statistics for s in calls for body in s.bodies]
+        symbols = [str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)]
+        tensors = [x for x in self.graph.inputs if isinstance(x, Buffer)]
+        symbols += [str(n) for x in tensors for n in x.size if isinstance(n, sympy.Symbol)]
+        symbols += [symbol for s in calls for symbol, _, _ in s.defines]
         return Plan(
-            symbols=tuple(str(x) for x in self.graph.inputs if isinstance(x, sympy.Symbol)),
+            symbols=tuple(dict.fromkeys(symbols)),
             inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
             constants=self.graph.constants,
             buffers=tuple(self.buffer_specs()),
@@ -119,14 +151,16 @@ class _PlanBuilder:
             kernels=tuple(self.kernel_list),
             prologue=tuple(prologue),
             steps=tuple(steps),
+            parts=tuple(parts),
             outputs=tuple(map(self.output_spec, self.graph.outputs)),
             watched=watched,
             aliases=tuple(self.memory.aliases.items()),
             in_place=tuple(self.memory.in_place.items()),
             statistics={
-                "kernels": sum(isinstance(s, Launch) for s in steps),
+                "kernels": sum(isinstance(s, Launch) for s in steps)
+                + sum(s["kernels"] for s in inner),
                 "prologue_kernels": len(prologue),
-                "fallbacks": fallbacks,
+                "fallbacks": sum(s.fallback for s in calls) + sum(s["fallbacks"] for s in inner),
                 "peak_bytes": self.memory.peak_bytes,
                 "lower_bound_bytes": self.memory.lower_bound_bytes,
                 "unplanned_bytes": self.memory.unplanned_bytes,
@@ -136,7 +170,7 @@ class _PlanBuilder:
 
     # -- steps -----------------------------------------------------------------------------
 
-    def step(self, group: Group, hoisted: bool) -> Step:
+    def draft(self, group: Group, hoisted: bool) -> Draft | HostCall:
         if isinstance(group, ExternGroup):
             return self.host_call(group.node)
         name = kernel_name(group)
@@ -154,16 +188,63 @@ class _PlanBuilder:
             source = emit_template_group(group, self.buffers, self.device, name)
         scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
         global_size = [sympy.sympify(s).xreplace(values) for s in source.global_size]
+        return Draft(source, scalars, global_size, cost)
+
+    def step(self, draft: Draft | HostCall) -> Step:
+        if isinstance(draft, HostCall):
+            return draft
+        source, scalars, global_size = draft.source, draft.scalars, draft.global_size
         return Launch(
-            self.kernel(source, lambda: self.example(source, scalars, global_size, cost)),
+            self.kernel(source, lambda: self.example(source, scalars, global_size, draft.cost)),
             source.buffers,
             _texts(scalars),
             source.literals,
             _texts(global_size),
             source.local_size,
-            size_text(cost.flops),
-            size_text(cost.bytes),
+            size_text(draft.cost.flops),
+            size_text(draft.cost.bytes),
         )
+
+    # -- launches of one form --------------------------------------------------------------
+
+    def form(self, draft: Draft | HostCall) -> Form | None:
+        """What launches share that can become one; None: nothing."""
+        if isinstance(draft, HostCall) or not combinable(draft.source):
+            return None
+        return draft.source.name, canonical_names(draft.source.text)
+
+    def together(
+        self, groups: Sequence[Group], drafts: Sequence[Draft | HostCall]
+    ) -> list[tuple[int, ...]]:
+        """Numbers of the drafts that become one step: those of a batch that have one text."""
+        batch_of = {
+            id(self.schedule.groups[n]): k for k, b in enumerate(self.schedule.batches) for n in b
+        }
+        found: dict[Hashable, list[int]] = {}
+        for n, (group, draft) in enumerate(zip(groups, drafts, strict=True)):
+            batch = batch_of.get(id(group))
+            own = self.form(draft) if batch is not None else None
+            found.setdefault(n if own is None else (batch, own), []).append(n)
+        result: list[tuple[int, ...]] = []
+        for numbers in found.values():
+            most = 1
+            if len(numbers) >= MIN_PARTS:
+                first = drafts[numbers[0]]
+                assert isinstance(first, Draft)
+                most = most_parts(first.source, self.device)
+            result += map(tuple, even_pieces(numbers, most))
+        return result
+
+    def combined(
+        self, drafts: Sequence[Draft | HostCall], rooms: Mapping[Form | None, int]
+    ) -> Step:
+        """One step for launches of one form; ``rooms``: parts that the kernel of a form takes."""
+        if len(drafts) == 1:
+            return self.step(drafts[0])
+        own = [d for d in drafts if isinstance(d, Draft)]
+        source = combine([d.source for d in own], rooms[self.form(own[0])])
+        cost = Cost(sum(d.cost.flops for d in own), sum(d.cost.bytes for d in own))
+        return self.step(Draft(source, [], list(source.global_size), cost))
 
     def overwritten(self, group: LoopGroup) -> frozenset[str]:
         """The result that overwrites an input, and that input; nothing for most groups."""
@@ -224,6 +305,7 @@ class _PlanBuilder:
             str(node.operator),
             fallback=bool(node.reason),
             reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
+            defines=node.defines,
         )
 
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import cast
 import sympy
 
 from ocl_inductor.codegen.arguments import Parameters, index_type
-from ocl_inductor.codegen.emitter import Emitter, Scope, Text
+from ocl_inductor.codegen.emitter import Emitter, Result, Scope, Text
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.primitives import Target, emit_load, prelude
@@ -75,7 +75,7 @@ def emit_template_group(
             writer.names[v] = writer.fresh("c")
             writer.line(f"const {kind} {writer.names[v]} = {coordinate};")
         result = node.buffer
-        writer.results[result.name] = Text(value, width > 1)
+        writer.results[result.name] = Result(Text(value, width > 1), result.dtype)
         if result.name in group.stored:
             at = linear(variables, contiguous_strides(group.space))
             writer.store(result.name, result.dtype, at, Text(value, width > 1))

@@ -166,6 +166,7 @@ class Extern:
     tensors that kernels can read have a Buffer in ``outputs``; the others are ``host_results``,
     which only other Extern nodes and graph outputs can use (complex or quantised tensors).
     ``reason`` says why there is no kernel; it is empty for what belongs on the host.
+    ``defines``: sizes that are known after it (see plan.HostCall).
     """
 
     operator: Any
@@ -176,6 +177,7 @@ class Extern:
     host_results: tuple[str, ...]
     reason: str
     origin: Origin = field(default=Origin(), compare=False)
+    defines: tuple[tuple[str, str, int | None], ...] = ()
 
     def reads(self) -> set[str]:
         found: set[str] = set()

@@ -21,7 +21,7 @@ from ocl_inductor.lowering.flash_attention import flash_attention, row_order
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
-from ocl_inductor.lowering.values import Value, expand, permute, reshape
+from ocl_inductor.lowering.values import Value, expand, reshape, transposed
 
 aten = torch.ops.aten
 
@@ -39,10 +39,6 @@ def check_attention(query: Value, key: Value, value: Value, dropout_p: float) ->
         raise CannotLower(f"attention of {query.dtype}, {key.dtype} and {value.dtype}")
     if dropout_p != 0.0:
         raise CannotLower("attention with dropout")
-
-
-def transposed(value: Value) -> Value:
-    return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
 
 
 def scores(

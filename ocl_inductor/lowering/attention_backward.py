@@ -20,13 +20,12 @@ from ocl_inductor.lowering.attention import (
     group_heads,
     scale_factor,
     scores,
-    transposed,
 )
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
-from ocl_inductor.lowering.values import Value, reshape
+from ocl_inductor.lowering.values import Value, reshape, transposed
 
 aten = torch.ops.aten
 

@@ -47,6 +47,7 @@ def require_cpu(device: Any = None, layout: Any = None) -> None:
 @register(
     aten.alias.default,
     aten.detach.default,
+    aten.detach_copy.default,
     aten.lift_fresh.default,
     aten.lift_fresh_copy.default,
     aten.positive.default,

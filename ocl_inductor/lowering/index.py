@@ -19,7 +19,7 @@ from ocl_inductor.lowering.gathering import (
 )
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype
-from ocl_inductor.lowering.values import ZERO, Value, reindex, reshape, strided_view
+from ocl_inductor.lowering.values import ZERO, Value, reshape, strided_view
 
 aten = torch.ops.aten
 
@@ -134,17 +134,6 @@ def advanced_index(x: Value, indices: Sequence[Value | None]) -> AdvancedIndex:
         at = [ZERO if same(n, 1) else v for v, n in zip(at, index.size, strict=True)]
         coordinates[d] = as_coordinate(index.at(at), x.size[d], ranges)
     return AdvancedIndex(size, coordinates, lead, len(shape))
-
-
-@register(aten.index.Tensor, aten._unsafe_index.Tensor)
-def lower_index(ctx: LoweringContext, x: Value, indices: Sequence[Value | None]) -> Value:
-    if all(i is None for i in indices):
-        return x
-    where_from = advanced_index(x, indices)
-    if any(isinstance(c, Expr) for c in where_from.coordinates):
-        x = in_memory(ctx, x)
-    result = Value(where_from.size, x.dtype, element(x, where_from.coordinates))
-    return reindex(result, result.size, loop_vars(result.ndim))
 
 
 @register(aten.take.default)

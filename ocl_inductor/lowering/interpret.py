@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-import collections
 import operator
 from collections.abc import Sequence
 from typing import Any
 
 import sympy
 import torch
+from torch._higher_order_ops.print import print as hop_print
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.errors import UnsupportedOperatorError, VerifyError
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
-from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
+from ocl_inductor.ir.nodes import (
+    Buffer,
+    BufferRef,
+    Extern,
+    Graph,
+    GraphOutput,
+    Origin,
+)
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.context import LoweringContext, Pending, Tune
+from ocl_inductor.lowering.control_flow import (
+    CompileBody,
+    ControlFlow,
+    compile_body,
+    control_flow,
+)
+from ocl_inductor.lowering.mutating import functionalized
 from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
 from ocl_inductor.lowering.uses import (
     VIEW_OPERATORS,
@@ -35,6 +50,7 @@ from ocl_inductor.lowering.values import (
     reindex,
     strided_view,
 )
+from ocl_inductor.plan import Region
 from ocl_inductor.settings import Settings
 
 _fallback_log = artifact(__name__, "fallback")
@@ -49,6 +65,20 @@ QUANTISING_OPERATORS = frozenset(
     }
 )
 
+#: Effects, and checks whose failure is an exception.
+BELONGS_ON_HOST = frozenset(
+    {
+        torch.ops.aten._assert_async.default,
+        torch.ops.aten._assert_async.msg,
+        torch.ops.aten._assert_scalar.default,
+        torch.ops.aten._assert_tensor_metadata.default,
+        torch.ops.aten.sym_constrain_range.default,
+        torch.ops.aten.sym_constrain_range_for_size.default,
+        hop_print,
+    }
+)
+higher_order = torch.ops.higher_order
+
 
 def lower_graph(
     gm: GraphModule,
@@ -58,17 +88,19 @@ def lower_graph(
     static_inputs: frozenset[int] = frozenset(),
     shape_env: Any = None,
     tune: Tune | None = None,
+    compile_plan: CompileBody | None = None,
 ) -> Graph:
     """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
 
-    ``tune`` chooses among a template's candidates by measuring them.
+    ``tune`` chooses among a template's candidates by measuring them; ``compile_plan`` makes plans
+    of control flow's subgraphs, which without it run on the host.
 
     Raises:
         UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
         VerifyError: a lowering produced another dtype or shape than eager.
     """
     ctx = LoweringContext(device, settings, shape_env, tune=tune)
-    return _GraphLowering(gm, ctx, static_inputs).run()
+    return _GraphLowering(gm, ctx, static_inputs, compile_plan).run()
 
 
 class _GraphLowering:
@@ -77,8 +109,10 @@ class _GraphLowering:
         gm: GraphModule,
         ctx: LoweringContext,
         static_inputs: frozenset[int],
+        compile_plan: CompileBody | None,
     ) -> None:
         self.gm = gm
+        self.compile_plan = compile_plan
         self.ctx = ctx
         self.static_indices = static_inputs
         self.env: dict[FxNode, Any] = {}
@@ -89,6 +123,8 @@ class _GraphLowering:
         # Storages of the traced tensors: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}
         self.result_storage: dict[Any, str] = {}
+        # Sizes that are known only during a call.
+        self.defined: set[sympy.Symbol] = set()
         # Operators inside the expression that a node's value still is.
         self.pending: dict[FxNode, tuple[Pending, ...]] = {}
 
@@ -188,11 +224,19 @@ class _GraphLowering:
         stride = tuple(self.size(s) for s in x.stride())
         return Buffer(name, x.dtype, size, stride, extent(size, stride))
 
+    def result_buffer(self, name: str, fake: torch.Tensor) -> Buffer:
+        """Of a host call: what overlaps itself is copied to memory where it does not."""
+        return self.buffer_like(name, torch.empty_like(fake) if _overlaps(fake) else fake)
+
     # -- operators -------------------------------------------------------------------------
 
     def run_call_function(self, node: FxNode) -> Any:
         meta = node.meta.get("val")
         if isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            if node.target is torch.ops.aten._local_scalar_dense.default and isinstance(
+                meta, torch.SymInt
+            ):
+                self.host_call(node, node.target, node.args)  # its value has a name from here on
             return self.size(meta)
         args = torch.fx.node.map_aggregate(node.args, self._argument)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, self._argument)
@@ -200,6 +244,14 @@ class _GraphLowering:
             container, position = args
             if not isinstance(container, HostValue):
                 return container[position]
+        flow = control_flow(node)
+        if flow is not None and self.compile_plan is not None:
+            try:
+                return self.run_control_flow(node, flow)
+            except CannotLower as e:
+                return self.fall_back(node, str(e))
+        if node.target in BELONGS_ON_HOST:
+            return self.host_call(node, node.target, node.args)
         reason = self._why_not(node, args, kwargs)
         if reason is None:
             mark = len(self.ctx.nodes)
@@ -232,7 +284,14 @@ class _GraphLowering:
                 return f"result of dtype {t.dtype} and layout {t.layout} only lives on the host"
             if node.target not in VIEW_OPERATORS and self._is_too_wide(t.dtype):
                 return "the device has no double precision"
+            if self._decided_by_data(t):
+                return "the data decide the size of its result"
         return None
+
+    def _decided_by_data(self, fake: torch.Tensor) -> bool:
+        """Whether a size is known only during a call. Sizes of inputs are known before it."""
+        sizes = (self.size(s) for s in fake.shape if isinstance(s, torch.SymInt))
+        return any(self.defined & x.free_symbols for x in sizes if isinstance(x, sympy.Expr))
 
     def _is_too_wide(self, dtype: torch.dtype) -> bool:
         return dtype is torch.float64 and not self.ctx.device.fp64
@@ -290,26 +349,67 @@ class _GraphLowering:
                 name, dtypes, shapes, source=self.ctx.origin.source, reason=reason
             )
         _fallback_log.warning("%s runs on the host: %s (%s)", name, reason, self.ctx.origin.source)
+        if target in (higher_order.auto_functionalized, higher_order.auto_functionalized_v2):
+            target = functionalized(node)
+        return self.host_call(node, target, node.args, reason)
+
+    def run_control_flow(self, node: FxNode, flow: ControlFlow) -> Any:
+        assert self.compile_plan is not None
+        static = frozenset(
+            n
+            for n, x in enumerate(flow.operands)
+            if isinstance(x, FxNode) and x.op == "placeholder" and self._is_static(self.env[x])
+        )
+        bodies = (compile_body(self.env[b], static, self.compile_plan) for b in flow.bodies)
+        region = Region(flow.how, tuple(bodies))
+        return self.host_call(node, region, flow.args)
+
+    def _is_static(self, value: Any) -> bool:
+        view = strided_view(value) if isinstance(value, Value) else None
+        return view is not None and view.buffer in self.static_names
+
+    def host_call(
+        self, node: FxNode, target: Any, node_args: tuple[Any, ...], reason: str = ""
+    ) -> Any:
+        """Emit an Extern node that calls ``target``; without a reason it belongs on the host."""
         outputs: list[Buffer] = []
         host: list[str] = []
+        defines: list[tuple[str, str, int | None]] = []
+
+        def define(size: Any, path: str, dim: int | None) -> None:
+            """The name of a size that is known after this call, if it is one."""
+            known = self.defined | {s for s in self.inputs if isinstance(s, sympy.Symbol)}
+            symbol = self.size(size)
+            if free_unbacked_symbols(size) and symbol.is_Symbol and symbol not in known:
+                defines.append((str(symbol), path, dim))
+                self.defined.add(symbol)
 
         def wrap(value: Any, path: str) -> tuple[Any, Any]:
             """What the graph sees, and the name under which the runtime files the result."""
             if isinstance(value, (tuple, list)):
                 pairs = [wrap(v, f"{path}_{i}") for i, v in enumerate(value)]
                 return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+            if isinstance(value, torch.SymInt) and free_unbacked_symbols(value):
+                define(value, path, None)
+                host.append(path)
+                return self.size(value), path
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return self.size(value), None
-            if _is_device_tensor(value) and target not in QUANTISING_OPERATORS:
-                # A result whose elements share memory is copied to one where they do not.
-                dense = torch.empty_like(value) if _overlaps(value) else value
-                outputs.append(self.buffer_like(path, dense))
+            if isinstance(value, torch.Tensor):
+                for dim, size in enumerate(value.shape):
+                    if isinstance(size, torch.SymInt):
+                        define(size, path, dim)
+                if self._decided_by_data(value):
+                    host.append(path)
+                    return HostValue(path), path
+            if _is_device_tensor(value) and node.target not in QUANTISING_OPERATORS:
+                outputs.append(self.result_buffer(path, value))
                 return buffer_value(outputs[-1]), path
             host.append(path)
             return HostValue(path), path
 
         result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}")
-        args = torch.fx.node.map_aggregate(node.args, self._host_argument)
+        args = torch.fx.node.map_aggregate(node_args, self._host_argument)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, self._host_argument)
         self.ctx.add(
             Extern(
@@ -321,6 +421,7 @@ class _GraphLowering:
                 tuple(host),
                 reason,
                 origin=self.ctx.origin,
+                defines=tuple(defines),
             )
         )
         return result
@@ -366,12 +467,15 @@ class _GraphLowering:
         self.outputs = tuple(self._output(r, taken) for r in results)
 
     def _store_shared_results(self, results: Sequence[Any]) -> None:
-        """Give results that are views of one tensor that tensor's memory, as in eager."""
-        nodes = {r for r in results if isinstance(r, FxNode)}
-        counts = collections.Counter(
-            _storage(r.meta["val"]) for r in nodes if isinstance(self.env[r], Value)
-        )
-        shared = {s for s, n in counts.items() if n > 1} - self.input_storage.keys()
+        """Give results that are views of one tensor that tensor's memory, as in eager.
+
+        Not where one of them sees its bytes as another dtype: those are apart here.
+        """
+        nodes = {r for r in results if isinstance(r, FxNode) and isinstance(self.env[r], Value)}
+        dtypes: dict[Any, list[torch.dtype]] = {}
+        for r in nodes:
+            dtypes.setdefault(_storage(r.meta["val"]), []).append(r.meta["val"].dtype)
+        shared = {s for s, of in dtypes.items() if len(of) > 1} - self.input_storage.keys()
         for node in self.gm.graph.nodes if shared else ():
             value, fake = self.env.get(node), node.meta.get("val")
             self.ctx.pending = self.carried([node])
@@ -380,6 +484,8 @@ class _GraphLowering:
             shared.remove(
                 _storage(fake)
             )  # the first node with a storage is the one it was made for
+            if set(dtypes[_storage(fake)]) != {fake.dtype}:
+                continue
             stride = tuple(self.size(s) for s in fake.stride())
             reach = extent(value.size, stride)
             if same(prod(value.size), reach) and same(fake.storage_offset(), 0):
@@ -445,9 +551,11 @@ def _storage(fake: torch.Tensor) -> Any:
 
 def _overlaps(x: torch.Tensor) -> bool:
     """Whether elements may share memory, as those of an expanded tensor do."""
-    if not all(isinstance(n, int) for n in (*x.shape, *x.stride())):
-        pairs = zip(x.shape, x.stride(), strict=True)
-        return any(isinstance(s, int) and s == 0 and not same(as_size(n), 1) for n, s in pairs)
+    dims = list(zip(x.shape, x.stride(), strict=True))
+    if any(isinstance(s, int) and s == 0 and not (isinstance(n, int) and n < 2) for n, s in dims):
+        return True
+    if not all(isinstance(x, int) for dim in dims for x in dim):
+        return False
     reach = 0
     for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):
         if n > 1 and s <= reach:

@@ -17,6 +17,7 @@ from ocl_inductor.ir.index import (
     same,
 )
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.few_rows import few_rows
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, in_bounds
 from ocl_inductor.lowering.values import (
@@ -28,8 +29,10 @@ from ocl_inductor.lowering.values import (
     reindex,
     reshape,
     strided_view,
+    transposed,
 )
 from ocl_inductor.templates.blocking import candidate_blockings, size_ceil_div
+from ocl_inductor.templates.gemv import MAX_ROWS
 from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 aten = torch.ops.aten
@@ -178,7 +181,15 @@ def matmul(
     a, b = expand(a, (*batch, m, k)), expand(b, (*batch, k, n))
     work = ctx.hint(prod((*batch, m, n, k)))
     narrow = same(n, 1) or same(m, 1)
-    if dtype in _INTEGERS or narrow or work <= _TINY_PRODUCT:
+    if dtype in _INTEGERS or work <= _TINY_PRODUCT:
+        return _product_by_reduction(ctx, a, b, out)
+    few = few_rows(ctx, a, b, out)
+    if few is None and is_static(n) and int(n) <= MAX_ROWS:
+        columns = few_rows(ctx, transposed(b), transposed(a), out)
+        few = None if columns is None else transposed(columns)
+    if few is not None:
+        return few
+    if narrow:
         return _product_by_reduction(ctx, a, b, out)
     if batch and not depends_on(b, range(len(batch))):
         flat = _flatten_rows(ctx, a, out)

@@ -23,7 +23,7 @@ ARITHMETIC = [
     row("sub.Tensor sub.Scalar", f.sub),
     row("rsub.Tensor rsub.Scalar", f.rsub),
     row("mul.Tensor mul.Scalar", f.mul),
-    row("div.Tensor div.Scalar", f.div, INT_TO_FLOAT),
+    row("div.Tensor div.Scalar true_divide.Tensor true_divide.Scalar", f.div, INT_TO_FLOAT),
     row("floor_divide floor_divide.Scalar", f.binary("floor_div")),
     row(
         "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",

@@ -8,15 +8,17 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, where
-from ocl_inductor.ir.index import loop_vars, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import (
+    decide,
     full,
+    is_known,
     position_dtype,
     reused,
-    static_sizes,
+    size_expr,
 )
 from ocl_inductor.lowering.values import Value
 
@@ -36,8 +38,8 @@ def bisect(
     The bisection of eager, step by step, so that NaN and unsorted boundaries give the same:
     O(log n) reads. ``boundaries`` has one dimension, or the leading sizes of ``x``.
     """
-    (n,) = static_sizes(boundaries.size[-1:], "bisection")
-    if n == 0 or any(same(s, 0) for s in x.size):
+    n = boundaries.size[-1]
+    if same(n, 0) or any(same(s, 0) for s in x.size):
         return full(x.size, 0, dtype)
     source = in_memory(ctx, boundaries)
     order = None if sorter is None else in_memory(ctx, sorter)
@@ -45,8 +47,8 @@ def bisect(
     lead: Sequence[sympy.Expr] = loop_vars(x.ndim)[:-1] if boundaries.ndim > 1 else []
     place = position_dtype(n)
     one, two = const(1, place), const(2, place)
-    first, last = const(0, place), const(n, place)
-    for _ in range(n.bit_length()):
+    first, last = const(0, place), size_expr(n, place)
+    for _ in range(_steps(ctx, n)):
         middle = op("add", first, op("trunc_div", op("sub", last, first), two))
         at: Expr = clamp(middle, n)  # only an empty interval's middle is out of range
         if order is not None:
@@ -59,6 +61,20 @@ def bisect(
         first = where(forward, op("add", middle, one), first)
         last = where(back, middle, last)
     return Value(x.size, dtype, cast(first, dtype))
+
+
+#: Lengths that symbolic ones are compared with, so that few sizes need another compilation.
+_LIMITS = ((1 << 12) - 1, (1 << 20) - 1, (1 << 31) - 1)
+
+
+def _steps(ctx: LoweringContext, n: Size) -> int:
+    """Halvings that leave nothing of ``n`` boundaries."""
+    if is_static(n):
+        return int(n).bit_length()
+    for limit in _LIMITS[:-1]:
+        if ctx.hint(n) <= limit and is_known(ctx, n) and decide(ctx, sympy.Le(n, limit)):
+            return limit.bit_length()
+    return _LIMITS[-1].bit_length()
 
 
 def _is_right(right: bool, side: str | None) -> bool:

@@ -15,7 +15,8 @@ import torch
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, masked, op, where
 from ocl_inductor.ir.index import Size, as_size, contiguous_strides, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.gathering import clamp, element, in_memory
+from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
+from ocl_inductor.lowering.index import broadcast_sizes
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.searching import bisect
@@ -91,6 +92,42 @@ def selected(
     return Value((size,), x.dtype, taken)
 
 
+def size_of_result(ctx: LoweringContext) -> Size:
+    """The first size of the operator's result, which depends on data. It has been counted before
+    this graph begins (passes/stages.py).
+    """
+    value = None if ctx.fx_node is None else ctx.fx_node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.ndim == 0:
+        raise CannotLower("the result's size depends on data")
+    return as_size(value.shape[0])
+
+
+@register(aten.nonzero.default)
+def lower_nonzero(ctx: LoweringContext, x: Value) -> Value:
+    return nonzero_places(ctx, x, size_of_result(ctx))
+
+
+@register(aten.masked_select.default)
+def lower_masked_select(ctx: LoweringContext, x: Value, mask: Value) -> Value:
+    size = broadcast_sizes([x.size, mask.size])
+    return selected(ctx, expand(x, size), expand(mask, size), size_of_result(ctx))
+
+
+def select_by_mask(ctx: LoweringContext, x: Value, dim: int, mask: Value, size: Size) -> Value:
+    """``x[:, mask]``: ``mask`` stands for dimensions from ``dim`` on; ``size`` of it is true."""
+    result = (*x.size[:dim], size, *x.size[dim + mask.ndim :])
+    if any(same(s, 0) for s in (*x.size, *result)):
+        return full(result, 0, x.dtype)
+    source = in_memory(ctx, x)
+    places = ctx.realize(places_of(ctx, running_count(ctx, mask), size))
+    variables = loop_vars(len(result))
+    place = clamp(places.at([variables[dim]]), prod(mask.size))
+    at: list[Coordinate] = list(variables[:dim])
+    at += [coordinate(place, mask.size, d) for d in range(mask.ndim)]
+    at += variables[dim + 1 :]
+    return Value(result, x.dtype, element(source, at))
+
+
 @register(aten.masked_scatter_backward.default)
 def lower_masked_scatter_backward(
     ctx: LoweringContext, grad: Value, mask: Value, sizes: Sequence[Size]
@@ -106,9 +143,8 @@ def lower_repeat_interleave(
     ctx: LoweringContext, repeats: Value, *, output_size: Size | None = None
 ) -> Value:
     """``k`` as often as ``repeats[k]`` says: positions for an index_select."""
-    if output_size is None:
-        raise CannotLower("repeat_interleave without output_size: the size depends on data")
-    size, n = as_size(output_size), repeats.size[0]
+    size = size_of_result(ctx) if output_size is None else as_size(output_size)
+    n = repeats.size[0]
     if same(size, 0) or same(n, 0):
         return full((size,), 0, repeats.dtype)
     running = ctx.realize(scan_along(ctx, cast_value(repeats, torch.int64), 0, "sum"))

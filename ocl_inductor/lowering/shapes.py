@@ -6,6 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import sympy
 import torch
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    free_unbacked_symbols,
+)
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and
 from ocl_inductor.ir.index import (
@@ -102,9 +106,19 @@ def decide(ctx: LoweringContext, relation: sympy.Basic | bool) -> bool:
     """Truth of a relation between sizes; a symbolic one becomes a guard of the graph."""
     if relation in (True, False, sympy.true, sympy.false):
         return bool(relation)
-    if ctx.shape_env is None:
+    if ctx.shape_env is None or not is_known(ctx, relation):
         raise CannotLower(f"cannot decide {relation} between symbolic sizes")
-    return bool(ctx.shape_env.evaluate_expr(relation))
+    try:
+        return bool(ctx.shape_env.evaluate_expr(relation))
+    except GuardOnDataDependentSymNode as error:
+        raise CannotLower(f"the data decide whether {relation}") from error
+
+
+def is_known(ctx: LoweringContext, x: Size | sympy.Basic) -> bool:
+    """Whether guards may tell sizes apart: not those that depend on data."""
+    if ctx.shape_env is None:
+        return False
+    return not free_unbacked_symbols(sympy.sympify(x))
 
 
 def static_sizes(sizes: Sequence[Size], what: str) -> list[int]:

@@ -163,6 +163,11 @@ def _certainly_less(a: Size, b: Size) -> bool:
     return bool(ratio.free_symbols) or ratio > 1
 
 
+def transposed(value: Value) -> Value:
+    """The last two dimensions swapped."""
+    return permute(value, (*range(value.ndim - 2), value.ndim - 1, value.ndim - 2))
+
+
 def strided_view(value: Value) -> StridedView | None:
     """The value as strides over one buffer, or None when it computes something."""
     body = value.body

@@ -10,12 +10,18 @@ from ocl_inductor.memory.liveness import Liveness
 from ocl_inductor.schedule.groups import Group, LoopGroup
 
 
-def in_place_pairs(groups: Sequence[Group], live: Liveness) -> dict[str, str]:
-    """Result to the input that it may overwrite, at most one pair in each group."""
+def in_place_pairs(
+    groups: Sequence[Group], live: Liveness, batches: Sequence[range] = ()
+) -> dict[str, str]:
+    """Result to the input that it may overwrite, at most one pair in each group.
+
+    None in ``batches``: others that run at the same time may read the input.
+    """
+    together = {n for b in batches for n in b}
     scratch = set(live.scratch) - {live.root(a) for a in live.aliases}
     found: dict[str, str] = {}
     for step, group in enumerate(groups):
-        if not isinstance(group, LoopGroup):
+        if not isinstance(group, LoopGroup) or step in together:
             continue
         dying = {n for n in group.reads() & scratch if live.last[n] == step}
         pair = _pair(group, dying, scratch, live)

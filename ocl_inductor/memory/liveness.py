@@ -34,8 +34,15 @@ class Liveness:
         return root_of(name, self.aliases)
 
 
-def analyse(graph: Graph, groups: Sequence[Group]) -> Liveness:
-    """Lifetimes of everything that the groups, in this order, write."""
+def analyse(graph: Graph, groups: Sequence[Group], batches: Sequence[range] = ()) -> Liveness:
+    """Lifetimes of everything that the groups, in this order, write.
+
+    ``batches``: groups that may run at the same time; what one of them uses lives for all of them.
+    """
+    begin, end = list(range(len(groups))), list(range(len(groups)))
+    for batch in batches:
+        for n in batch:
+            begin[n], end[n] = batch[0], batch[-1]
     outputs = {o.name for o in graph.outputs if o.kind == "buffer"}
     hoisted = _hoistable(graph, groups, outputs)
     aliases = _aliases(groups)
@@ -46,12 +53,12 @@ def analyse(graph: Graph, groups: Sequence[Group]) -> Liveness:
     for step, g in enumerate(groups):
         for b in g.writes():
             name = root_of(b.name, aliases)
-            first.setdefault(name, step)
-            last[name] = step
+            first.setdefault(name, begin[step])
+            last[name] = end[step]
             buffers.setdefault(name, b)
         for name in g.reads():
             if root_of(name, aliases) in first:
-                last[root_of(name, aliases)] = step
+                last[root_of(name, aliases)] = end[step]
     output_roots = {root_of(o, aliases) for o in outputs}
     scratch = tuple(
         name

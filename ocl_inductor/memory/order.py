@@ -25,7 +25,7 @@ def lower_peak(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) ->
     buffers = {name: live.buffers[name] for name in live.scratch}
     bytes_of = {n: hint(prod((b.storage, b.itemsize))) for n, b in buffers.items()}
     uses = [_uses(g, live, bytes_of) for g in groups]
-    needs = _dependencies(groups)
+    needs = dependencies(groups)
     best, best_peak = list(range(len(groups))), _peak(range(len(groups)), uses, bytes_of)
     for order in _candidates(uses, needs, bytes_of):
         peak = _peak(order, uses, bytes_of)
@@ -41,7 +41,7 @@ def _uses(g: Group, live: Liveness, bytes_of: dict[str, int]) -> frozenset[str]:
     return frozenset(live.root(n) for n in names) & bytes_of.keys()
 
 
-def _dependencies(groups: Sequence[Group]) -> list[set[int]]:
+def dependencies(groups: Sequence[Group]) -> list[set[int]]:
     """For each group, those that must run before it."""
     writer: dict[str, int] = {}
     for n, g in enumerate(groups):

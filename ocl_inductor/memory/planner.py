@@ -56,15 +56,20 @@ class MemoryPlan:
 
 
 def plan_memory(
-    graph: Graph, groups: Sequence[Group], info: DeviceInfo, hint: Callable[[Size], int]
+    graph: Graph,
+    groups: Sequence[Group],
+    info: DeviceInfo,
+    hint: Callable[[Size], int],
+    batches: Sequence[range] = (),
 ) -> MemoryPlan:
     """Give each buffer that only kernels see a place in scratch memory.
 
     A buffer's place is free again after the last group that uses it. Where a kernel can write over
     an input that dies with it, it does so if that makes the whole smaller. ``hint`` gives a typical
     value of a symbolic size, for the statistics alone: such plans are placed at run time.
+    ``batches``: groups that may run at the same time.
     """
-    live = analyse(graph, groups)
+    live = analyse(graph, groups, batches)
     alignment, most_bytes = placement_rules(info)
 
     def nbytes(b: Buffer) -> int:
@@ -72,7 +77,7 @@ def plan_memory(
 
     sizes = {name: nbytes(live.buffers[name]) for name in live.scratch}
     best: tuple[Layout, list[list[str]], dict[str, str], list[Lifetime]] | None = None
-    for pairs in ({}, in_place_pairs(groups, live)):
+    for pairs in ({}, in_place_pairs(groups, live, batches)):
         blocks = _blocks(live, pairs)
         lifetimes = [
             Lifetime(live.first[names[0]], live.last[names[-1]], max(sizes[n] for n in names))

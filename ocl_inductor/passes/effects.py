@@ -6,6 +6,7 @@ import operator
 
 import torch
 from torch._higher_order_ops.effects import with_effects
+from torch._higher_order_ops.print import print as print_
 from torch.fx import GraphModule, Node
 
 
@@ -16,7 +17,7 @@ def remove_effect_tokens(gm: GraphModule) -> GraphModule:
     host, and host calls are never dropped, so the tokens would only be memory.
     """
     nodes = gm.graph.find_nodes(op="call_function", target=with_effects)
-    if not all(isinstance(n.args[1], torch._ops.OpOverload) for n in nodes):
+    if not all(isinstance(n.args[1], torch._ops.OpOverload) or n.args[1] is print_ for n in nodes):
         return gm  # a subgraph with effects: it runs on the host with its tokens
     for node in nodes:
         _call_directly(node)
@@ -31,7 +32,7 @@ def _call_directly(node: Node) -> None:
     """Replace one ``with_effects`` node, whose results are its token and then the operator's."""
     token, target, *args = node.args
     results = node.meta["val"][1:]
-    several = len(target._schema.returns) > 1  # type: ignore[union-attr]
+    several = target is not print_ and len(target._schema.returns) > 1  # type: ignore[union-attr]
     graph = node.graph
     with graph.inserting_before(node):
         call = graph.call_function(target, tuple(args), dict(node.kwargs))  # type: ignore[arg-type]

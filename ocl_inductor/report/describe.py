@@ -65,8 +65,10 @@ def describe(
 
     groups = list(stepping_groups(schedule, memory))
     # What runs at each call comes first: its numbers are the ones that people read.
-    order = sorted(range(len(groups)), key=lambda n: groups[n][1])
-    steps = _steps([groups[n] for n in order], _operator_order(gm), plan, evaluate)
+    calls = [g for g, hoisted in groups if not hoisted]
+    stepping = [([calls[n] for n in part], False) for part in plan.parts]
+    stepping += [([g], True) for g, hoisted in groups if hoisted]
+    steps = _steps(stepping, _operator_order(gm), plan, evaluate)
     return GraphReport(
         kind=kind,
         compile_id=compile_id,
@@ -75,7 +77,7 @@ def describe(
         operators=tuple(_operators(gm)),
         steps=steps,
         kernels=tuple(KernelText(k.name, k.source) for k in plan.kernels),
-        refusals=_refusals(schedule, [groups[n][0] for n in order], _extents(graph, hint)),
+        refusals=_refusals(schedule, [g for g, _ in stepping], _extents(graph, hint)),
         memory=memory_report(plan, steps, evaluate),
         inputs=sum(s.kind == "tensor" and not s.static for s in plan.inputs),
         outputs=len(plan.outputs),
@@ -142,22 +144,22 @@ def _result_text(value: Any) -> str:
 
 
 def _steps(
-    groups: Sequence[tuple[Group, bool]],
+    stepping: Sequence[tuple[Sequence[Group], bool]],
     position: Mapping[str, int],
     plan: Plan,
     evaluate: Evaluate,
 ) -> tuple[StepReport, ...]:
     planned: Sequence[Step] = (*plan.steps, *plan.prologue)
     found: list[StepReport] = []
-    for number, ((group, hoisted), step) in enumerate(zip(groups, planned, strict=True)):
-        writes = tuple(b.name for b in group.writes())
-        named = [n for n in group.origin.all_nodes if n in position]
+    for number, ((groups, hoisted), step) in enumerate(zip(stepping, planned, strict=True)):
+        writes = tuple(b.name for g in groups for b in g.writes())
+        named = {n for g in groups for n in g.origin.all_nodes if n in position}
         operators = tuple(sorted(named, key=lambda n: position[n]))
         common: dict[str, Any] = {
             "number": number,
             "stage": "prologue" if hoisted else "call",
             "operators": operators,
-            "reads": tuple(sorted(group.reads(), key=_natural)),
+            "reads": tuple(sorted({n for g in groups for n in g.reads()}, key=_natural)),
         }
         if isinstance(step, Launch):
             found.append(
@@ -174,6 +176,7 @@ def _steps(
                 )
             )
         else:
+            (group,) = groups
             assert isinstance(group, ExternGroup)
             found.append(
                 StepReport(
@@ -197,17 +200,18 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def _refusals(
-    schedule: Schedule, groups: Sequence[Group], extents: dict[str, int]
+    schedule: Schedule, stepping: Sequence[Sequence[Group]], extents: dict[str, int]
 ) -> tuple[RefusalReport, ...]:
     """Those between two steps that are still apart in the end; the most expensive first."""
-    step_of = {name: n for n, g in enumerate(groups) for name in _computed(g)}
+    computed = [{name for g in groups for name in _computed(g)} for groups in stepping]
+    read = [{name for g in groups for name in g.reads()} for groups in stepping]
+    step_of = {name: n for n, names in enumerate(computed) for name in names}
     found: dict[tuple[int, int, str], RefusalReport] = {}
     for r in schedule.refusals:
         first, second = step_of.get(r.kernel_buffer), step_of.get(r.node_buffer)
         if first is None or second is None or first == second:
             continue
-        a, b = groups[first], groups[second]
-        shared = (a.reads() | _computed(a)) & (b.reads() | _computed(b))
+        shared = (read[first] | computed[first]) & (read[second] | computed[second])
         saved = sum(extents.get(name, 0) for name in shared)
         report = RefusalReport(first, second, r.node, r.reason, saved)
         found.setdefault((first, second, r.reason), report)

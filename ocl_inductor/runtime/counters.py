@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 from torch._dynamo.utils import counters
 
@@ -23,9 +24,25 @@ def count_plan(plan: Plan) -> None:
         table["planned_peak_bytes"] += plan.statistics["peak_bytes"]
         table["planned_lower_bound_bytes"] += plan.statistics["lower_bound_bytes"]
         table["fallbacks"] += plan.statistics["fallbacks"]
-        for step in (*plan.prologue, *plan.steps):
-            if isinstance(step, HostCall) and step.fallback:
+        for step in host_calls(plan):
+            if step.fallback:
                 table[f"fallback: {step.label}"] += 1
+
+
+def count_fallback(operator: str) -> None:
+    """Count one operator that runs on the host between plans."""
+    with _lock:
+        counters["opencl"]["fallbacks"] += 1
+        counters["opencl"][f"fallback: {operator}"] += 1
+
+
+def host_calls(plan: Plan) -> Iterator[HostCall]:
+    """The host calls of a plan, and of the plans that it runs."""
+    for step in (*plan.prologue, *plan.steps):
+        if isinstance(step, HostCall):
+            yield step
+            for body in step.bodies:
+                yield from host_calls(body)
 
 
 def count(name: str, amount: int = 1) -> None:

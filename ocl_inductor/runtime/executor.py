@@ -24,12 +24,14 @@ from ocl_inductor.plan import (
     Launch,
     OutputSpec,
     Plan,
+    Region,
     SizeRef,
     Step,
     TensorRef,
 )
+from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.discrete import DiscreteMemory
-from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
+from ocl_inductor.runtime.memory import Strategy, UnifiedMemory, host_bytes
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, recording
 from ocl_inductor.runtime.replay import Replay
@@ -68,6 +70,7 @@ class Executor:
         self.specs = {b.name: b for b in plan.buffers}
         self.alias = dict(plan.aliases)
         self.outputs = [b for b in plan.buffers if b.where == "output"]
+        self.shape_symbols = _shape_symbols(plan)
         self.input_spec = {s.name: s for s in plan.inputs}
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, _Site] = {}
@@ -75,6 +78,12 @@ class Executor:
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, Launch):
                 self._add_site(step)
+        execute = partial(Executor, device=device, settings=settings)
+        self.regions = {
+            id(s): Control(s.operator, execute)
+            for s in plan.steps
+            if isinstance(s, HostCall) and isinstance(s.operator, Region)
+        }
         self.bound: dict[str, Any] = {}
         self.host: dict[str, Any] = {}
         self.tensors: dict[str, torch.Tensor] = {}
@@ -236,6 +245,8 @@ class Executor:
         if self.sizes.dynamic:
             sizes = ((s.name, x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size")
             self.sizes.bind({n: x if isinstance(x, float) else int(x) for n, x in sizes})
+            for symbol, position, dim in self.shape_symbols:
+                self.sizes.define(symbol, inputs[position].shape[dim])
         self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
@@ -403,10 +414,13 @@ class Executor:
         kwargs = {k: self._host_argument(v) for k, v in step.kwargs}
         started = time.time_ns()
         with torch.no_grad():
-            result = step.operator(*args, **kwargs)
+            result = self.regions.get(id(step), step.operator)(*args, **kwargs)
         if self.recording is not None:
             self.recording.host_call(step, started)
         self._file(step.results, result, step.label)
+        for symbol, name, dim in step.defines:
+            held = self.host[name]
+            self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
 
     def _host_argument(self, x: Any) -> Any:
         if isinstance(x, SizeRef):
@@ -429,11 +443,17 @@ class Executor:
         if name in self.input_spec or name in self.host:
             tensor = self.tensors.get(name, self.host.get(name))
             assert tensor is not None
+            if offset == 0 and tensor.size() == size and tensor.stride() == stride:
+                return tensor  # the same object at each call, so that a body knows a parameter
             return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
         spec = self.specs[name]
         buffer, host = self._buffer(name)
-        data = self.memory.read(buffer, self._spec_bytes(spec), host)
-        data = data.view(spec.dtype)  # maybe a window of the arena
+        nbytes = self._spec_bytes(spec)
+        data = self.memory.read(buffer, nbytes, host)
+        if nbytes and data.storage_offset():
+            # A window of the arena, as memory of its own: operators may count from its beginning.
+            data = torch.frombuffer(host_bytes(data, nbytes), dtype=torch.uint8)
+        data = data.view(spec.dtype)
         return torch.as_strided(data, size, stride, data.storage_offset() + offset)
 
     def _file(self, names: Any, result: Any, label: str) -> None:
@@ -457,9 +477,10 @@ class Executor:
                 reason="it returned a quantised or sparse tensor where its shape function "
                 "promised a plain one; keep this part of the model out of torch.compile",
             )
-        planned = torch.empty_strided(
-            self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
-        ).copy_(result)
+        size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
+        planned = result
+        if result.size() != size or result.stride() != stride or result.dtype != spec.dtype:
+            planned = torch.empty_strided(size, stride, dtype=spec.dtype).copy_(result)
         self.memory.write(self._buffer(names)[0], planned, self._spec_bytes(spec))
 
     def _outside_scratch(self, result: Any) -> Any:
@@ -493,6 +514,17 @@ class _Site:
                 self.kernel.set_arg(first + position, np.int32(value))
         self.global_size = sizes.all(self.step.global_size)
         return self.global_size
+
+
+def _shape_symbols(plan: Plan) -> list[tuple[str, int, int]]:
+    """Sizes that no argument is: symbol, and which dimension of which argument has it."""
+    known = {s.name for s in plan.inputs if s.kind == "size"}
+    found: dict[str, tuple[str, int, int]] = {}
+    for position, spec in enumerate(plan.inputs):
+        for dim, size in enumerate(spec.size):
+            if isinstance(size, str) and size in plan.symbols and size not in known:
+                found.setdefault(size, (size, position, dim))
+    return list(found.values())
 
 
 def _no_tensor() -> None:

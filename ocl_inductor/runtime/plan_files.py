@@ -8,25 +8,25 @@ that files count only where no other user can have written them.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from ocl_inductor.log import logger
+from ocl_inductor.runtime.plan_scan import plan_name
+from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
+from ocl_inductor.runtime.store_usage import evict
 
 _log = logger(__name__)
-#: How much of the limit is left after removing, so that not every new plan removes another.
-_KEPT_SHARE = 0.9
 
 
 class PlanFiles:
     """The entries below ``folder``. Nothing here raises for what happens on the disk."""
 
     def __init__(self, folder: Path, limit: int | None = None) -> None:
-        """``limit``: bytes to keep; beyond them, what was not used for longest goes."""
+        """``limit``: bytes of the whole cache; beyond, what was not used for longest goes."""
         self.folder = folder
         self.limit = limit
         self.distrusted = distrust(folder)
@@ -51,7 +51,7 @@ class PlanFiles:
             except OSError as error:
                 _log.info("plan %s not read: %s", path, error)
                 continue
-            if _name(content) != path.name:
+            if plan_name(content) != path.name:
                 _log.info("plan %s is damaged: removed", path)
                 self._remove(path)
                 continue
@@ -71,40 +71,21 @@ class PlanFiles:
             try:
                 with os.fdopen(handle, "wb") as out:
                     out.write(content)
-                os.replace(temporary, folder / _name(content))
+                os.replace(temporary, folder / plan_name(content))
             except BaseException:
                 os.unlink(temporary)
                 raise
         except OSError as error:
             _log.info("plan not kept: %s", error)
         if self.limit is not None:
-            self._shrink(self.limit)
-
-    def _shrink(self, limit: int) -> None:
-        found = []
-        for path in self.folder.glob("*/*"):
-            with contextlib.suppress(OSError):  # another process has removed it
-                here = path.stat()
-                found.append((here.st_mtime, here.st_size, path))
-        total = sum(size for _, size, _ in found)
-        if total <= limit:
-            return
-        for _, size, path in sorted(found):
-            if total <= limit * _KEPT_SHARE:
-                break
-            self._remove(path)
-            total -= size
+            evict(KernelStore(self.folder.parent / "kernels"), self.limit)
 
     def remove(self, key: str, content: bytes) -> None:
         """Forget an entry that turned out to be of no use."""
-        self._remove(self.folder / key / _name(content))
+        self._remove(self.folder / key / plan_name(content))
 
     def _remove(self, path: Path) -> None:
         try:
             path.unlink()
         except OSError as error:
             _log.info("plan %s not removed: %s", path, error)
-
-
-def _name(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

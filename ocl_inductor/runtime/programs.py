@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.drivers import load_pyopencl, release_code
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime import artifacts
+from ocl_inductor.runtime.builders import builders_of
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
@@ -65,10 +66,18 @@ def build_kernels(kernels: Sequence[Kernel], device: Device, settings: Settings)
         else:
             with ThreadPoolExecutor(settings.compile_threads) as pool:
                 built = list(pool.map(one, kernels))
+    if programs.made:
+        programs.made = False
+        release_code()  # the driver's compiler and loader have done their work
     evicted = programs.guard(store, settings).wrote(sum(nbytes for _, nbytes in built))
     if evicted:
         count("cache_evicted", evicted)
     return [program for program, _ in built]
+
+
+def start_builders(device: Device, settings: Settings) -> None:
+    """Say that kernels will be built soon: what builds them opens its driver meanwhile."""
+    builders_of(device).start(settings.compile_processes)
 
 
 def kernel_folder(settings: Settings) -> Path | None:
@@ -96,6 +105,7 @@ class _Programs:
         self.alive: weakref.WeakValueDictionary[_Place, Any] = weakref.WeakValueDictionary()
         self.building: dict[_Place, Future[Any]] = {}
         self.guards: dict[Path | None, SizeGuard] = {}
+        self.made = False  # a program since this was last looked at
 
     def guard(self, store: KernelStore, settings: Settings) -> SizeGuard:
         with self.lock:
@@ -135,6 +145,7 @@ class _Programs:
                 mine.set_result(None)
             raise
         with self.lock:
+            self.made = True
             self.alive[place] = program
             del self.building[place]
         mine.set_result(program)
@@ -169,10 +180,25 @@ def _load_or_build(
                 return program, 0
         count("cache_misses")
         began = time.perf_counter()
-        program = build_from_source(kernel, device, settings)
-        binary = binary_of(program) if store.folder is not None else b""
+        program, binary = _built_apart(kernel, device, settings)
+        if program is None:
+            program = build_from_source(kernel, device, settings)
+            binary = binary_of(program) if store.folder is not None else b""
         seconds = time.perf_counter() - began
         return program, _keep(kernel, key, device, store, binary, seconds)
+
+
+def _built_apart(kernel: Kernel, device: Device, settings: Settings) -> tuple[Any, bytes]:
+    """The program and its binary from a compile worker; None where it has to be built here."""
+    builders = builders_of(device)
+    binary = builders.build(kernel.source, kernel.options, settings.compile_processes)
+    if binary is None:
+        return None, b""
+    try:
+        return program_from_binary(binary, device), binary
+    except load_pyopencl().Error as error:
+        _log.info("the driver refuses what it compiled for %s: %s", kernel.name, error)
+        return None, b""
 
 
 def _load(kernel: Kernel, key: str, device: Device, store: KernelStore) -> tuple[Any, bool]:

@@ -13,7 +13,7 @@ class Sizes:
 
     def __init__(self, symbols: Iterable[str]) -> None:
         self.symbols = tuple(dict.fromkeys(symbols))
-        self.values: Mapping[str, int | float] = {}
+        self.values: dict[str, int | float] = {}
         self._compiled: dict[str, object] = {}
 
     @property
@@ -21,7 +21,11 @@ class Sizes:
         return bool(self.symbols)
 
     def bind(self, values: Mapping[str, int | float]) -> None:
-        self.values = values
+        self.values = dict(values)
+
+    def define(self, symbol: str, value: int | float) -> None:
+        """A size that the data of this call decided."""
+        self.values[symbol] = value
 
     def __call__(self, text: SizeText) -> int:
         return text if isinstance(text, int) else int(self.number(text))

@@ -1,4 +1,4 @@
-"""What lies in the store, what it was used for, and the limit on its size.
+"""What lies in the store, what it was used for, and the limit on its size, which plans count in.
 
 The least recently used entries go first. A time of use that lies in the future (a clock that was
 wrong once) counts as now, and is written down as now, so that it ages from there on.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ocl_inductor.log import logger
+from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers, scan_plans
 from ocl_inductor.runtime.store import (
     ENTRY_SUFFIX,
     LOCK_NAME,
@@ -103,16 +104,17 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def evict(store: KernelStore, limit: int) -> tuple[int, int]:
-    """Remove the least recently used entries where there are more than ``limit`` bytes.
+    """Remove the least recently used entries and plans where they are more than ``limit`` bytes.
 
-    Returns the number of entries removed, and the bytes that remain.
+    Returns the number of entries removed, kernels and plans, and the bytes that remain.
     """
     now = time.time()
-    entries = scan(store)
+    folder = plans_beside(store)
+    entries: list[Stored | StoredGraph] = [*scan(store), *scan_plans(folder)]
     total = sum(e.nbytes for e in entries)
     removed = 0
     if total > limit:
-        for path in leftovers(store, now):
+        for path in (*leftovers(store, now), *plan_leftovers(folder, now)):
             with contextlib.suppress(OSError):
                 path.unlink()
         for entry in entries:
@@ -121,14 +123,23 @@ def evict(store: KernelStore, limit: int) -> tuple[int, int]:
         for entry in sorted(entries, key=lambda e: min(e.last_use, now)):
             if total <= limit * _KEPT_SHARE:
                 break
-            store.remove(entry.key)
+            if isinstance(entry, Stored):
+                store.remove(entry.key)
+            else:
+                with contextlib.suppress(OSError):
+                    entry.path.unlink()
             total -= entry.nbytes
             removed += 1
-        _log.info("%d kernels evicted from %s, %d bytes remain", removed, store.folder, total)
+        _log.info("%d entries evicted from %s, %d bytes remain", removed, store.folder, total)
     return removed, total
 
 
-def _date_now(entry: Stored) -> None:
+def plans_beside(store: KernelStore) -> Path:
+    """The folder of plans in the cache that the store is part of."""
+    return Path(os.devnull) if store.folder is None else store.folder.parent / "plans"
+
+
+def _date_now(entry: Stored | StoredGraph) -> None:
     for path in (entry.path, entry.path.with_suffix(USED_SUFFIX)):
         with contextlib.suppress(OSError):
             os.utime(path)

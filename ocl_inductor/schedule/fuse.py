@@ -82,18 +82,20 @@ class _Fuser:
 
     def index(self, kernel: GrowingKernel, node: Node) -> None:
         """Record what ``node``, now part of ``kernel``, produces, reads and depends on."""
+        new = 0
         for name in node.reads():
             source = self.producer.get(name)
             if source is not None and source is not kernel:
-                new = {source.number} | source.ancestors
-                kernel.ancestors |= new
-                # Kernels after this one inherit what it has just come to depend on.
-                for other in self.kernels:
-                    if kernel.number in other.ancestors:
-                        other.ancestors |= new
+                new |= source.ancestors | 1 << source.number
             readers = self.readers.setdefault(name, [])
             if kernel not in readers:
                 readers.append(kernel)
+        if new & ~kernel.ancestors:
+            kernel.ancestors |= new
+            # What needs this kernel inherits what it has just come to depend on.
+            for other in self.kernels:
+                if other.ancestors >> kernel.number & 1:
+                    other.ancestors |= new
         for buffer in node.writes():
             self.producer[buffer.name] = kernel
         if isinstance(node, Extern):
@@ -138,7 +140,7 @@ class _Fuser:
         if kernel.closed:
             return Decision(False, "a host call, scan or scatter takes no neighbours")
         for other in producers:
-            if other is not kernel and kernel.number in other.ancestors:
+            if other is not kernel and other.ancestors >> kernel.number & 1:
                 return Decision(False, f"would depend on itself through {other.label}")
         if kernel.template is not None and node.kind != "pointwise":
             return Decision(False, "a template takes only pointwise epilogues")

@@ -138,7 +138,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Groups in execution order; ``refusals`` says why neighbours were not fused."""
+    """Groups in execution order; ``refusals`` says why neighbours were not fused.
+
+    ``batches``: positions of neighbours that do not depend on each other and may run at the same
+    time.
+    """
 
     groups: tuple[Group, ...]
     refusals: tuple[Refusal, ...] = ()
+    batches: tuple[range, ...] = ()

@@ -16,7 +16,10 @@ from ocl_inductor.schedule.groups import Member
 
 @dataclass(slots=True, eq=False)
 class GrowingKernel:
-    """A kernel while it grows."""
+    """A kernel while it grows.
+
+    ``ancestors``: bit n is set when this kernel needs something that kernel number n makes.
+    """
 
     number: int
     outer: list[Size] = field(default_factory=list)
@@ -25,7 +28,7 @@ class GrowingKernel:
     template: Template | None = None
     extern: Extern | None = None
     closed: bool = False
-    ancestors: set[int] = field(default_factory=set)
+    ancestors: int = 0
     origin: Origin = field(default_factory=Origin)
 
     @property

@@ -88,7 +88,8 @@ def describe() -> dict[str, Any]:
     """The environment as plain JSON values. Loads the OpenCL drivers."""
     return {
         "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
+        # Of the kernel the series only: what follows names a distribution's or a machine's build.
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "commit": _commit(),
         "cpu": _cpu(),
         "torch_threads": torch.get_num_threads(),

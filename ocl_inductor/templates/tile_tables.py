@@ -44,11 +44,12 @@ def _table(**values: float) -> Mapping[int, float]:
 TILE_TABLES = (
     TileTable(
         measured=(
-            "AVX-512, 32 registers of 16 lanes, two cores; GFLOP/s on Intel's driver / PoCL 3.1, "
-            "weights not in cache, prefetched: 512x768x768 8x3 360/342, 6x4 360/337, 12x2 333/339; "
-            "512x3072x768 358/363, 352/345, 328/346; with 96 rows to a work-item instead of 256, "
-            "12x2 drops to 288/268 without prefetching and 315/308 with it; MKL 337 and 357. "
-            "Attention with 1 to 4 vectors: 144, 190, 202, 228 over 1024 keys of 64."
+            "AVX-512, 32 registers of 16 lanes, two cores; GFLOP/s with the two drivers that "
+            "pip installs for CPUs, weights not in cache, prefetched: 512x768x768 8x3 360/342, "
+            "6x4 360/337, 12x2 333/339; 512x3072x768 358/363, 352/345, 328/346; with 96 rows to "
+            "a work-item instead of 256, 12x2 drops to 288/268 without prefetching and 315/308 "
+            "with it; MKL 337 and 357. Attention with 1 to 4 vectors: 144, 190, 202, 228 over "
+            "1024 keys of 64."
         ),
         min_width=16,
         rows=MappingProxyType({1: 14, 2: 12, 3: 8, 4: 6}),

@@ -72,6 +72,11 @@ class StandaloneKernel:
                 return f"result[{index}] = {value};"
             return f"*(__global vec_u *)(result + {index}) = {value};"
 
+        def load(operand: int, index: str, width: int = 1) -> str:
+            if width == 1:
+                return f"in{operand}[{index}]"
+            return f"*(__global const vec_u *)(in{operand} + {index})"
+
         self.source = render(
             spec,
             NAME,
@@ -80,7 +85,7 @@ class StandaloneKernel:
             tile,
             {
                 "size": _size,
-                "load": lambda i, index, width=1: f"in{i}[{index}]",
+                "load": load,
                 "pointer": lambda i: f"in{i}",
                 "store": store,
             },

@@ -55,6 +55,7 @@ CASES = {
     "sum of rows": Case(lambda x: x.sum(-1), lambda n: (random(7, n),)),
     "sum of columns": Case(lambda x: (x.sum(0), x.sum()), lambda n: (random(n, 7),)),
     "two symbols": Case(lambda x, y: (x[:, None] * y).sum(0), lambda n: (random(n), random(n + 5))),
+    "sum over a part": Case(lambda x: (x[:, :, 1:] * 2).sum((0, 2)), lambda n: (random(2, 3, n),)),
     "argmax": Case(lambda x: (x.argmax(1), x.max(0)), lambda n: (random(7, n),)),
     "variance": Case(lambda x: (x.var(1), x.mean((0, 1))), lambda n: (random(7, n),)),
     "cumsum": Case(lambda x: x.cumsum(1), lambda n: (random(7, n),), atol=1e-3),

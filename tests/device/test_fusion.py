@@ -69,6 +69,19 @@ def test_one_kernel(name: str, device_name: str) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("driver", two_drivers())
+def test_epilogue_that_chooses_lane_by_lane(driver: str, profile: str) -> None:
+    """Lanes of one vector take the product or other memory: neither may be read for all of them."""
+
+    def fn(x: Any, w: Any, y: Any) -> Any:
+        product = x @ w
+        return torch.cat([y[:, :7], product[:, 7:]], 1) * 2, F.pad(product[:, :13], (0, 17))
+
+    tensors = random(19, 33), random(33, 30), random(19, 41)
+    agree(fn, *tensors, device=driver, profile=profile)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("driver", two_drivers())
 def test_epilogues_of_products_cost_no_kernel(driver: str, profile: str) -> None:
     def fn(x: Any, w: Any, b: Any, r: Any) -> Any:
         return F.gelu(F.linear(x, w, b)) + r

@@ -93,6 +93,35 @@ def test_batched(on: tuple[Device, str]) -> None:
     check_on(*on, aten.bmm.default, rand(24, 6, 17).permute(1, 2, 0), rand(6, 32, 24).mT)
 
 
+@pytest.mark.parametrize("m", [1, 3, 4])
+def test_few_rows_read_the_weight_in_place(on: tuple[Device, str], m: int) -> None:
+    """As a layer has it: (n, k) in memory, transposed; columns and k with a rest."""
+    skip_where_building_takes_minutes(on)
+    weight, bias = rand(45, 150), rand(45)
+    harness = check_on(*on, aten.linear.default, rand(m, 150), weight, bias)
+    if on[1] == "vector":
+        assert harness.templates() == ["gemv"]
+    check_on(*on, aten.mm.default, rand(200, 64 * m).t()[:, :64][:m], rand(33, 64).t())
+
+
+def test_few_rows_of_other_forms(on: tuple[Device, str]) -> None:
+    skip_where_building_takes_minutes(on)
+    check_on(*on, aten.mv.default, rand(70, 130), rand(130))
+    check_on(*on, aten.mm.default, rand(70, 130), rand(130, 3))
+    check_on(*on, aten.bmm.default, rand(6, 2, 100), rand(6, 20, 100).mT)
+    check_on(*on, aten.bmm.default, rand(6, 1, 100), rand(20, 100).t().expand(6, 100, 20))
+    check_on(*on, aten.mm.default, rand(1, 70), rand(90, 70).t()[:, 5:60])
+    if on[0].info.fp64:
+        w = rand(40, 90, dtype=torch.float64)
+        check_on(*on, aten.mm.default, rand(2, 90, dtype=torch.float64), w.t(), rtol=1e-12)
+
+
+def test_few_rows_of_a_long_weight(on: tuple[Device, str]) -> None:
+    """Longer than one chain of additions."""
+    skip_where_building_takes_minutes(on)
+    check_on(*on, aten.mm.default, rand(2, 7001), rand(17, 7001).t(), rtol=1e-4, atol=1e-3)
+
+
 def test_addends(on: tuple[Device, str]) -> None:
     nan = torch.full((20,), float("nan"))
     check_on(*on, aten.addmm.default, rand(20), rand(30, 40), rand(40, 20), beta=0.5, alpha=2)

@@ -2,25 +2,6 @@
 typedef float8 float8u __attribute__((aligned(4)));
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void pointwise_convolution(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
-{
-    const int first = (int)get_global_id(0) * (int)(k0);
-    const int last = min(first + (int)(k0), (int)(k0));
-    for (int tile = first; tile < last; ++tile) {
-        const int v0 = tile / (k1);
-        const int v1 = (tile) % (k1);
-        for (int v2 = 0; v2 < 16; v2 += 8) {
-            const int8 i0 = (3136*v0) + v1 + (196*(((int8)(v2) + (int8)(0, 1, 2, 3, 4, 5, 6, 7))));
-            const float8 t1 = (float8)(arg0[i0.s0], arg0[i0.s1], arg0[i0.s2], arg0[i0.s3], arg0[i0.s4], arg0[i0.s5], arg0[i0.s6], arg0[i0.s7]);
-            *(__global float8u*)(arg1 + ((k2*v0) + (16*v1) + v2)) = t1;
-        }
-    }
-}
-
-#pragma OPENCL FP_CONTRACT ON
-typedef float8 float8u __attribute__((aligned(4)));
-
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4, const int k0, const int k1)
 {
     const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / k1))) / 16)));
@@ -62,6 +43,25 @@ void prologue(__global float *restrict arg0, const long dim0, const int k0, cons
         }
         for (; v0 < end; ++v0) {
             arg0[v0] = 0.0f;
+        }
+    }
+}
+
+#pragma OPENCL FP_CONTRACT ON
+typedef float8 float8u __attribute__((aligned(4)));
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void pointwise_convolution(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
+{
+    const int first = (int)get_global_id(0) * (int)(k0);
+    const int last = min(first + (int)(k0), (int)(k0));
+    for (int tile = first; tile < last; ++tile) {
+        const int v0 = tile / (k1);
+        const int v1 = (tile) % (k1);
+        for (int v2 = 0; v2 < 16; v2 += 8) {
+            const int8 i0 = (3136*v0) + v1 + (196*(((int8)(v2) + (int8)(0, 1, 2, 3, 4, 5, 6, 7))));
+            const float8 t1 = (float8)(arg0[i0.s0], arg0[i0.s1], arg0[i0.s2], arg0[i0.s3], arg0[i0.s4], arg0[i0.s5], arg0[i0.s6], arg0[i0.s7]);
+            *(__global float8u*)(arg1 + ((k2*v0) + (16*v1) + v2)) = t1;
         }
     }
 }

@@ -23,12 +23,23 @@ PROFILES = ("vector", "simt")
 
 # One model of each kind runs in the simt profile by default; the rest is marked slow, because a
 # CPU driver takes seconds to compile work-group code and longer to run it.
-SIMT_BY_DEFAULT = frozenset({"cnn5", "bert", "gru_tagger", "dlrm", "graph_net"})
+SIMT_BY_DEFAULT = frozenset({"cnn5", "gru_tagger", "dlrm", "graph_net"})
 
 #: What takes longest to compile: a quarter of a minute and more, for each driver.
 SLOW = {
     "intel": frozenset({"densenet121"}),
-    "pocl": frozenset({"densenet121", "swin_tiny", "efficientnet_b0", "convnext_tiny"}),
+    "pocl": frozenset(
+        {
+            "densenet121",
+            "swin_tiny",
+            "efficientnet_b0",
+            "convnext_tiny",
+            "mobilenet_v2",
+            "resnet50",
+            "unet",
+            "vgg16",
+        }
+    ),
 }
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # against eager

@@ -1,4 +1,4 @@
-"""What tests of training share: models without randomness, a loss, the error of gradients."""
+"""What tests of training share: a step with all its gradients, and their error."""
 
 from __future__ import annotations
 
@@ -6,38 +6,17 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from benchmarks.errors import Named
-from benchmarks.zoo import Entry, Inputs, tensor_outputs
+from benchmarks.training import loss_of, trainable
+from benchmarks.zoo import Inputs
+
+__all__ = ["float64_step", "loss_of", "relative_errors", "step", "trainable"]
 
 #: A gradient whose scale is this much below the largest one is noise around zero (the bias of a
 #: convolution before a batch norm, say): errors count relative to this share of the largest.
 SMALLEST_SCALE = 1e-3
-
-
-def without_randomness(model: nn.Module) -> nn.Module:
-    """Turn every dropout and stochastic depth off; everything else trains."""
-    for module in model.modules():
-        random = isinstance(module, nn.modules.dropout._DropoutNd)
-        if random or type(module).__name__ == "StochasticDepth":
-            module.p = 0.0
-        for name, value in vars(module).items():
-            if "dropout" in name and isinstance(value, float):
-                setattr(module, name, 0.0)
-    return model
-
-
-def trainable(entry: Entry, small: bool = True) -> nn.Module:
-    """The small variant of a zoo model, ready to train."""
-    return without_randomness(entry.build(small=small).requires_grad_(True).train())
-
-
-def loss_of(output: Any) -> Tensor:
-    """The mean square of everything differentiable that the model returns."""
-    squares = [(t * t).mean() for _, t in tensor_outputs(output) if t.requires_grad]
-    return torch.stack(squares).sum()
 
 
 def step(model: nn.Module, call: Callable[..., Any], inputs: Inputs) -> Named:

@@ -14,6 +14,7 @@ CASES = [
         errors.DeviceNotFoundError("gpu:3", ["a (cpu)", "b (cpu)"]),
         ["'gpu:3'", "a (cpu)", "b (cpu)"],
     ),
+    (errors.DriverChangedError("a (cpu)"), ["a (cpu)", "ocl-inductor devices"]),
     (errors.ForkedProcessError(), ["spawn", "forked"]),
     (errors.UnknownOptionError("option", "fallbak", ["device", "fallback"]), ["Did you mean"]),
     (

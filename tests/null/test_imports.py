@@ -20,10 +20,10 @@ LAYERS: list[set[str]] = [
     {"settings"},
     {"log"},
     {"dtypes", "debug", "launch_example"},
-    {"quirks", "fork"},
-    {"drivers", "device", "device_probe"},
+    {"quirks", "fork", "apart"},
+    {"drivers", "driver_code", "driver_library", "driver_survey", "device", "device_probe"},
     {"diagnosis"},
-    {"plan", "plan_bytes"},
+    {"plan", "plan_bytes", "staged_plan"},
     {"runtime"},
     {"ir"},
     {"templates"},
@@ -34,6 +34,7 @@ LAYERS: list[set[str]] = [
     {"verify"},
     {"report"},
     {"passes"},
+    {"staging"},
     {"capture"},
     {"tune"},
     {"profiler"},
@@ -52,6 +53,7 @@ COMPILER = {
     "memory",
     "codegen",
     "templates",
+    "staging",
     "compile",
 }
 
@@ -60,6 +62,7 @@ FORBIDDEN: dict[str, set[str]] = {
     "runtime": COMPILER,
     "plan": COMPILER | {"runtime"},
     "plan_bytes": COMPILER | {"runtime"},
+    "staged_plan": COMPILER | {"runtime"},
 }
 
 

@@ -40,22 +40,20 @@ def test_two_models_end_to_end(tmp_path: Path) -> None:
     need("intel")
     configs, output = tmp_path / "rows", tmp_path / "out"
     configs.mkdir()
-    write_row(configs, "small", "Small")
-    write_row(configs, "wrong", "WrongWhenCompiled", modes=["inference"], why={"modes": "a toy"})
+    inference = {"modes": ["inference"], "why": {"modes": "a toy"}}  # a process less to start
+    write_row(configs, "small", "Small", **inference)
+    write_row(configs, "wrong", "WrongWhenCompiled", **inference)
     words = ["run", "--configs", str(configs), "--output", str(output), "--device", "intel"]
     words += ["--accuracy", "--inference", "--training", "--timeout", "500"]
     code, text = sweep(*words)
     assert code == 1, text
     found = {(r.name, r.mode): r for r in read_results(output).records}
-    assert found.keys() == {("small", "inference"), ("small", "training"), ("wrong", "inference")}
-    for mode in ("inference", "training"):
-        record = found["small", mode]
-        assert record.status is Status.PASS, record
-        assert record.metrics["fallbacks"] == 0
-        assert record.metrics["launches"] >= 1
-        assert record.metrics["graph_breaks"] == 0
-    # Loss, gradients and buffers are results of training too.
-    assert found["small", "training"].metrics["results"] > 8
+    assert found.keys() == {("small", "inference"), ("wrong", "inference")}
+    record = found["small", "inference"]
+    assert record.status is Status.PASS, record
+    assert record.metrics["fallbacks"] == 0
+    assert record.metrics["launches"] >= 1
+    assert record.metrics["graph_breaks"] == 0
     wrong = found["wrong", "inference"]
     assert (wrong.status, wrong.cause) == (Status.FAIL_ACCURACY, "fail_accuracy: outputs")
     assert "differs by 0.01" in wrong.message

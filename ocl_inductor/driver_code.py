@@ -1,0 +1,67 @@
+"""Give back the memory of drivers' code that has run for the last time, for now.
+
+A driver's library contains a whole compiler: 80 MiB of its code are resident after start-up and
+loading binaries, 30 of them are needed to run kernels. Code is a clean copy of the file, so the
+system may drop it, and reads back what is used again, 64 KiB at a time from its file cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_MAPS = Path("/proc/self/maps")
+_SMAPS = Path("/proc/self/smaps")
+_MADV_DONTNEED = 4
+_HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+\s*(.*)")
+
+
+class DriverCode:
+    """The code of libraries that were mapped between ``__init__`` and ``release``."""
+
+    def __init__(self) -> None:
+        self._before = _mapped_files()
+        self._ranges: list[tuple[int, int]] | None = None
+
+    def look_again(self) -> None:
+        """Say that there are more of them now."""
+        self._ranges = None
+
+    def release(self) -> None:
+        """Drop it. Nothing happens where the system does not show how files are mapped."""
+        if self._ranges is None:
+            self._ranges = list(_clean_code(_mapped_files() - self._before))
+        if not self._ranges:
+            return
+        advise = ctypes.CDLL(None).madvise
+        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for start, size in self._ranges:
+            advise(start, size, _MADV_DONTNEED)
+
+
+def _mapped_files() -> set[str]:
+    try:
+        lines = _MAPS.read_text().splitlines()
+    except OSError:
+        return set()
+    return {found[4] for line in lines if (found := _HEAD.fullmatch(line)) and "x" in found[3]}
+
+
+def _clean_code(files: set[str]) -> Iterator[tuple[int, int]]:
+    """Start and size of each mapping of code of these files that nothing was written to.
+
+    Code that was relocated would be lost.
+    """
+    mapping, private = None, 0
+    for line in _SMAPS.read_text().splitlines() if files else ():
+        head = _HEAD.fullmatch(line)
+        if head is not None:
+            code = head[3] == "r-xp" and head[4].startswith("/") and head[4] in files
+            mapping = (int(head[1], 16), int(head[2], 16)) if code else None
+            private = 0
+        elif line.startswith(("Private_Dirty:", "Anonymous:")):
+            private += int(line.split()[1])
+        elif line.startswith("VmFlags:") and mapping is not None and private == 0:
+            yield mapping[0], mapping[1] - mapping[0]

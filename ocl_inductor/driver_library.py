@@ -1,0 +1,91 @@
+"""One OpenCL driver, opened without the OpenCL loader.
+
+The loader opens every driver there is, and each brings a compiler of its own: 100 MiB of resident
+memory and a third of a second for drivers that nobody asked for. A driver's objects carry the table
+of its functions, by which all later calls find their way, so it is enough to ask its library for
+its platforms as the loader does (``clIcdGetPlatformIDsKHR`` of the extension cl_khr_icd).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+from ocl_inductor.log import logger
+
+_log = logger(__name__)
+
+#: In the place of clGetPlatformIDs in the table of a driver that wants the loader's own table
+#: instead (version 2 of cl_khr_icd): only the loader can open it.
+_LOADER_ONLY = 0x4943443331
+
+_PlatformIds = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_uint,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_uint),
+)
+_Address = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
+
+#: Variables by which a user, or a tool, steers the loader itself.
+_LOADER_VARIABLES = (
+    "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",
+    "OPENCL_VENDOR_PATH",
+    "OPENCL_LAYERS",
+    "LD_PRELOAD",
+)
+
+
+class NeedsLoaderError(Exception):
+    """Only the OpenCL loader can open this driver."""
+
+
+def possible() -> bool:
+    """Whether drivers may be opened here without the loader."""
+    return (
+        sys.platform == "linux"
+        and "pyopencl" not in sys.modules  # it may have listed platforms already
+        and not any(os.environ.get(name) for name in _LOADER_VARIABLES)
+    )
+
+
+def platform_ids(library: str) -> list[int]:
+    """The driver's ``cl_platform_id`` handles; none where it cannot be opened (the log says why).
+
+    The library stays open until the process ends.
+
+    Raises:
+        NeedsLoaderError: see there.
+    """
+    functions = ctypes.CDLL(None)
+    functions.dlopen.restype = functions.dlsym.restype = ctypes.c_void_p
+    functions.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    functions.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    functions.dlerror.restype = ctypes.c_char_p
+    # Not ctypes' own way, which resolves every symbol at once.
+    handle = functions.dlopen(os.fsencode(library), os.RTLD_LAZY | os.RTLD_LOCAL)
+    if not handle:
+        _log.info("driver %s: %s", library, (functions.dlerror() or b"").decode(errors="replace"))
+        return []
+    find = functions.dlsym(handle, b"clGetExtensionFunctionAddress")
+    listing = _Address(find)(b"clIcdGetPlatformIDsKHR") if find else None
+    if not listing:
+        _log.info("%s is no driver: it lacks clIcdGetPlatformIDsKHR", library)
+        return []
+    ask, count = _PlatformIds(listing), ctypes.c_uint()
+    if ask(0, None, ctypes.byref(count)) != 0 or count.value == 0:
+        return []
+    handles = (ctypes.c_void_p * count.value)()
+    if ask(count.value, handles, None) != 0:
+        return []
+    found = [h for h in handles if h]
+    if any(_first_function(h) == _LOADER_ONLY for h in found):
+        raise NeedsLoaderError(library)
+    return found
+
+
+def _first_function(platform: int) -> int | None:
+    table = ctypes.c_void_p.from_address(platform).value
+    return ctypes.c_void_p.from_address(table).value if table else None

@@ -1,0 +1,179 @@
+"""Cuts a graph where a size becomes known that depends on data.
+
+Before an operator such as ``nonzero``, its number of results is counted on the device; the host
+reads it; the operator itself and all that follows is another graph, in which the count is a size
+like any other. Operators that nobody can count for run by themselves between two graphs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
+
+aten = torch.ops.aten
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+#: Promises about sizes, which the runtime looks at when it knows them.
+_ASSERTS = frozenset({aten._assert_scalar.default})
+#: What Dynamo tells the tracer; nothing to run.
+_HINTS = frozenset({aten.sym_constrain_range_for_size.default, aten.sym_constrain_range.default})
+
+#: From an operator's arguments, what its number of results is counted with: the operator to call
+#: and its arguments; None where it cannot be counted.
+Counting = Callable[..., tuple[Any, tuple[Any, ...]] | None]
+
+
+def _count_true(x: Node) -> tuple[Any, tuple[Any, ...]]:
+    return aten.count_nonzero.default, (x,)
+
+
+def _count_masked(x: Node, mask: Node) -> tuple[Any, tuple[Any, ...]] | None:
+    same = tuple(x.meta["val"].shape) == tuple(mask.meta["val"].shape)
+    return _count_true(mask) if same else None
+
+
+def _count_indexed(x: Node, indices: Sequence[Node | None]) -> tuple[Any, tuple[Any, ...]] | None:
+    given = [i for i in indices if i is not None]
+    if len(given) != 1 or given[0].meta["val"].dtype is not torch.bool:
+        return None
+    return _count_true(given[0])
+
+
+def _count_repeated(
+    repeats: Node, *, output_size: Any = None
+) -> tuple[Any, tuple[Any, ...]] | None:
+    return (aten.sum.default, (repeats,)) if output_size is None else None
+
+
+COUNTED: dict[Any, Counting] = {
+    aten.nonzero.default: _count_true,
+    aten.masked_select.default: _count_masked,
+    aten.index.Tensor: _count_indexed,
+    aten.repeat_interleave.Tensor: _count_repeated,
+}
+
+
+@dataclass(slots=True)
+class Piece:
+    """A part of the graph, then what is learned after it.
+
+    ``nodes`` are compiled; or ``host`` is called. ``learned``: symbol, node and path of each size
+    that becomes known; ``checks``: conditions and messages.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    host: Node | None = None
+    learned: list[tuple[sympy.Symbol, Node, tuple[Any, ...]]] = field(default_factory=list)
+    checks: list[tuple[Any, str]] = field(default_factory=list)
+
+
+def depends_on_data(gm: GraphModule) -> bool:
+    """Whether a size of the graph is only known when a part of it has run.
+
+    Sizes that come out of control flow are not cut at: what has them runs on the host.
+    """
+    nodes = [n for n in gm.graph.nodes if n.meta.get("unbacked_bindings")]
+    return bool(nodes) and all(isinstance(n.target, torch._ops.OpOverload) for n in nodes)
+
+
+def is_size(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), _SYMBOLIC)
+
+
+def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
+    """The graph's nodes in order, without inputs, results and arithmetic of sizes."""
+    pieces = [Piece()]
+    taken: set[Node] = set()
+    for node in list(gm.graph.nodes):
+        if node.op != "call_function" or node in taken or node.target in _HINTS:
+            continue
+        if node.target in _ASSERTS:
+            condition = node.args[0]
+            value = condition.meta["val"] if isinstance(condition, Node) else condition
+            # Every size so far is known once the piece before this one has run.
+            pieces[max(len(pieces) - 2, 0)].checks.append((value, str(node.args[1])))
+            continue
+        # Tracing a graph again gives symbols new names, under which they are known no longer.
+        bindings = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings"))
+        if bindings:
+            _cut_at(gm, pieces, node, bindings)
+        elif not is_size(node):
+            pieces[-1].nodes.append(node)
+        items = [u for u in node.users if u.target is operator.getitem]
+        if isinstance(node.meta.get("val"), (tuple, list)):
+            # Right after what they take from, in front of the next cut.
+            taken |= set(items)
+            if node in pieces[-1].nodes:
+                pieces[-1].nodes += [i for i in items if not is_size(i)]
+    return pieces
+
+
+def _cut_at(gm: GraphModule, pieces: list[Piece], node: Node, bindings: dict[Any, Any]) -> None:
+    if node.target is aten._local_scalar_dense.default:
+        pieces[-1].learned += [(s, node.args[0], tuple(path)) for s, path in bindings.items()]
+        pieces.append(Piece())
+        return
+    counting = COUNTED.get(node.target) if len(bindings) == 1 else None
+    count = counting(*node.args, **node.kwargs) if counting is not None else None
+    if count is None:
+        host = Piece(host=node)
+        host.learned = [(s, node, tuple(path)) for s, path in bindings.items()]
+        pieces += [host, Piece()]
+        return
+    target, args = count
+    with gm.graph.inserting_before(node):
+        counted = gm.graph.call_function(target, args)
+    fakes = [a.meta["val"] for a in args]
+    with fakes[0].fake_mode:
+        counted.meta["val"] = target(*fakes)
+    (symbol,) = bindings
+    pieces[-1].nodes.append(counted)
+    pieces[-1].learned.append((symbol, counted, ()))
+    pieces.append(Piece(nodes=[node]))
+
+
+def arguments(node: Node) -> list[Node]:
+    return [n for n in node.all_input_nodes if not is_size(n)]
+
+
+def subgraph(
+    gm: GraphModule,
+    nodes: Sequence[Node],
+    inputs: Sequence[Node],
+    results: Sequence[Node],
+    sizes: Sequence[tuple[str, Any]],
+) -> GraphModule:
+    """A graph of ``nodes`` that takes ``sizes`` (name and value), then ``inputs``."""
+    graph = Graph()
+    new: dict[Node, Node] = {}
+    for name, value in sizes:
+        graph.placeholder(name).meta["val"] = value
+    for node in inputs:
+        new[node] = graph.placeholder(node.name)
+        new[node].meta = dict(node.meta)
+
+    def moved(x: Any) -> Any:
+        if not isinstance(x, Node):
+            return x
+        if x not in new:
+            # Arithmetic of sizes is in the meta data, whatever the arguments; else it is a constant
+            # of the module.
+            target = str(x.target)
+            new[x] = graph.call_function(x.target) if is_size(x) else graph.get_attr(target)
+            new[x].meta = dict(x.meta)
+        return new[x]
+
+    for node in nodes:
+        args = torch.fx.node.map_aggregate(node.args, moved)
+        kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+        new[node] = graph.create_node(node.op, node.target, args, kwargs, node.name)  # type: ignore[arg-type]
+        new[node].meta = dict(node.meta)
+    graph.output(tuple(new[r] for r in results))
+    return GraphModule(gm, graph)

@@ -1,0 +1,201 @@
+"""Kernels compiled in other processes, which keep the memory that a compiler takes to themselves.
+
+Whatever goes wrong here, ``build`` says None and the kernel is compiled in this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import subprocess
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import IO, Any
+
+from ocl_inductor import apart
+from ocl_inductor.device import Device
+from ocl_inductor.drivers import surveyed
+from ocl_inductor.log import logger
+from ocl_inductor.runtime.counters import count
+
+_log = logger(__name__)
+_MODULE = "ocl_inductor.runtime.build_worker"
+#: A driver that ends so many workers is not tried again.
+_MOST_LOST = 3
+
+
+class WorkerLostError(Exception):
+    """A worker ended, or does not answer as one."""
+
+
+class _Worker:
+    """One process; used by one thread at a time."""
+
+    def __init__(self, device: Device) -> None:
+        try:
+            self.process = subprocess.Popen(
+                apart.command(_MODULE, json.dumps(asdict(device.names))),
+                env=apart.environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for us; it ends with its input
+            )
+        except OSError as error:
+            raise WorkerLostError(f"it cannot be started: {error}") from error
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.jobs: IO[bytes] = self.process.stdin
+        self.answers: IO[bytes] = self.process.stdout
+        self.open = False
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def build(self, source: str, options: Sequence[str]) -> bytes:
+        """A program's binary, maybe empty. After an exception the worker is of no use.
+
+        Raises:
+            WorkerLostError: see there.
+        """
+        try:
+            pickle.dump((source, tuple(options)), self.jobs)
+            self.jobs.flush()
+            if not self.open:
+                self.open = pickle.load(self.answers)
+            binary = pickle.load(self.answers)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            raise WorkerLostError(f"it ended with {self.process.poll()}: {error}") from error
+        if not isinstance(binary, bytes):
+            raise WorkerLostError("its answer is none")
+        return binary
+
+    def end(self) -> None:
+        """End it now."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.jobs, self.answers):
+            with contextlib.suppress(OSError):  # what was not sent yet
+                stream.close()
+
+
+class Builders:
+    """The workers of one device."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.lock = threading.Condition()
+        self.idle: list[_Worker] = []
+        self.busy = 0
+        self.lost = 0
+
+    def start(self, most: int) -> None:
+        """Have one worker, if none is there: it opens the driver while others plan."""
+        with self.lock:
+            if most and not self.busy and not self._take_idle(keep=True) and self._usable():
+                try:
+                    self.idle.append(_Worker(self.device))
+                except WorkerLostError as error:
+                    self._lose(error)
+
+    def build(self, source: str, options: Sequence[str], most: int) -> bytes | None:
+        """A program's binary from one of at most ``most`` workers; None: build it here."""
+        if not most:
+            return None
+        for _ in range(2):  # an idle worker may end at the moment it is asked
+            with self.lock:
+                self.lock.wait_for(lambda: self.busy < most)
+                if not self._usable():
+                    return None
+                self.busy += 1
+                worker = self._take_idle()
+            try:
+                if worker is None:
+                    worker = _Worker(self.device)
+                binary = worker.build(source, options)
+            except WorkerLostError as error:
+                self._done()
+                if worker is not None:
+                    worker.end()
+                with self.lock:
+                    self._lose(error)
+                continue
+            except BaseException:  # Ctrl-C: an answer is on its way that nobody will read
+                self._done()
+                if worker is not None:
+                    worker.end()
+                raise
+            self._done(worker)
+            count("kernels_built_apart")
+            return binary or None
+        return None
+
+    def end(self) -> None:
+        """End the workers that do nothing."""
+        with self.lock:
+            idle, self.idle = self.idle, []
+        for worker in idle:
+            worker.end()
+
+    def _usable(self) -> bool:
+        # Where a user or a tool steers the OpenCL loader, everything stays where it looks.
+        return surveyed() is not None and self.lost < _MOST_LOST
+
+    def _take_idle(self, keep: bool = False) -> _Worker | None:
+        while self.idle:
+            worker = self.idle.pop()
+            if worker.alive:
+                if keep:
+                    self.idle.append(worker)
+                return worker
+            worker.end()
+        return None
+
+    def _done(self, worker: _Worker | None = None) -> None:
+        with self.lock:
+            self.busy -= 1
+            if worker is not None:
+                self.idle.append(worker)
+            self.lock.notify()
+
+    def _lose(self, error: WorkerLostError) -> None:
+        self.lost += 1
+        count("compile_workers_lost")
+        _log.info("a compile worker was lost: %s", error)
+
+
+_builders: weakref.WeakKeyDictionary[Device, Builders] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def builders_of(device: Device) -> Builders:
+    """The device's workers, which all graphs share."""
+    with _lock:
+        return _builders.setdefault(device, Builders(device))
+
+
+def end_idle() -> None:
+    """End the workers of all devices that do nothing."""
+    with _lock:
+        everything = list(_builders.values())
+    for builders in everything:
+        builders.end()
+
+
+def _forget() -> None:
+    """In a forked child: the workers are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    kept: list[Any] = [w for b in _builders.values() for w in b.idle]
+    for worker in kept:
+        worker.process.returncode = 0  # not ours to wait for
+    _builders.clear()
+
+
+atexit.register(end_idle)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,81 @@
+"""Control flow between plans: which one runs next is decided on the host, from their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.plan import Plan, Region
+
+#: ``run([inputs]) -> results``; takes the list over.
+Run = Callable[[list[Any]], tuple[Any, ...]]
+
+
+class Control:
+    """A region that can be called: ``region.how`` names the method."""
+
+    def __init__(self, region: Region, execute: Callable[[Plan], Run]) -> None:
+        self.region = region
+        self.bodies = [_taking(execute(plan)) for plan in region.bodies]
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        return getattr(self, self.region.how)(*args)  # type: ignore[no-any-return]
+
+    def cond(self, pred: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """One of two branches."""
+        return self.bodies[0 if pred else 1](operands)
+
+    def while_loop(self, carried: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
+        """The second body for as long as the first one says so."""
+        condition, body = self.bodies
+        while condition((*carried, *others))[0]:
+            carried = body((*carried, *others))
+        return tuple(carried)
+
+    def while_loop_stack_output(
+        self, carried: Sequence[Any], others: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """As ``while_loop``, with the values of all rounds; the first ones where there is none."""
+        condition, body = self.bodies
+        rounds = []
+        first = carried
+        while condition((*carried, *others))[0]:
+            carried = body((*carried, *others))
+            rounds.append(carried)
+        return tuple(
+            torch.stack(list(of)) if isinstance(of[0], torch.Tensor) else of[-1]
+            for of in zip(*(rounds or [tuple(first)]), strict=True)
+        )
+
+    def scan(
+        self, carried: Sequence[Any], xs: Sequence[torch.Tensor], others: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The body for each row of ``xs``; what it returns after the carried values is stacked."""
+        (body,) = self.bodies
+        rows = []
+        count = len(carried)
+        for row in zip(*(x.unbind() for x in xs), strict=True):
+            results = body((*carried, *row, *others))
+            carried = results[:count]
+            rows.append(results[count:])
+        return (*carried, *_stacked(rows))
+
+    def map_impl(self, xs: Sequence[torch.Tensor], others: Sequence[Any]) -> tuple[Any, ...]:
+        """The body for each row of ``xs``; its results are stacked."""
+        (body,) = self.bodies
+        return _stacked([body((*row, *others)) for row in zip(*(x.unbind() for x in xs))])
+
+
+def _taking(run: Run) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """``run`` on operands that stay the caller's."""
+    return lambda operands: run(list(operands))
+
+
+def _stacked(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """Row by row, what is None in all of them stays None."""
+    return tuple(
+        torch.stack(list(of)) if isinstance(of[0], torch.Tensor) else of[0]
+        for of in zip(*rows, strict=True)
+    )

@@ -1,0 +1,148 @@
+"""Kernels compiled in other processes: same results, however a worker is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from agreement import agree, random, two_drivers
+from torch._dynamo.utils import counters
+
+from ocl_inductor import apart
+from ocl_inductor.device import Device, select_device
+from ocl_inductor.errors import KernelBuildError
+from ocl_inductor.plan import Kernel
+from ocl_inductor.runtime import builders
+from ocl_inductor.runtime.builders import Builders
+from ocl_inductor.runtime.driver_programs import program_from_binary
+from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.settings import Settings
+
+FIRST = two_drivers()[0]
+
+
+def source(n: int) -> str:
+    return f"__kernel void k(__global int *a) {{ a[0] = {n}; }}"
+
+
+@pytest.fixture
+def device() -> Device:
+    return select_device(FIRST)
+
+
+@pytest.fixture
+def fresh(device: Device) -> Iterator[Builders]:
+    torch.compiler.reset()
+    made = Builders(device)
+    yield made
+    made.end()
+
+
+def test_binary_from_a_worker(fresh: Builders, device: Device) -> None:
+    binary = fresh.build(source(1), device.info.build_options, 1)
+    assert binary and program_from_binary(binary, device).kernel_names == "k"
+    (worker,) = fresh.idle
+    assert fresh.build(source(2), device.info.build_options, 1) not in (None, binary)
+    assert fresh.idle == [worker] and counters["opencl"]["kernels_built_apart"] == 2
+
+
+def test_refused_source_is_left_to_this_process(fresh: Builders, device: Device) -> None:
+    assert fresh.build("nonsense", (), 1) is None
+    assert fresh.build(source(1), device.info.build_options, 1)  # the worker goes on
+    kernel = Kernel("broken", "__kernel void broken() { nonsense }", ())
+    with pytest.raises(KernelBuildError, match="nonsense"):
+        build_kernels([kernel], device, Settings(cache=False, compile_processes=1))
+
+
+def test_no_more_workers_than_allowed(fresh: Builders, device: Device) -> None:
+    results: list[Any] = []
+    options = device.info.build_options
+    threads = [
+        threading.Thread(target=lambda n=n: results.append(fresh.build(source(n), options, 1)))
+        for n in range(3)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(results)) == 3 and None not in results and len(fresh.idle) == 1
+
+
+def test_killed_workers_are_replaced_and_then_given_up(
+    fresh: Builders, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = device.info.build_options
+    for n in range(2):  # idle ones that are gone are no loss
+        assert fresh.build(source(n), options, 1)
+        fresh.idle[0].process.kill()
+        fresh.idle[0].process.wait()
+    assert fresh.lost == 0
+    fresh.start(1)
+    monkeypatch.setattr(builders._Worker, "alive", True)  # it ends just when it is asked
+    fresh.idle[0].process.kill()
+    fresh.idle[0].process.wait()
+    assert fresh.build(source(3), options, 1) is not None and fresh.lost == 1
+    fresh.lost = builders._MOST_LOST
+    assert fresh.build(source(4), options, 1) is None
+
+
+def test_worker_that_cannot_start(
+    fresh: Builders, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart.sys, "executable", "/no/such/python")
+    assert fresh.build(source(1), device.info.build_options, 1) is None
+    assert fresh.lost == 2
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_compiled_model(driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCL_INDUCTOR_COMPILE_PROCESSES", "2")
+    torch.compiler.reset()
+    agree(
+        lambda x: (x.softmax(-1), x.sum(0) + 1),
+        random(5, 7),
+        device=driver,
+        compiled_fn=torch.compile(
+            lambda x: (x.softmax(-1), x.sum(0) + 1),
+            backend="opencl",
+            options={"device": driver, "cache_dir": str(tmp_path)},
+        ),
+    )
+    found = counters["opencl"]
+    assert found["kernels_built_apart"] == found["cache_misses"] > 0
+    assert found["compile_workers_lost"] == 0
+
+
+def test_workers_end_with_their_process(tmp_path: Path) -> None:
+    """Killed at once, or at its end: no worker stays."""
+    code = (
+        "import sys, time\n"
+        "from ocl_inductor.device import select_device\n"
+        "from ocl_inductor.runtime.builders import builders_of\n"
+        f"made = builders_of(select_device({FIRST!r}))\n"
+        "made.build('__kernel void k() {}', (), 1)\n"
+        "print(made.idle[0].process.pid, flush=True)\n"
+        "time.sleep(60 if sys.argv[1] == 'kill' else 0)\n"
+    )
+    for how in ("kill", "end"):
+        with subprocess.Popen(
+            [sys.executable, "-c", code, how], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            worker = int(process.stdout.readline())
+            if how == "kill":
+                os.kill(process.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 120
+        while psutil.pid_exists(worker) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not psutil.pid_exists(worker)
