@@ -14,7 +14,6 @@ from torch.fx import Node as FxNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.device import DeviceInfo
-from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.errors import UnsupportedOperatorError, VerifyError
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
@@ -34,6 +33,15 @@ from ocl_inductor.lowering.control_flow import (
     ControlFlow,
     compile_body,
     control_flow,
+)
+from ocl_inductor.lowering.fakes import (
+    extent,
+    fake_leaves,
+    is_device_tensor,
+    overlaps,
+    same_strides,
+    storage_of,
+    tensor_leaves,
 )
 from ocl_inductor.lowering.mutating import functionalized
 from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
@@ -158,7 +166,7 @@ class _GraphLowering:
         A plain load of what these loops wrote leaves nothing to do.
         """
         written = {b.name for n in self.ctx.nodes[mark:] for b in n.writes()}
-        values = [v for v in _tensor_leaves(self.env[node]) if isinstance(v, Value)]
+        values = [v for v in tensor_leaves(self.env[node]) if isinstance(v, Value)]
         leaves: set[str] = set()
         for v in values:
             view = strided_view(v)
@@ -180,13 +188,13 @@ class _GraphLowering:
             self.inputs.append(sympy.sympify(size))
             return size
         name = f"in{position}"
-        if not _is_device_tensor(value):
+        if not is_device_tensor(value):
             self.inputs.append(name)
             return HostValue(name)
         buffer = self.buffer_like(name, value)
         self.inputs.append(buffer)
         self.ctx.buffers[name] = buffer
-        self.input_storage[_storage(value)] = name
+        self.input_storage[storage_of(value)] = name
         if position in self.static_indices:
             self.static_names.add(name)
         return buffer_value(buffer)
@@ -199,7 +207,7 @@ class _GraphLowering:
             return owner  # a subgraph of a higher-order operator
         name = f"const{len(self.constants)}"
         self.constants[name] = owner
-        if not _is_device_tensor(owner):
+        if not is_device_tensor(owner):
             return HostValue(name)
         buffer = self.buffer_like(name, owner)
         self.ctx.buffers[name] = buffer
@@ -226,7 +234,7 @@ class _GraphLowering:
 
     def result_buffer(self, name: str, fake: torch.Tensor) -> Buffer:
         """Of a host call: what overlaps itself is copied to memory where it does not."""
-        return self.buffer_like(name, torch.empty_like(fake) if _overlaps(fake) else fake)
+        return self.buffer_like(name, torch.empty_like(fake) if overlaps(fake) else fake)
 
     # -- operators -------------------------------------------------------------------------
 
@@ -276,13 +284,13 @@ class _GraphLowering:
             return "no lowering for this operator"
         if self.deciding((args, kwargs)):
             return "the data decide a number that it takes"
-        for v in _tensor_leaves((args, kwargs)):
+        for v in tensor_leaves((args, kwargs)):
             if isinstance(v, HostValue):
                 return "an argument only lives on the host"
             if node.target not in VIEW_OPERATORS and self._is_too_wide(v.dtype):
                 return "the device has no double precision"
-        for t in _fake_leaves(node.meta.get("val")):
-            if not _is_device_tensor(t):
+        for t in fake_leaves(node.meta.get("val")):
+            if not is_device_tensor(t):
                 return f"result of dtype {t.dtype} and layout {t.layout} only lives on the host"
             if node.target not in VIEW_OPERATORS and self._is_too_wide(t.dtype):
                 return "the device has no double precision"
@@ -412,7 +420,7 @@ class _GraphLowering:
                 if self._decided_by_data(value):
                     host.append(path)
                     return HostValue(path), path
-            if _is_device_tensor(value) and node.target not in QUANTISING_OPERATORS:
+            if is_device_tensor(value) and node.target not in QUANTISING_OPERATORS:
                 outputs.append(self.result_buffer(path, value))
                 return buffer_value(outputs[-1]), path
             host.append(path)
@@ -450,7 +458,7 @@ class _GraphLowering:
         if self._is_too_wide(value.dtype) or not same(prod(value.size), reach):
             return value
         view = strided_view(value)
-        if view is not None and _same_strides(value.size, view.stride, stride):
+        if view is not None and same_strides(value.size, view.stride, stride):
             return value
         name = self.ctx.store_with_strides(value, stride, reach)
         return buffer_value(self.ctx.buffers[name])
@@ -485,23 +493,22 @@ class _GraphLowering:
         nodes = {r for r in results if isinstance(r, FxNode) and isinstance(self.env[r], Value)}
         dtypes: dict[Any, list[torch.dtype]] = {}
         for r in nodes:
-            dtypes.setdefault(_storage(r.meta["val"]), []).append(r.meta["val"].dtype)
+            dtypes.setdefault(storage_of(r.meta["val"]), []).append(r.meta["val"].dtype)
         shared = {s for s, of in dtypes.items() if len(of) > 1} - self.input_storage.keys()
         for node in self.gm.graph.nodes if shared else ():
             value, fake = self.env.get(node), node.meta.get("val")
             self.ctx.pending = self.carried([node])
-            if not isinstance(value, Value) or _storage(fake) not in shared:
+            if not isinstance(value, Value) or storage_of(fake) not in shared:
                 continue
-            shared.remove(
-                _storage(fake)
-            )  # the first node with a storage is the one it was made for
-            if set(dtypes[_storage(fake)]) != {fake.dtype}:
+            # The first node with a storage is the one it was made for.
+            shared.remove(storage_of(fake))
+            if set(dtypes[storage_of(fake)]) != {fake.dtype}:
                 continue
             stride = tuple(self.size(s) for s in fake.stride())
             reach = extent(value.size, stride)
             if same(prod(value.size), reach) and same(fake.storage_offset(), 0):
                 name = self.ctx.store_with_strides(value, stride, reach)
-                self.result_storage[_storage(fake)] = name
+                self.result_storage[storage_of(fake)] = name
 
     def _output(self, x: Any, taken: dict[str, FxNode]) -> GraphOutput:
         if not isinstance(x, FxNode):
@@ -518,7 +525,7 @@ class _GraphLowering:
         """Give the result the strides eager gives it, in memory no other result shares."""
         fake = node.meta["val"]
         want = tuple(self.size(s) for s in fake.stride())
-        storage = _storage(fake)
+        storage = storage_of(fake)
         if storage in self.result_storage:
             offset = self.size(fake.storage_offset())
             return GraphOutput("buffer", self.result_storage[storage], value.size, want, offset)
@@ -532,7 +539,7 @@ class _GraphLowering:
             and view.buffer not in self._foreign_buffers()
             and taken.setdefault(view.buffer, node) is node
             and same(view.offset, 0)
-            and _same_strides(value.size, view.stride, want)
+            and same_strides(value.size, view.stride, want)
             and same(prod(value.size), self.ctx.buffers[view.buffer].storage)
         ):
             return GraphOutput("buffer", view.buffer, value.size, want, 0)
@@ -555,49 +562,6 @@ class _GraphLowering:
         return names | set(self.constants)
 
 
-def _storage(fake: torch.Tensor) -> Any:
-    """Identifies the storage that a traced tensor shares with its views."""
-    return fake.untyped_storage()._cdata
-
-
-def _overlaps(x: torch.Tensor) -> bool:
-    """Whether elements may share memory, as those of an expanded tensor do."""
-    dims = list(zip(x.shape, x.stride(), strict=True))
-    if any(isinstance(s, int) and s == 0 and not (isinstance(n, int) and n < 2) for n, s in dims):
-        return True
-    if not all(isinstance(x, int) for dim in dims for x in dim):
-        return False
-    reach = 0
-    for n, s in sorted(zip(x.shape, x.stride(), strict=True), key=lambda d: d[1]):
-        if n > 1 and s <= reach:
-            return True
-        reach += (n - 1) * s
-    return False
-
-
-def _same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return all(same(n, 1) or same(x, y) for n, x, y in zip(size, a, b, strict=True))
-
-
-def _is_device_tensor(x: Any) -> bool:
-    return (
-        isinstance(x, torch.Tensor)
-        and x.layout is torch.strided
-        and x.dtype in SUPPORTED_DTYPES
-        and x.device.type == "cpu"
-        and not x.is_quantized
-        and not x.is_neg()
-    )
-
-
-def extent(size: Sequence[Any], stride: Sequence[Any]) -> Any:
-    """Elements from the first to the last one of a strided tensor; 0 for an empty one."""
-    if any(is_static(s) and s == 0 for s in size):
-        return 0
-    reach = [(n - 1) * s for n, s in zip(size, stride, strict=True)]
-    return as_size(sympy.expand(sympy.Add(1, *reach)))
-
-
 def _origin(node: FxNode) -> Origin:
     lines = [x.strip() for x in (node.meta.get("stack_trace") or "").splitlines()]
     # An FX stack trace ends with the innermost user frame: its "File ..." line, its code, and in
@@ -605,24 +569,6 @@ def _origin(node: FxNode) -> Origin:
     frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
     source = ": ".join(lines[frames[-1] : frames[-1] + 2]) if frames else ""
     return Origin((node.name,), (str(node.target),), source)
-
-
-def _tensor_leaves(tree: Any) -> list[Any]:
-    if isinstance(tree, (Value, HostValue)):
-        return [tree]
-    if isinstance(tree, (tuple, list)):
-        return [leaf for item in tree for leaf in _tensor_leaves(item)]
-    if isinstance(tree, dict):
-        return [leaf for item in tree.values() for leaf in _tensor_leaves(item)]
-    return []
-
-
-def _fake_leaves(tree: Any) -> list[torch.Tensor]:
-    if isinstance(tree, torch.Tensor):
-        return [tree]
-    if isinstance(tree, (tuple, list)):
-        return [leaf for item in tree for leaf in _fake_leaves(item)]
-    return []
 
 
 def _describe(arguments: Any) -> tuple[list[str], list[list[Any]]]:
