@@ -189,8 +189,8 @@ def lower_embedding_bag(
 
     A NaN wins a maximum; eager lets it win only at the beginning of a bag.
     """
-    if sparse:
-        raise CannotLower("sparse gradients")
+    if sparse and ctx.fx_node is not None and ctx.fx_node.target is aten._embedding_bag.default:
+        raise CannotLower("sparse gradients")  # a forward pass without gradients does not mind
     meta = ctx.fx_node.meta["val"] if ctx.fx_node is not None else None
     if meta is None or not weight.dtype.is_floating_point:
         raise CannotLower(f"bags of {weight.dtype}")
