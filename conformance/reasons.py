@@ -16,11 +16,7 @@ KINDS: tuple[tuple[str, str], ...] = (
         "matrix factorisation: LAPACK on the host is better than anything in OpenCL",
     ),
     (r"aten\.(_fft_.*|_conj.*|view_as_.*|complex.*|polar.*|real.*|imag.*)", "complex numbers"),
-    (
-        r"aten\.special_.*_polynomial_.*|aten\.special_(airy|.*bessel|zeta|erfcx|ndtri).*"
-        r"|aten\.(polygamma|igamma|igammac)\..*",
-        "special function that no model is known to use",
-    ),
+    (r"aten\.hash_tensor\..*", "unsigned 64-bit integers"),
     (r"aten\.(sort|topk|kthvalue|.*median|mode)\..*", "needs sorting"),
     (r"aten\.(searchsorted|bucketize)\..*", "binary search"),
     (r"aten\._?histogram.*|aten\.(histc|bincount)\..*", "histogram"),

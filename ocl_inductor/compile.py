@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from ocl_inductor.capture.autograd import capture
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
+from ocl_inductor.errors import UnsupportedMinifierError
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.batches import batch_launches
@@ -57,6 +57,7 @@ def opencl_backend(
 
     Raises:
         UnknownOptionError: an option, mode or value that does not exist.
+        UnsupportedMinifierError: TORCHDYNAMO_REPRO_AFTER=aot.
         NoDeviceError, DeviceNotFoundError: no OpenCL device, or not the one asked for.
     """
     return compile_with(gm, example_inputs, mode=mode, options=options)
@@ -71,6 +72,8 @@ def compile_with(
     observe: Observer | None = None,
 ) -> Callable[..., Any]:
     """The backend, with somebody who is told of each graph; no plan comes from the cache then."""
+    if torch._dynamo.config.repro_after == "aot":
+        raise UnsupportedMinifierError
     settings = Settings.resolve(mode, options)
     device = select_device(settings.device)
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
@@ -186,10 +189,7 @@ def make_plan(
     memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = dataclasses.replace(
-        build_plan(graph, schedule, memory, info, hint, _operators(gm)),
-        visible_outputs=visible_outputs,
-    )
+    plan = build_plan(graph, schedule, memory, info, hint, _operators(gm), visible_outputs)
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
 

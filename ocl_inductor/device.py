@@ -64,6 +64,7 @@ class DeviceInfo:
     fp64: bool
     fast_fma: bool  # builtin fma() is one instruction
     prefetch: bool  # __builtin_prefetch(address) is one instruction
+    streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
 
@@ -121,6 +122,7 @@ class DeviceInfo:
             # CPU drivers do not all set the FMA bit although they have it.
             fast_fma=kind == "cpu" or _reports_fma(device),
             prefetch=False,
+            streaming=False,
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
         )

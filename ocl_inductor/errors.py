@@ -42,6 +42,17 @@ class NoDeviceError(OpenCLInductorError):
         )
 
 
+class UnsupportedMinifierError(OpenCLInductorError):
+    """PyTorch's minifier was asked for in the form that only Inductor has."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "TORCHDYNAMO_REPRO_AFTER=aot is for Inductor only: the scripts it writes call "
+            "Inductor's own compiler. Use TORCHDYNAMO_REPRO_AFTER=dynamo, which finds the smallest "
+            "graph for this backend."
+        )
+
+
 class DriverChangedError(OpenCLInductorError):
     """A driver does not list a device any more that it listed when it was asked last."""
 

@@ -189,7 +189,7 @@ class Settings:
         env="OCL_INDUCTOR_CACHE_DIR",
     )
     cache_size_limit: int = _setting(
-        "Bytes of kernels to keep on disk; the least recently used go first.",
+        "Bytes of kernels and plans to keep on disk; the least recently used go first.",
         _parse_size,
         default=2 * 1024**3,
         env="OCL_INDUCTOR_CACHE_SIZE_LIMIT",

@@ -88,6 +88,7 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
     ours = ("OCL_", "OPENCL_", "PYOPENCL_", "POCL_", "RUSTICL_", "TORCH_LOGS", "TORCH_COMPILE")
     env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     env[_CACHE] = str(tmp_path / "cache")
+    env["OCL_INDUCTOR_COMPILE_PROCESSES"] = "0"  # each child would start its own
     return env
 
 

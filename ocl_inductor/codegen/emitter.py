@@ -21,6 +21,7 @@ from ocl_inductor.codegen.primitives import (
     emit_store,
     positions_of_a_counter,
 )
+from ocl_inductor.codegen.streaming import emit_streamed
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
@@ -74,7 +75,8 @@ class Emitter:
 
     ``width`` lanes run along ``vector_var`` (None: scalar code). ``members`` are the loops whose
     results live in this kernel; a load from one of them becomes its expression, or the variable
-    that ``results`` gives it, or a load from memory when it is in ``in_memory``.
+    that ``results`` gives it, or a load from memory when it is in ``in_memory``. ``streamed``:
+    buffers whose whole vectors are written around the caches.
     """
 
     def __init__(
@@ -88,12 +90,14 @@ class Emitter:
         names: Mapping[sympy.Symbol, str] | None = None,
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
+        streamed: frozenset[str] = frozenset(),
     ) -> None:
         self.device = device
         self.members = members
         self.width = width
         self.vector_var = vector_var if width > 1 else None
         self.literals = literals
+        self.streamed = streamed
         #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
         self.aligned = True
         self.index_type = index_type
@@ -371,7 +375,10 @@ class Emitter:
                 self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             else:
                 full = self.broadcast(value, dtype)
-                self.line(emit_store(self.target, dtype, buffer, text, full))
+                if buffer in self.streamed:
+                    self.line(emit_streamed(dtype, self.width, buffer, text, full))
+                else:
+                    self.line(emit_store(self.target, dtype, buffer, text, full))
             return
         position, full = self.fresh("i"), self.fresh("x")
         kind = vector(self.index_type, self.width)

@@ -18,10 +18,12 @@ def emit_loop_group(
     device: DeviceInfo,
     name: str,
     in_place: frozenset[str] = frozenset(),
+    streamed: frozenset[str] = frozenset(),
 ) -> KernelSource:
     """The kernel of one loop group (dimensions merged) in the device's profile.
 
-    ``in_place``: a result and the input whose memory it shares (see memory/in_place.py).
+    ``in_place``: a result and the input whose memory it shares (see memory/in_place.py);
+    ``streamed``: results that are written around the caches (see streaming.py).
     """
     kind = VectorKernel if device.profile == "vector" else SimtKernel
-    return kind(group, buffers, device, name, in_place).build()
+    return kind(group, buffers, device, name, in_place, streamed).build()

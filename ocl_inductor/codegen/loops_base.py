@@ -61,9 +61,11 @@ class LoopKernel:
         device: DeviceInfo,
         name: str,
         in_place: frozenset[str] = frozenset(),
+        streamed: frozenset[str] = frozenset(),
     ) -> None:
         self.group = group
         self.in_place = in_place
+        self.streamed = streamed
         self.device = device
         self.name = name
         self.members = {m.buffer.name: m for m in group.members}
@@ -109,6 +111,7 @@ class LoopKernel:
             index_type=self.index,
             temporaries=self.numbers,
             literals=self.literals,
+            streamed=self.streamed,
         )
         writer.scopes.append(Scope(variables))
         return writer

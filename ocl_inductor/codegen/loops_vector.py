@@ -15,6 +15,7 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
 from ocl_inductor.codegen.pieces import Pieces
 from ocl_inductor.codegen.primitives import Target
+from ocl_inductor.codegen.streaming import FENCE
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr, indices, walk
@@ -384,8 +385,10 @@ class VectorKernel(LoopKernel):
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
-        frame = self.frame(writer.scopes[0].lines, attribute)
-        return self.kernel(frame, (work.items,), (1,))
+        lines = writer.scopes[0].lines
+        if self.streamed & self.group.stored:
+            lines = [*lines, FENCE]
+        return self.kernel(self.frame(lines, attribute), (work.items,), (1,))
 
 
 def uniform_scope(scope: Scope) -> Scope:

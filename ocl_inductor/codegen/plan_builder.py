@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops import emit_loop_group
 from ocl_inductor.codegen.merge import merge_dimensions
+from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
@@ -60,13 +62,16 @@ def build_plan(
     device: DeviceInfo,
     hint: Callable[[Any], int] = int,
     operators: Mapping[str, str] = MappingProxyType({}),
+    visible_outputs: int | None = None,
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
     For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
-    examples; ``operators`` gives the operator of each FX node by its name.
+    examples; ``operators`` gives the operator of each FX node by its name. ``visible_outputs``: see
+    :class:`Plan`.
     """
-    return _PlanBuilder(graph, schedule, memory, device, hint, operators).build()
+    builder = _PlanBuilder(graph, schedule, memory, device, hint, operators, visible_outputs)
+    return dataclasses.replace(builder.build(), visible_outputs=visible_outputs)
 
 
 def size_text(x: Size) -> SizeText:
@@ -102,6 +107,7 @@ class _PlanBuilder:
         device: DeviceInfo,
         hint: Callable[[Any], int],
         operators: Mapping[str, str],
+        visible_outputs: int | None,
     ) -> None:
         self.hint = hint
         self.operators = operators
@@ -117,6 +123,12 @@ class _PlanBuilder:
         for node in graph.nodes:
             for b in node.writes():
                 self.buffers[b.name] = b
+        names = [o.name for o in graph.outputs[:visible_outputs] if o.kind == "buffer"]
+        shared = {*memory.aliases, *memory.aliases.values(), *memory.in_place}
+        read = frozenset(n for g in schedule.groups for n in g.reads())
+        self.streamed = streamed_results(
+            (self.buffers[n] for n in names if n not in shared), read, device, hint
+        )
         self.kernels: dict[tuple[str, str], int] = {}
         self.kernel_list: list[Kernel] = []
 
@@ -182,7 +194,12 @@ class _PlanBuilder:
                 group, values = generalise(group)
                 name = "prologue"
             source = emit_loop_group(
-                group, self.buffers, self.device, name, in_place=self.overwritten(group)
+                group,
+                self.buffers,
+                self.device,
+                name,
+                in_place=self.overwritten(group),
+                streamed=self.streamed & group.stored,
             )
         else:
             source = emit_template_group(group, self.buffers, self.device, name)

@@ -28,6 +28,7 @@ from ocl_inductor.codegen.math_library import (
     has_function,
     library_source,
 )
+from ocl_inductor.codegen.streaming import streaming_functions
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
@@ -422,6 +423,7 @@ def prelude(target: Target, source: str | None = None) -> str:
     lines = ["#pragma OPENCL FP_CONTRACT ON\n"]
     if fp64 and target.device.opencl_c_version < (1, 2):
         lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
+    streaming = streaming_functions(source or "")
     widths = (2, 3, 4, 8, 16) if source is not None else (target.width,)
     for width in widths:
         typedefs = conversions.unaligned_typedefs(width, fp64)
@@ -429,7 +431,8 @@ def prelude(target: Target, source: str | None = None) -> str:
             lines.append(typedefs)
             continue
         for line in typedefs.splitlines(keepends=True):
-            if line.split()[2] + "*" in source:
+            if line.split()[2] + "*" in source + streaming:
                 lines.append(line)
+    lines.append(streaming)
     lines.append(library_source(target.device, target.width, source))
     return "".join(lines)

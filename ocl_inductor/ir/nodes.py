@@ -166,7 +166,8 @@ class Extern:
     tensors that kernels can read have a Buffer in ``outputs``; the others are ``host_results``,
     which only other Extern nodes and graph outputs can use (complex or quantised tensors).
     ``reason`` says why there is no kernel; it is empty for what belongs on the host.
-    ``defines``: sizes that are known after it (see plan.HostCall).
+    ``defines``: sizes that are known after it (see plan.HostCall); ``after``: the host results that
+    define the sizes it takes.
     """
 
     operator: Any
@@ -178,9 +179,10 @@ class Extern:
     reason: str
     origin: Origin = field(default=Origin(), compare=False)
     defines: tuple[tuple[str, str, int | None], ...] = ()
+    after: tuple[str, ...] = ()
 
     def reads(self) -> set[str]:
-        found: set[str] = set()
+        found: set[str] = set(self.after)
 
         def visit(x: Any) -> None:
             if isinstance(x, BufferRef):

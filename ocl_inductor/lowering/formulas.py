@@ -133,8 +133,12 @@ def _integer_power(a: Expr, n: int) -> Expr:
 def lcm(a: Expr, b: Expr) -> Expr:
     divisor = op("gcd", a, b)
     zero = compare("eq", divisor, like(a, 0))
-    product = mul(op("trunc_div", a, divisor), b)
-    return where(zero, like(a, 0), op("abs", product))
+    factor = op("trunc_div", a, divisor)
+    if a.dtype in (torch.int8, torch.int16):  # in C++ these are integers of 32 bits until stored
+        product = mul(op("abs", factor), op("abs", b))
+    else:
+        product = op("abs", mul(factor, b))
+    return where(zero, like(a, 0), product)
 
 
 def copysign(a: Expr, b: Expr) -> Expr:

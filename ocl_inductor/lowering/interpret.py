@@ -123,8 +123,8 @@ class _GraphLowering:
         # Storages of the traced tensors: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}
         self.result_storage: dict[Any, str] = {}
-        # Sizes that are known only during a call.
-        self.defined: set[sympy.Symbol] = set()
+        # Sizes that are known only during a call, each with the host result that tells it.
+        self.defined: dict[sympy.Symbol, str] = {}
         # Operators inside the expression that a node's value still is.
         self.pending: dict[FxNode, tuple[Pending, ...]] = {}
 
@@ -175,7 +175,7 @@ class _GraphLowering:
     def run_placeholder(self, node: FxNode) -> Any:
         position = len(self.inputs)
         value = node.meta.get("val")
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+        if isinstance(value, (torch.SymInt, torch.SymFloat, int)) and not isinstance(value, bool):
             size = self.size(value)
             self.inputs.append(sympy.sympify(size))
             return size
@@ -233,10 +233,10 @@ class _GraphLowering:
     def run_call_function(self, node: FxNode) -> Any:
         meta = node.meta.get("val")
         if isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            if node.target is torch.ops.aten._local_scalar_dense.default and isinstance(
-                meta, torch.SymInt
-            ):
-                self.host_call(node, node.target, node.args)  # its value has a name from here on
+            scalar = node.target is torch.ops.aten._local_scalar_dense.default
+            if scalar and node.args and isinstance(meta, torch.SymInt):
+                # Beside control flow; other graphs are cut here, and the number is an argument.
+                self.host_call(node, node.target, node.args)
             return self.size(meta)
         args = torch.fx.node.map_aggregate(node.args, self._argument)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, self._argument)
@@ -274,6 +274,8 @@ class _GraphLowering:
     def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
         if node.target not in LOWERINGS:
             return "no lowering for this operator"
+        if self.deciding((args, kwargs)):
+            return "the data decide a number that it takes"
         for v in _tensor_leaves((args, kwargs)):
             if isinstance(v, HostValue):
                 return "an argument only lives on the host"
@@ -290,8 +292,16 @@ class _GraphLowering:
 
     def _decided_by_data(self, fake: torch.Tensor) -> bool:
         """Whether a size is known only during a call. Sizes of inputs are known before it."""
-        sizes = (self.size(s) for s in fake.shape if isinstance(s, torch.SymInt))
-        return any(self.defined & x.free_symbols for x in sizes if isinstance(x, sympy.Expr))
+        return bool(self.deciding([self.size(s) for s in fake.shape]))
+
+    def deciding(self, tree: Any) -> tuple[str, ...]:
+        """The host results that tell the sizes in a tree of arguments.
+
+        Only host calls wait for them: kernels are ordered by the memory that they read and write.
+        """
+        numbers = (x for x in torch.utils._pytree.tree_leaves(tree) if isinstance(x, sympy.Basic))
+        symbols = {s for x in numbers for s in x.free_symbols}
+        return tuple(sorted(self.defined[s] for s in symbols if s in self.defined))
 
     def _is_too_wide(self, dtype: torch.dtype) -> bool:
         return dtype is torch.float64 and not self.ctx.device.fp64
@@ -378,11 +388,11 @@ class _GraphLowering:
 
         def define(size: Any, path: str, dim: int | None) -> None:
             """The name of a size that is known after this call, if it is one."""
-            known = self.defined | {s for s in self.inputs if isinstance(s, sympy.Symbol)}
+            known = {*self.defined, *(s for s in self.inputs if isinstance(s, sympy.Symbol))}
             symbol = self.size(size)
             if free_unbacked_symbols(size) and symbol.is_Symbol and symbol not in known:
                 defines.append((str(symbol), path, dim))
-                self.defined.add(symbol)
+                self.defined[symbol] = path
 
         def wrap(value: Any, path: str) -> tuple[Any, Any]:
             """What the graph sees, and the name under which the runtime files the result."""
@@ -422,6 +432,7 @@ class _GraphLowering:
                 reason,
                 origin=self.ctx.origin,
                 defines=tuple(defines),
+                after=self.deciding((args, kwargs)),
             )
         )
         return result

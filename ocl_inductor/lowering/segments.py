@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and, op, where
 from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
+from ocl_inductor.lowering.reduce import identity
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.scatter import scatter_points
@@ -25,6 +26,7 @@ from ocl_inductor.lowering.shapes import (
     lowest,
     normalize_dim,
     reused,
+    size_expr,
     static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reindex
@@ -52,6 +54,11 @@ class _Segments:
     def of(self, point: list[sympy.Symbol]) -> Expr:
         """Segment of an element of the data."""
         return clamp(self.segment.at(point[: self.axis + 1]), self.count)
+
+    def inside(self, point: list[sympy.Symbol]) -> Expr:
+        """Whether an element of the data lies in any segment: the last ones may end before it."""
+        segment = self.segment.at(point[: self.axis + 1])
+        return compare("lt", segment, size_expr(self.count, segment.dtype))
 
     def line(self, point: list[sympy.Symbol]) -> list[Coordinate]:
         """Coordinates in the result of the segment of an element of the data."""
@@ -123,8 +130,10 @@ def lower_segment_reduce(
     point = loop_vars(data.ndim)
     total = start
     if not any(same(s, 0) for s in (*size, *data.size)):
-        to = segments.line(point)
-        total = scatter_points(ctx, start, data.size, to, data.body, [axis], _HOW[reduce])
+        to, how = segments.line(point), _HOW[reduce]
+        nothing = const(identity(how, data.dtype), data.dtype)
+        body = where(segments.inside(point), data.body, nothing)
+        total = scatter_points(ctx, start, data.size, to, body, [axis], how)
     if reduce != "mean":
         return total
     length = segments.length(point)
@@ -157,7 +166,8 @@ def lower_segment_reduce_backward(
     point = loop_vars(data.ndim)
     to = segments.line(point)
     grad, data = in_memory(ctx, grad), reused(ctx, data)
-    given = element(grad, to)
+    inside, zero = segments.inside(point), const(0.0, data.dtype)
+    given = where(inside, element(grad, to), zero)
     if reduce == "sum":
         return Value(data.size, data.dtype, given)
     if reduce == "mean":
@@ -171,7 +181,7 @@ def lower_segment_reduce_backward(
     best = element(in_memory(ctx, output), to)
     equal = compare("eq", data.body, best)
     nan = compare("ne", data.body, data.body)
-    chosen = op("logical_or", equal, nan)
+    chosen = logical_and(inside, op("logical_or", equal, nan))
     one = where(chosen, const(1.0, data.dtype), const(0.0, data.dtype))
     count = element(_summed(ctx, segments, one, data, grad.size, "sum", 0), to)
     # Eager divides among equal elements only where the gradient is positive.
@@ -207,9 +217,12 @@ def _product_of_others(
     zero, one, x = const(0.0, dtype), const(1.0, dtype), data.body
     is_zero, is_nan = compare("eq", x, zero), compare("ne", x, x)
     special = op("logical_or", is_zero, is_nan)
+    inside = segments.inside(loop_vars(data.ndim))
+    ordinary = where(logical_and(inside, op("logical_not", special)), x, one)
+    is_zero, is_nan = logical_and(inside, is_zero), logical_and(inside, is_nan)
     to = segments.line(loop_vars(data.ndim))
     start = 1.0 if initial is None else float(initial)
-    plain = _summed(ctx, segments, where(special, one, x), data, size, "prod", start)
+    plain = _summed(ctx, segments, ordinary, data, size, "prod", start)
     zeros = _summed(ctx, segments, where(is_zero, one, zero), data, size, "sum", 0)
     nans = _summed(ctx, segments, where(is_nan, one, zero), data, size, "sum", 0)
     product = element(plain, to)

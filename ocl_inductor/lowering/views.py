@@ -182,6 +182,9 @@ def lower_split(
     ctx: LoweringContext, x: Value, split_size: Size, dim: int = 0
 ) -> tuple[Value, ...]:
     dim = normalize_dim(dim, x.ndim)
+    traced = _traced_extents(ctx, dim)
+    if traced is not None and not all(map(is_static, (x.size[dim], as_size(split_size)))):
+        return pieces(x, dim, traced)
     extent, step = static_sizes((x.size[dim], as_size(split_size)), "split")
     if step == 0:
         return (x,)
@@ -189,9 +192,20 @@ def lower_split(
     return pieces(x, dim, [min(step, extent - k * step) for k in range(count)])
 
 
+def _traced_extents(ctx: LoweringContext, dim: int) -> list[Size] | None:
+    """Sizes along ``dim`` of the results that were traced: how many there are is guarded."""
+    results = None if ctx.fx_node is None else ctx.fx_node.meta.get("val")
+    if not isinstance(results, (tuple, list)):
+        return None
+    return [as_size(r.shape[dim]) for r in results]
+
+
 @register(aten.chunk.default, aten.unsafe_chunk.default)
 def lower_chunk(ctx: LoweringContext, x: Value, chunks: int, dim: int = 0) -> tuple[Value, ...]:
     dim = normalize_dim(dim, x.ndim)
+    traced = _traced_extents(ctx, dim)
+    if traced is not None and not is_static(x.size[dim]):
+        return pieces(x, dim, traced)
     (extent,) = static_sizes((x.size[dim],), "chunk")
     if extent == 0:
         return pieces(x, dim, [0] * chunks)

@@ -25,31 +25,32 @@ _ASSERTS = frozenset({aten._assert_scalar.default})
 #: What Dynamo tells the tracer; nothing to run.
 _HINTS = frozenset({aten.sym_constrain_range_for_size.default, aten.sym_constrain_range.default})
 
-#: From an operator's arguments, what its number of results is counted with: the operator to call
-#: and its arguments; None where it cannot be counted.
-Counting = Callable[..., tuple[Any, tuple[Any, ...]] | None]
+#: Adds a call to the graph, in front of the operator in question.
+Call = Callable[..., Node]
+#: From ``Call`` and an operator's arguments, a node that is its number of results; None where that
+#: cannot be counted.
+Counting = Callable[..., Node | None]
 
 
-def _count_true(x: Node) -> tuple[Any, tuple[Any, ...]]:
-    return aten.count_nonzero.default, (x,)
+def _count_true(call: Call, x: Node) -> Node:
+    return call(aten.count_nonzero.default, x)
 
 
-def _count_masked(x: Node, mask: Node) -> tuple[Any, tuple[Any, ...]] | None:
-    same = tuple(x.meta["val"].shape) == tuple(mask.meta["val"].shape)
-    return _count_true(mask) if same else None
+def _count_masked(call: Call, x: Node, mask: Node) -> Node:
+    # Both have the other's dimensions: where the mask is true, and x is or is not.
+    either = call(aten.logical_or.default, mask, x)
+    return _count_true(call, call(aten.logical_and.default, mask, either))
 
 
-def _count_indexed(x: Node, indices: Sequence[Node | None]) -> tuple[Any, tuple[Any, ...]] | None:
+def _count_indexed(call: Call, x: Node, indices: Sequence[Node | None]) -> Node | None:
     given = [i for i in indices if i is not None]
     if len(given) != 1 or given[0].meta["val"].dtype is not torch.bool:
         return None
-    return _count_true(given[0])
+    return _count_true(call, given[0])
 
 
-def _count_repeated(
-    repeats: Node, *, output_size: Any = None
-) -> tuple[Any, tuple[Any, ...]] | None:
-    return (aten.sum.default, (repeats,)) if output_size is None else None
+def _count_repeated(call: Call, repeats: Node, *, output_size: Any = None) -> Node | None:
+    return call(aten.sum.default, repeats) if output_size is None else None
 
 
 COUNTED: dict[Any, Counting] = {
@@ -83,6 +84,17 @@ def depends_on_data(gm: GraphModule) -> bool:
     return bool(nodes) and all(isinstance(n.target, torch._ops.OpOverload) for n in nodes)
 
 
+def _bindings(node: Node, shape_env: Any) -> dict[sympy.Symbol, Any]:
+    """The sizes that are known once ``node`` has run, each with where its result has it."""
+    # Tracing a graph again gives symbols other names, and those of before no longer exist.
+    found = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings"))
+    if not found and node.target is aten._local_scalar_dense.default:
+        # Inside some operators tracing does not note it.
+        symbol = node.meta["val"].node.expr
+        return {symbol: ()} if symbol.is_Symbol else {}
+    return found or {}
+
+
 def is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), _SYMBOLIC)
 
@@ -100,8 +112,7 @@ def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
             # Every size so far is known once the piece before this one has run.
             pieces[max(len(pieces) - 2, 0)].checks.append((value, str(node.args[1])))
             continue
-        # Tracing a graph again gives symbols new names, under which they are known no longer.
-        bindings = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings"))
+        bindings = _bindings(node, shape_env)
         if bindings:
             _cut_at(gm, pieces, node, bindings)
         elif not is_size(node):
@@ -120,22 +131,27 @@ def _cut_at(gm: GraphModule, pieces: list[Piece], node: Node, bindings: dict[Any
         pieces[-1].learned += [(s, node.args[0], tuple(path)) for s, path in bindings.items()]
         pieces.append(Piece())
         return
+    added: list[Node] = []
+
+    def call(target: Any, *args: Node) -> Node:
+        with gm.graph.inserting_before(node):
+            new = gm.graph.call_function(target, args)
+        fakes = [a.meta["val"] for a in args]
+        with fakes[0].fake_mode:
+            new.meta["val"] = target(*fakes)
+        added.append(new)
+        return new
+
     counting = COUNTED.get(node.target) if len(bindings) == 1 else None
-    count = counting(*node.args, **node.kwargs) if counting is not None else None
+    count = counting(call, *node.args, **node.kwargs) if counting is not None else None
     if count is None:
         host = Piece(host=node)
         host.learned = [(s, node, tuple(path)) for s, path in bindings.items()]
         pieces += [host, Piece()]
         return
-    target, args = count
-    with gm.graph.inserting_before(node):
-        counted = gm.graph.call_function(target, args)
-    fakes = [a.meta["val"] for a in args]
-    with fakes[0].fake_mode:
-        counted.meta["val"] = target(*fakes)
     (symbol,) = bindings
-    pieces[-1].nodes.append(counted)
-    pieces[-1].learned.append((symbol, counted, ()))
+    pieces[-1].nodes += added
+    pieces[-1].learned.append((symbol, count, ()))
     pieces.append(Piece(nodes=[node]))
 
 
@@ -163,10 +179,10 @@ def subgraph(
         if not isinstance(x, Node):
             return x
         if x not in new:
-            # Arithmetic of sizes is in the meta data, whatever the arguments; else it is a constant
-            # of the module.
+            # The value of a size is in the meta data, and its node stands for that; what else has
+            # not been seen is a constant of the module.
             target = str(x.target)
-            new[x] = graph.call_function(x.target) if is_size(x) else graph.get_attr(target)
+            new[x] = graph.call_function(operator.index) if is_size(x) else graph.get_attr(target)
             new[x].meta = dict(x.meta)
         return new[x]
 

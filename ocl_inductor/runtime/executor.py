@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
 from ocl_inductor import fork
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.plan import (
     BufferSpec,
     HostCall,
@@ -25,19 +21,19 @@ from ocl_inductor.plan import (
     OutputSpec,
     Plan,
     Region,
-    SizeRef,
     Step,
-    TensorRef,
 )
 from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.discrete import DiscreteMemory
-from ocl_inductor.runtime.memory import Strategy, UnifiedMemory, host_bytes
+from ocl_inductor.runtime.host_calls import HostCalls
+from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
+from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, recording
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
-from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
+from ocl_inductor.runtime.site import Site
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.runtime.steady import SteadyCall, serves
 from ocl_inductor.settings import Settings
@@ -52,11 +48,15 @@ class Executor:
 
     def __init__(self, plan: Plan, device: Device, settings: Settings) -> None:
         self.plan = plan
+        self.device = device
+        self.settings = settings
         self.cl = load_pyopencl()
         self.queue = device.queue
         self.device_name = device.short_name
         self.recording: CallRecording | None = None  # while a profile is taken
         self.lock = threading.Lock()
+        self.caller = 0  # the thread that holds it
+        self.inner: Executor | None = None
         self.sizes = Sizes(plan.symbols)
         info = device.info.for_settings(settings)
         self.memory: Strategy = (
@@ -73,7 +73,7 @@ class Executor:
         self.shape_symbols = _shape_symbols(plan)
         self.input_spec = {s.name: s for s in plan.inputs}
         # Launch sites: one kernel object each, so that constant arguments are bound once.
-        self.sites: dict[int, _Site] = {}
+        self.sites: dict[int, Site] = {}
         self.uses: dict[str, list[tuple[Any, int]]] = {}
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, Launch):
@@ -93,14 +93,12 @@ class Executor:
         for spec in plan.buffers:
             if spec.where == "slot":
                 self.in_slot.setdefault(spec.slot, []).append(spec.name)
-        self.seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
-        #: Parameters of which a copy is kept: packed or folded by the prologue, or uploaded.
-        self.copied = {
+        # Of these a copy is kept: packed or folded by the prologue, or uploaded.
+        self.parameters = Parameters(
             s.name
             for s in plan.inputs
             if s.static and (self.discrete is not None or s.name in plan.watched)
-        }
-        self.samples = Samples(())
+        )
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         self.returned_inputs = {o.name for o in plan.outputs} & self.input_spec.keys()
@@ -117,6 +115,17 @@ class Executor:
             self.host[name] = tensor
             if tensor.dtype in _KERNEL_DTYPES and tensor.layout is torch.strided:
                 self._bind(name, self.memory.input(name, tensor, _nbytes(tensor)))
+        self.host_calls = HostCalls(
+            self.sizes,
+            self.memory,
+            self.specs,
+            self.host,
+            self.tensors,
+            self._root,
+            self._buffer,
+            self._in_scratch,
+            self.regions,
+        )
         self.steady = (
             SteadyCall(plan, self.memory, self.uses, self._kernels(), self._root)
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self._root)
@@ -139,7 +148,7 @@ class Executor:
 
     def _add_site(self, step: Launch) -> None:
         kernel = self.cl.Kernel(self.programs[step.kernel], self.plan.kernels[step.kernel].name)
-        site = _Site(kernel, step)
+        site = Site(kernel, step)
         self.sites[id(step)] = site
         for position, name in enumerate(step.buffers):
             self.uses.setdefault(self._root(name), []).append((kernel, position))
@@ -202,6 +211,9 @@ class Executor:
         assert self.arena is not None
         return self.scratch.buffer(self.arena, spec.slot, self.memory)
 
+    def _in_scratch(self, pointer: int) -> bool:
+        return self.arena is not None and self.arena.contains(pointer)
+
     def _spec_bytes(self, spec: BufferSpec) -> int:
         return self.sizes(spec.extent) * spec.dtype.itemsize
 
@@ -210,7 +222,10 @@ class Executor:
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         if fork.forked:  # before the lock, which another thread may have held when it happened
             fork.check()
+        if self.caller == threading.get_ident():
+            return self._call_within(args)
         with self.lock, recording(self):
+            self.caller = threading.get_ident()
             inputs = list(args)
             args.clear()  # boxed calling convention: the caller's references go away here
             self.arena = self.scratch.take()
@@ -221,20 +236,29 @@ class Executor:
                 results = self.steady.run(inputs)
                 if results is None:
                     results = self._run(inputs)
-                    self.steady.learn(self._parameters(inputs), self.samples)
+                    self.steady.learn(self._parameters(inputs), self.parameters.samples)
                 return results
             except BaseException as error:
                 # Parameters count as seen before they are bound, so look at all of them again.
-                self.seen.clear()
+                self.parameters.forget()
                 self._finish_quietly()
                 if isinstance(error, self.cl.MemoryError):
                     raise self.memory.out_of_memory() from error
                 raise
             finally:
+                self.caller = 0
                 self.scratch.give(self.arena)
                 self.arena = None
                 self.tensors.clear()
                 self.given.clear()
+
+    def _call_within(self, args: list[Any]) -> tuple[Any, ...]:
+        """A call from a host call of this very plan: its kernels' arguments are in use, so that it
+        needs kernel objects of its own.
+        """
+        if self.inner is None:
+            self.inner = Executor(self.plan, self.device, self.settings)
+        return self.inner(args)
 
     def _finish_quietly(self) -> None:
         """Nothing that was enqueued may still use memory that others are about to have."""
@@ -305,34 +329,15 @@ class Executor:
 
     def _changed_parameters(self, inputs: Sequence[Any]) -> set[str]:
         """Names of the parameters that were replaced, moved or written since the last call."""
-        static = [(self.plan.inputs[n], x) for n, x in self._parameters(inputs)]
-        changed = {s.name for s, x in static if self._changed(s.name, x)}
-        if not changed and self.samples.changed():
-            changed = set(self.copied)
-        elif changed & self.copied:
-            # Tensors without a version counter count as changed at each call anyway.
-            self.samples = Samples(
-                (x, self._reach(s, x))
-                for s, x in static
-                if s.name in self.copied and not x.is_inference()
-            )
+        changed = self.parameters.changed(
+            [
+                (self.plan.inputs[n].name, x, self._reach(self.plan.inputs[n], x))
+                for n, x in self._parameters(inputs)
+            ]
+        )
         if not changed.isdisjoint(self.plan.watched):
             self.prologue_due = True
         return changed
-
-    def _changed(self, name: str, x: torch.Tensor) -> bool:
-        """Whether a parameter is another tensor, moved, or was written in place.
-
-        Tensors made under inference_mode have no version counter, so any of them may have been
-        written: they count as changed at each call.
-        """
-        version = -1 if x.is_inference() else x._version
-        pointer = x.data_ptr()
-        reference, *state = self.seen.get(name, (_no_tensor, 0, 0))
-        if reference() is x and state == [pointer, version] and version >= 0:
-            return False
-        self.seen[name] = (weakref.ref(x), pointer, version)
-        return True
 
     def _as_planned(self, spec: InputSpec, x: torch.Tensor) -> torch.Tensor:
         """The tensor with the strides that kernels were generated for; a copy when they differ."""
@@ -396,9 +401,9 @@ class Executor:
                     raise
                 self._enqueue(site, global_size)
         else:
-            self._host_call(step)
+            self.host_calls.run(step, self.recording)
 
-    def _enqueue(self, site: _Site, global_size: tuple[int, ...]) -> None:
+    def _enqueue(self, site: Site, global_size: tuple[int, ...]) -> None:
         step = site.step
         after = None
         if self.discrete is not None:
@@ -408,112 +413,6 @@ class Executor:
         )
         if self.discrete is not None and id(step) in self.done_after:
             self.discrete.ready(self.done_after[id(step)], event)
-
-    def _host_call(self, step: HostCall) -> None:
-        args = [self._host_argument(a) for a in step.args]
-        kwargs = {k: self._host_argument(v) for k, v in step.kwargs}
-        started = time.time_ns()
-        with torch.no_grad():
-            result = self.regions.get(id(step), step.operator)(*args, **kwargs)
-        if self.recording is not None:
-            self.recording.host_call(step, started)
-        self._file(step.results, result, step.label)
-        for symbol, name, dim in step.defines:
-            held = self.host[name]
-            self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
-
-    def _host_argument(self, x: Any) -> Any:
-        if isinstance(x, SizeRef):
-            return self.sizes.number(x.value) if x.real else self.sizes(x.value)
-        if isinstance(x, TensorRef):
-            return self._host_tensor(x)
-        if isinstance(x, (tuple, list)):
-            return type(x)([self._host_argument(y) for y in x])
-        if isinstance(x, dict):
-            return {k: self._host_argument(v) for k, v in x.items()}
-        return x
-
-    def _host_tensor(self, ref: TensorRef) -> Any:
-        if ref.size is None:
-            return self.host[ref.name]
-        assert ref.stride is not None
-        size, stride = self.sizes.all(ref.size), self.sizes.all(ref.stride)
-        offset = self.sizes(ref.offset)
-        name = self._root(ref.name)
-        if name in self.input_spec or name in self.host:
-            tensor = self.tensors.get(name, self.host.get(name))
-            assert tensor is not None
-            if offset == 0 and tensor.size() == size and tensor.stride() == stride:
-                return tensor  # the same object at each call, so that a body knows a parameter
-            return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
-        spec = self.specs[name]
-        buffer, host = self._buffer(name)
-        nbytes = self._spec_bytes(spec)
-        data = self.memory.read(buffer, nbytes, host)
-        if nbytes and data.storage_offset():
-            # A window of the arena, as memory of its own: operators may count from its beginning.
-            data = torch.frombuffer(host_bytes(data, nbytes), dtype=torch.uint8)
-        data = data.view(spec.dtype)
-        return torch.as_strided(data, size, stride, data.storage_offset() + offset)
-
-    def _file(self, names: Any, result: Any, label: str) -> None:
-        """Put what a host call returned where later steps look for it."""
-        if isinstance(names, tuple):
-            for n, r in zip(names, result, strict=True):
-                self._file(n, r, label)
-            return
-        if names is None:
-            return
-        spec = self.specs.get(names)
-        if spec is None:
-            # Scratch memory that a host call returned a view of is about to be used again.
-            self.host[names] = self._outside_scratch(result)
-            return
-        if result.is_quantized or result.layout is not torch.strided:
-            raise UnsupportedOperatorError(
-                label,
-                [result.dtype],
-                [tuple(result.shape)],
-                reason="it returned a quantised or sparse tensor where its shape function "
-                "promised a plain one; keep this part of the model out of torch.compile",
-            )
-        size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
-        planned = result
-        if result.size() != size or result.stride() != stride or result.dtype != spec.dtype:
-            planned = torch.empty_strided(size, stride, dtype=spec.dtype).copy_(result)
-        self.memory.write(self._buffer(names)[0], planned, self._spec_bytes(spec))
-
-    def _outside_scratch(self, result: Any) -> Any:
-        if self.arena is None or not isinstance(result, torch.Tensor):
-            return result
-        if result.layout is not torch.strided or not self.arena.contains(result.data_ptr()):
-            return result
-        return result.clone()
-
-
-class _Site:
-    """One kernel object with its size arguments."""
-
-    __slots__ = ("kernel", "step", "global_size")
-
-    def __init__(self, kernel: Any, step: Launch) -> None:
-        self.kernel = kernel
-        self.step = step
-        self.global_size: tuple[int, ...] | None = None
-
-    def prepare(self, sizes: Sizes) -> tuple[int, ...]:
-        """Set size arguments and return the global size; done once in a static plan."""
-        if self.global_size is not None and not sizes.dynamic:
-            return self.global_size
-        first = len(self.step.buffers)
-        for position, text in enumerate(self.step.scalars):
-            self.kernel.set_arg(first + position, np.int64(sizes(text)))
-        if self.global_size is None:
-            first += len(self.step.scalars)
-            for position, value in enumerate(self.step.literals):
-                self.kernel.set_arg(first + position, np.int32(value))
-        self.global_size = sizes.all(self.step.global_size)
-        return self.global_size
 
 
 def _shape_symbols(plan: Plan) -> list[tuple[str, int, int]]:
@@ -525,10 +424,6 @@ def _shape_symbols(plan: Plan) -> list[tuple[str, int, int]]:
             if isinstance(size, str) and size in plan.symbols and size not in known:
                 found.setdefault(size, (size, position, dim))
     return list(found.values())
-
-
-def _no_tensor() -> None:
-    """Stands for a weak reference to nothing."""
 
 
 def _nbytes(tensor: torch.Tensor) -> int:

@@ -58,6 +58,15 @@ def test_known_modes(mode: str) -> None:
     torch.testing.assert_close(function(x), x.softmax(-1))
 
 
+def test_minifier_of_inductor() -> None:
+    torch.compiler.reset()
+    with (
+        torch._dynamo.config.patch(repro_after="aot"),
+        pytest.raises(BackendCompilerFailed, match="TORCHDYNAMO_REPRO_AFTER=dynamo"),
+    ):
+        torch.compile(torch.sin, backend="opencl")(torch.ones(3))
+
+
 def test_device_that_is_not_there() -> None:
     error = failure(torch.relu, random(3), device="no such driver")
     assert isinstance(error, errors.DeviceNotFoundError)

@@ -230,7 +230,7 @@ def test_distances_of_pairs(driver: str, profile: str) -> None:
     ["mean", "max", "prod", *(pytest.param(h, marks=pytest.mark.slow) for h in ("sum", "min"))],
 )
 def test_segments(how: str, driver: str, profile: str) -> None:
-    """Empty segments, zeros in products, equal extrema, an axis behind others."""
+    """Empty segments, zeros in products, equal extrema, an axis behind others, left-over rows."""
     x = torch.randn(9, 3)
     x[2, 1] = x[5, 0] = x[6, 0] = 0
     x[1, 1] = x[0, 1]
@@ -240,10 +240,12 @@ def test_segments(how: str, driver: str, profile: str) -> None:
         start = None if how in ("sum", "mean", "prod") else 0.0
         return (
             torch.segment_reduce(x, how, lengths=lengths, unsafe=True, initial=1.0),
-            torch.segment_reduce(x, how, offsets=offsets, initial=start),
+            torch.segment_reduce(x, how, offsets=offsets, unsafe=True, initial=start),
             torch.segment_reduce(y, how, lengths=inner, axis=1, unsafe=True, initial=2.0),
+            torch.segment_reduce(x, how, lengths=lengths[:3], unsafe=True, initial=1.0),
         )
 
-    lengths, offsets = torch.tensor([2, 0, 3, 4]), torch.tensor([0, 2, 2, 5, 9])
+    # Some rows are in no segment: behind the last one, and before the first.
+    lengths, offsets = torch.tensor([2, 0, 3, 2]), torch.tensor([1, 2, 2, 5, 8])
     args = (x.requires_grad_(), leaf(4, 3, 2), lengths, offsets, inner)
     check_gradients(fn, *args, driver=driver, profile=profile)

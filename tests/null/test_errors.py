@@ -15,6 +15,7 @@ CASES = [
         ["'gpu:3'", "a (cpu)", "b (cpu)"],
     ),
     (errors.DriverChangedError("a (cpu)"), ["a (cpu)", "ocl-inductor devices"]),
+    (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
     (errors.ForkedProcessError(), ["spawn", "forked"]),
     (errors.UnknownOptionError("option", "fallbak", ["device", "fallback"]), ["Did you mean"]),
     (

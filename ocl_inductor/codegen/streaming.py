@@ -1,0 +1,67 @@
+"""Results that are written around the caches.
+
+A store to a line that is not in cache first fetches the line. Where the whole line is written and
+nobody reads it soon, that fetch is a third of the traffic of ``y = f(x)``: streaming stores do
+without (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Streaming stores"). They
+need an aligned address, which is checked where they are made, and a fence at the end of a
+work-item, because they are not ordered with what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.index import prod
+from ocl_inductor.ir.nodes import Buffer
+
+#: Smaller results may still be in a cache when their reader comes.
+LEAST_BYTES = 8 << 20
+#: Types that lie in memory as they do in registers.
+_DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
+FENCE = "__sync_synchronize();  // streaming stores are not ordered with what follows"
+_PREFIX = "stream_"
+
+
+def streamed_results(
+    results: Iterable[Buffer], read: frozenset[str], device: DeviceInfo, hint: Callable[[Any], int]
+) -> frozenset[str]:
+    """Those of a graph's ``results`` to write so: large, and not ``read`` by the graph itself."""
+    if not device.streaming or device.profile != "vector":
+        return frozenset()
+    return frozenset(
+        b.name
+        for b in results
+        if b.name not in read
+        and b.dtype in _DTYPES
+        and hint(prod(b.size)) * b.dtype.itemsize >= LEAST_BYTES
+    )
+
+
+def emit_streamed(dtype: torch.dtype, width: int, pointer: str, index: str, value: str) -> str:
+    """The statement that stores ``width`` elements at ``pointer[index]``."""
+    return f"{_PREFIX}{register_type(dtype, width)}({pointer} + ({index}), {value});"
+
+
+def streaming_functions(source: str) -> str:
+    """The functions that statements of :func:`emit_streamed` in ``source`` call."""
+    found = ""
+    for dtype in _DTYPES:
+        for width in (2, 4, 8, 16):
+            kind, element = register_type(dtype, width), register_type(dtype, 1)
+            if f"{_PREFIX}{kind}(" not in source:
+                continue
+            found += f"""
+inline void {_PREFIX}{kind}(__global {element} *p, {kind} x)
+{{
+    if (((ulong)p & {width * dtype.itemsize - 1}) == 0)
+        __builtin_nontemporal_store(x, (__global {kind} *)p);
+    else
+        *(__global {kind}u*)p = x;
+}}
+"""
+    return found
