@@ -12,6 +12,9 @@ from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.gemv import MAX_ROWS
 
 _READABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+#: Elements of a weight from which reading it counts; a smaller one is summed up where the rows are
+#: computed, which saves a kernel.
+_MIN_WEIGHT = 1 << 16
 #: Below this many vectors in a row of W, adding up lanes would take most of the time.
 _MIN_VECTORS = 3
 
@@ -28,6 +31,8 @@ def few_rows(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Valu
     if ctx.device.profile != "vector" or not is_static(m) or int(m) > MAX_ROWS:
         return None
     if ctx.hint(k) < _MIN_VECTORS * lanes or ctx.hint(n) < lanes:
+        return None
+    if ctx.hint(k) * ctx.hint(n) < _MIN_WEIGHT:
         return None
     w = strided_view(b)
     if w is None or not same(w.stride[-2], 1) or b.dtype not in _READABLE:

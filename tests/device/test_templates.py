@@ -97,23 +97,23 @@ def test_batched(on: tuple[Device, str]) -> None:
 def test_few_rows_read_the_weight_in_place(on: tuple[Device, str], m: int) -> None:
     """As a layer has it: (n, k) in memory, transposed; columns and k with a rest."""
     skip_where_building_takes_minutes(on)
-    weight, bias = rand(45, 150), rand(45)
-    harness = check_on(*on, aten.linear.default, rand(m, 150), weight, bias)
+    weight, bias = rand(125, 550), rand(125)
+    harness = check_on(*on, aten.linear.default, rand(m, 550), weight, bias)
     if on[1] == "vector":
         assert harness.templates() == ["gemv"]
-    check_on(*on, aten.mm.default, rand(200, 64 * m).t()[:, :64][:m], rand(33, 64).t())
+    check_on(*on, aten.mm.default, rand(1100, m).t()[:, :1040], rand(65, 1040).t())
 
 
 def test_few_rows_of_other_forms(on: tuple[Device, str]) -> None:
     skip_where_building_takes_minutes(on)
-    check_on(*on, aten.mv.default, rand(70, 130), rand(130))
-    check_on(*on, aten.mm.default, rand(70, 130), rand(130, 3))
-    check_on(*on, aten.bmm.default, rand(6, 2, 100), rand(6, 20, 100).mT)
-    check_on(*on, aten.bmm.default, rand(6, 1, 100), rand(20, 100).t().expand(6, 100, 20))
-    check_on(*on, aten.mm.default, rand(1, 70), rand(90, 70).t()[:, 5:60])
+    check_on(*on, aten.mv.default, rand(270, 330), rand(330))
+    check_on(*on, aten.mm.default, rand(270, 330), rand(330, 3))
+    check_on(*on, aten.bmm.default, rand(6, 2, 300), rand(6, 220, 300).mT)
+    check_on(*on, aten.bmm.default, rand(6, 1, 300), rand(220, 300).t().expand(6, 300, 220))
+    check_on(*on, aten.mm.default, rand(1, 470), rand(190, 470).t()[:, 5:160])
     if on[0].info.fp64:
-        w = rand(40, 90, dtype=torch.float64)
-        check_on(*on, aten.mm.default, rand(2, 90, dtype=torch.float64), w.t(), rtol=1e-12)
+        w = rand(240, 290, dtype=torch.float64)
+        check_on(*on, aten.mm.default, rand(2, 290, dtype=torch.float64), w.t(), rtol=1e-12)
 
 
 def test_few_rows_of_a_long_weight(on: tuple[Device, str]) -> None:
