@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and, op, where
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
 from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
-from ocl_inductor.lowering.reduce import identity
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.scatter import scatter_points
@@ -26,7 +25,6 @@ from ocl_inductor.lowering.shapes import (
     lowest,
     normalize_dim,
     reused,
-    size_expr,
     static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reindex
@@ -40,11 +38,13 @@ _HOW = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min"}
 @dataclass(frozen=True, slots=True)
 class _Segments:
     r"""``segment`` [\*lead, n]: number of the segment of each element along dimension ``axis``;
-    ``lengths`` [\*lead, count]. ``lead`` are the dimensions before ``axis``.
+    ``inside`` [\*lead, n]: whether it is in one at all; ``lengths`` [\*lead, count]. ``lead`` are
+    the dimensions before ``axis``.
     """
 
     axis: int
     segment: Value
+    inside: Value
     lengths: Value
 
     @property
@@ -55,16 +55,15 @@ class _Segments:
         """Segment of an element of the data."""
         return clamp(self.segment.at(point[: self.axis + 1]), self.count)
 
-    def inside(self, point: list[sympy.Symbol]) -> Expr:
-        """Whether an element of the data lies in any segment: the last ones may end before it."""
-        segment = self.segment.at(point[: self.axis + 1])
-        return compare("lt", segment, size_expr(self.count, segment.dtype))
-
     def line(self, point: list[sympy.Symbol]) -> list[Coordinate]:
         """Coordinates in the result of the segment of an element of the data."""
         to: list[Coordinate] = list(point)
         to[self.axis] = self.of(point)
         return to
+
+    def only_inside(self, point: list[sympy.Symbol], body: Expr, otherwise: float | int) -> Expr:
+        """``body`` of an element of the data, or a number for one that is in no segment."""
+        return where(self.inside.at(point[: self.axis + 1]), body, const(otherwise, body.dtype))
 
     def length(self, point: list[sympy.Symbol]) -> Expr:
         """Elements of a segment of the result."""
@@ -77,6 +76,7 @@ def _segments(
     axis = normalize_dim(axis, data.ndim)
     wide = torch.int64
     (n,) = static_sizes([data.size[axis]], "segments")
+    first: Expr = const(0, wide)
     if lengths is not None:
         lengths = reused(ctx, cast_value(lengths, wide))
         ends = scan_along(ctx, lengths, lengths.ndim - 1, "sum")
@@ -86,14 +86,19 @@ def _segments(
         size = (*offsets.size[:-1], static_sizes(offsets.size[-1:], "segments")[0] - 1)
         ends = reindex(offsets, size, [*lead, s + 1])
         lengths = Value(size, wide, op("sub", ends.body, offsets.at([*lead, s])))
+        first = offsets.at([*lead, sympy.Integer(0)])
     else:
         raise CannotLower("segments by neither lengths nor offsets")
     if lengths.ndim != axis + 1:
         raise CannotLower("segments with other dimensions than the data has before them")
     size = (*lengths.size[:-1], n)
     place = Value(size, wide, index_value(loop_vars(len(size))[-1]))
-    segment = bisect(ctx, ctx.realize(ends), place, right=True, dtype=wide)
-    return _Segments(axis, reused(ctx, segment), reused(ctx, lengths))
+    segment = reused(ctx, bisect(ctx, ctx.realize(ends), place, right=True, dtype=wide))
+    (count,) = static_sizes(lengths.size[-1:], "segments")
+    before_end = compare("lt", segment.body, const(count, wide))
+    body = op("logical_and", before_end, compare("ge", place.body, first))
+    inside = reused(ctx, Value(size, torch.bool, body))
+    return _Segments(axis, segment, inside, reused(ctx, lengths))
 
 
 def _start(reduce: str, initial: float | None, dtype: torch.dtype) -> float | int:
@@ -130,10 +135,9 @@ def lower_segment_reduce(
     point = loop_vars(data.ndim)
     total = start
     if not any(same(s, 0) for s in (*size, *data.size)):
-        to, how = segments.line(point), _HOW[reduce]
-        nothing = const(identity(how, data.dtype), data.dtype)
-        body = where(segments.inside(point), data.body, nothing)
-        total = scatter_points(ctx, start, data.size, to, body, [axis], how)
+        to = segments.line(point)
+        body = segments.only_inside(point, data.body, _start(reduce, None, data.dtype))
+        total = scatter_points(ctx, start, data.size, to, body, [axis], _HOW[reduce])
     if reduce != "mean":
         return total
     length = segments.length(point)
@@ -166,8 +170,7 @@ def lower_segment_reduce_backward(
     point = loop_vars(data.ndim)
     to = segments.line(point)
     grad, data = in_memory(ctx, grad), reused(ctx, data)
-    inside, zero = segments.inside(point), const(0.0, data.dtype)
-    given = where(inside, element(grad, to), zero)
+    given = segments.only_inside(point, element(grad, to), 0)
     if reduce == "sum":
         return Value(data.size, data.dtype, given)
     if reduce == "mean":
@@ -177,11 +180,12 @@ def lower_segment_reduce_backward(
         return Value(data.size, data.dtype, op("div", given, number))
     if reduce == "prod":
         others = _product_of_others(ctx, segments, data, grad.size, initial)
-        return Value(data.size, data.dtype, op("mul", given, others))
+        body = segments.only_inside(point, op("mul", given, others), 0)
+        return Value(data.size, data.dtype, body)
     best = element(in_memory(ctx, output), to)
     equal = compare("eq", data.body, best)
     nan = compare("ne", data.body, data.body)
-    chosen = logical_and(inside, op("logical_or", equal, nan))
+    chosen = op("logical_or", equal, nan)
     one = where(chosen, const(1.0, data.dtype), const(0.0, data.dtype))
     count = element(_summed(ctx, segments, one, data, grad.size, "sum", 0), to)
     # Eager divides among equal elements only where the gradient is positive.
@@ -200,7 +204,9 @@ def _summed(
     how: str,
     start: float,
 ) -> Value:
-    to = segments.line(loop_vars(data.ndim))
+    point = loop_vars(data.ndim)
+    to = segments.line(point)
+    body = segments.only_inside(point, body, 1 if how == "prod" else 0)
     base = full(size, start, data.dtype)
     return scatter_points(ctx, base, data.size, to, body, [segments.axis], how)
 
@@ -217,12 +223,9 @@ def _product_of_others(
     zero, one, x = const(0.0, dtype), const(1.0, dtype), data.body
     is_zero, is_nan = compare("eq", x, zero), compare("ne", x, x)
     special = op("logical_or", is_zero, is_nan)
-    inside = segments.inside(loop_vars(data.ndim))
-    ordinary = where(logical_and(inside, op("logical_not", special)), x, one)
-    is_zero, is_nan = logical_and(inside, is_zero), logical_and(inside, is_nan)
     to = segments.line(loop_vars(data.ndim))
     start = 1.0 if initial is None else float(initial)
-    plain = _summed(ctx, segments, ordinary, data, size, "prod", start)
+    plain = _summed(ctx, segments, where(special, one, x), data, size, "prod", start)
     zeros = _summed(ctx, segments, where(is_zero, one, zero), data, size, "sum", 0)
     nans = _summed(ctx, segments, where(is_nan, one, zero), data, size, "sum", 0)
     product = element(plain, to)
