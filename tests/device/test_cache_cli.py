@@ -250,7 +250,7 @@ def test_bench_runs_every_kernel(
     filled: Path, monkeypatch: pytest.MonkeyPatch, measured: bool
 ) -> None:
     if not measured:
-        monkeypatch.setattr(roof, "measured_roof", lambda *args: roof.Roof(10.0, 100.0))
+        monkeypatch.setattr(roof, "measured_roof", lambda *args: roof.Roof(1e4, 1e5))
     keys = list(_paths(filled))
     rows = _json(filled, "bench", "--seconds", "0.05", *keys)
     assert all(k[:8] in _run(filled, "bench", "--seconds", "0.01", k).stdout for k in keys[:1])
