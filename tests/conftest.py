@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from slow_cases import is_slow
 
 # The models' tests are there before the compiler is; they start by themselves with it.
 if find_spec("ocl_inductor.compile") is None:
@@ -54,6 +58,14 @@ def _device_names() -> list[str]:
     return [name for name in found if any(s in name for s in specs)]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow cases before ``-m`` looks at marks."""
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device_name" in metafunc.fixturenames:
         # Without any driver the test shows up as skipped, for an empty parameter set.
@@ -71,8 +83,6 @@ def device(device_name: str):
 @pytest.fixture(autouse=True)
 def _fresh_compiler() -> Iterator[None]:
     """No compiled code, and no counter, is left over from another test."""
-    import sys
-
     yield
     # Tests without torch should not pay for its import.
     if "torch._dynamo" in sys.modules:

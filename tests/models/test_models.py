@@ -27,7 +27,7 @@ SIMT_BY_DEFAULT = frozenset({"cnn5", "gru_tagger", "dlrm", "graph_net"})
 
 #: What takes longest to compile: a quarter of a minute and more, for each driver.
 SLOW = {
-    "intel": frozenset({"densenet121"}),
+    "intel": frozenset({"densenet121", "swin_tiny", "convnext_tiny", "resnet50"}),
     "pocl": frozenset(
         {
             "densenet121",
@@ -36,8 +36,12 @@ SLOW = {
             "convnext_tiny",
             "mobilenet_v2",
             "resnet50",
+            "resnet18",
             "unet",
             "vgg16",
+            "t5",
+            "whisper_encoder",
+            "llama",
         }
     ),
 }

@@ -1,0 +1,58 @@
+"""Cases that `make test` leaves to `make test-all`, beside the tests marked slow where they stand.
+
+The suite has a time limit. What a driver takes long to build runs by default on another one, or in
+the driver's own profile; a line of the table is a pattern over the ids of tests, and says why.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BOTH = "{0}.*{1}|{1}.*{0}"
+
+
+def _of(files: str, driver: str, profile: str) -> str:
+    """Cases of test functions that run on a driver in a profile, in any order of the id's parts."""
+    return rf"({files})\S*\[\S*({_BOTH.format(driver, profile)})"
+
+
+_POCL, _OLD_POCL, _LLVMPIPE = r"pocl(-3\.1)?\b", r"pocl-3\.0", "rusticl"
+
+SLOW_CASES: tuple[tuple[str, str], ...] = (
+    (
+        _of(r"tests/device/\w+\.py", _OLD_POCL, "simt"),
+        "the older of two versions of one driver: its own profile only",
+    ),
+    (
+        rf"(test_structural|test_primitives|test_random|test_docs)\.py\S*\[\S*{_OLD_POCL}",
+        "the newer version runs them; 1 s and more each, some hundreds of them",
+    ),
+    (
+        _of("test_templates", _LLVMPIPE, "vector"),
+        "not its profile; 10 s each to build",
+    ),
+    (rf"test_docs\.py\S*\[\S*{_LLVMPIPE}", "the examples of pages; 9 s each"),
+    (
+        _of(
+            "test_numerics|test_order_statistics|test_scatter_reductions|test_sorting|test_scans|"
+            "test_searching|test_rewrites|test_conv_backward|test_distances|test_grid_sample|"
+            "test_irregular_operators|test_models",
+            _POCL,
+            "simt",
+        ),
+        "work-group code takes PoCL up to four times as long to build as Intel's driver",
+    ),
+    (
+        r"test_(transformer_layer_in_training|whole_training_steps|autocast)\[\S*pocl",
+        "15 s each to build; Intel's driver runs them",
+    ),
+    (r"test_only_max_autotune_measures\[intel", "8 s; PoCL runs it"),
+    (r"test_training\.py::test_model\[distilbert-pocl", "22 s; Intel's driver runs it"),
+)
+
+_PATTERNS = tuple(re.compile(pattern) for pattern, _ in SLOW_CASES)
+
+
+def is_slow(test_id: str) -> bool:
+    """Whether the table has the test of this id."""
+    return any(p.search(test_id) for p in _PATTERNS)
