@@ -28,7 +28,6 @@ _CAPTURED = frozenset(
         "item",
         "nn.functional.gaussian_nll_loss",
         "nonzero",
-        "tensor_split",
         "unique",
         "unique_consecutive",
     }
