@@ -330,10 +330,8 @@ class Executor:
     def _changed_parameters(self, inputs: Sequence[Any]) -> set[str]:
         """Names of the parameters that were replaced, moved or written since the last call."""
         changed = self.parameters.changed(
-            [
-                (self.plan.inputs[n].name, x, self._reach(self.plan.inputs[n], x))
-                for n, x in self._parameters(inputs)
-            ]
+            [(self.plan.inputs[n].name, x) for n, x in self._parameters(inputs)],
+            lambda name, x: self._reach(self.input_spec[name], x),
         )
         if not changed.isdisjoint(self.plan.watched):
             self.prologue_due = True

@@ -18,16 +18,20 @@ class Parameters:
         self.samples = Samples(())
         self._seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
 
-    def changed(self, present: Sequence[tuple[str, torch.Tensor, int]]) -> set[str]:
-        """Names of those that changed. ``present``: each one's name, tensor and bytes in use."""
-        changed = {name for name, x, _ in present if self._differs(name, x)}
+    def changed(
+        self,
+        present: Sequence[tuple[str, torch.Tensor]],
+        nbytes: Callable[[str, torch.Tensor], int],
+    ) -> set[str]:
+        """Names of those that changed. ``nbytes`` gives the bytes in use of one of them."""
+        changed = {name for name, x in present if self._differs(name, x)}
         if not changed and self.samples.changed():
             return set(self.copied)
         if changed & self.copied:
             # Tensors without a version counter count as changed at each call anyway.
             self.samples = Samples(
-                (x, nbytes)
-                for name, x, nbytes in present
+                (x, nbytes(name, x))
+                for name, x in present
                 if name in self.copied and not x.is_inference()
             )
         return changed
