@@ -18,6 +18,7 @@ import torch
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.plan import BufferSpec, InputSpec, Launch, OutputSpec, Plan
 from ocl_inductor.runtime.memory import UnifiedMemory
+from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.samples import Samples
 
@@ -58,6 +59,7 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
     return (
         info.kind == "cpu"  # others may pin pages, so a window must not outlive its tensor
         and not plan.symbols
+        and not plan.updates
         and all(s.kind == "tensor" and s.extent != 0 for s in plan.inputs)
         and all(isinstance(s, Launch) and 0 not in s.global_size for s in plan.steps)
         and all(b.extent != 0 for b in plan.buffers)
@@ -73,13 +75,16 @@ class SteadyCall:
         plan: Plan,
         memory: UnifiedMemory,
         uses: Mapping[str, Uses],
-        kernels: Sequence[Any],
+        kernels: Mapping[int, Any],
         root: Callable[[str], str],
     ) -> None:
         self.memory = memory
         self.queue = memory.queue
         self.cl = memory.cl
-        self.parameters: tuple[tuple[int, Callable[[], Any], int, int], ...] = ()
+        self.parameters: tuple[tuple[int, Callable[[], Any], int], ...] = ()
+        #: Of the parameters that the plan keeps copies of: position and version. A training step
+        #: writes them all, so then the prologue runs, too.
+        self.versions: list[list[int]] = []
         self.samples = Samples(())
         self.known = False
         self.replay: Replay | None = None
@@ -93,25 +98,35 @@ class SteadyCall:
             (b.size, b.stride, b.dtype, Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
         number = {b.name: n for n, b in enumerate(outputs)}
+        self.names = tuple(s.name for s in plan.inputs)
         # A result is an output whole (no view), or a view of it.
         self.results = tuple(
             (number[root(o.name)], None if _whole(o, outputs[number[root(o.name)]]) else o)
             for o in plan.outputs
         )
-        launches = [s for s in plan.steps if isinstance(s, Launch)]
-        self.launches = tuple(
-            (kernel, step.global_size, step.local_size)
-            for kernel, step in zip(kernels, launches, strict=True)
+        self.prologue, self.launches = (
+            tuple(
+                (kernels[id(s)], s.global_size, s.local_size)
+                for s in steps
+                if isinstance(s, Launch) and 0 not in s.global_size
+            )
+            for steps in (plan.prologue, plan.steps)
         )
 
-    def learn(self, parameters: Sequence[tuple[int, torch.Tensor]], samples: Samples) -> None:
-        """Take over the state after a general call: parameters by position, sampled words."""
-        self.known = not any(x.is_inference() for _, x in parameters)
-        self.samples = samples
+    def learn(self, present: Sequence[tuple[int, torch.Tensor]], parameters: Parameters) -> None:
+        """Take over the state after a general call: parameters by position."""
+        versions = [parameters.version(self.names[position], x) for position, x in present]
+        self.known = -1 not in versions
+        self.samples = parameters.samples
         self.parameters = tuple(
-            (position, weakref.ref(x), x.data_ptr(), x._version)
-            for position, x in (parameters if self.known else ())
+            (position, weakref.ref(x), x.data_ptr())
+            for position, x in (present if self.known else ())
         )
+        self.versions = [
+            [position, version]
+            for (position, _), version in zip(present, versions, strict=True)
+            if self.names[position] in parameters.copied
+        ]
         for _, _, argument in self.inputs:
             argument.pointer = -1
         for *_, argument in self.outputs:
@@ -125,10 +140,16 @@ class SteadyCall:
         return results
 
     def _run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
-        for position, known, pointer, version in self.parameters:
+        for position, known, pointer in self.parameters:
             x = tensors[position]
-            if x is not known() or x._version != version or x.data_ptr() != pointer:
+            if x is not known() or x.data_ptr() != pointer:
                 return None
+        changed = False
+        for seen in self.versions:
+            version = tensors[seen[0]]._version
+            if version != seen[1]:
+                seen[1] = version
+                changed = True
         for position, stride, argument in self.inputs:
             x = tensors[position]
             if x.stride() != stride or x.is_neg():
@@ -136,9 +157,7 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
-        if self.samples.changed():
-            self.samples.forget()
-            return None
+        changed |= self.samples.changed()
         outputs = []
         for size, strides, dtype, argument in self.outputs:
             x = torch.empty_strided(size, strides, dtype=dtype)
@@ -146,10 +165,12 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
+        queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
+        for kernel, global_size, local_size in self.prologue if changed else ():
+            enqueue(queue, kernel, global_size, local_size)
         if self.replay is not None:
             self.replay.run()
         else:
-            queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)
             queue.finish()
