@@ -327,7 +327,7 @@ class LoopKernel:
         pieces: Pieces | None,
     ) -> None:
         if not variables:
-            if self.in_place:
+            if self.in_place and not self.inner_vars:
                 self._visit_in_place(writer, members)
                 return
             for m in members:

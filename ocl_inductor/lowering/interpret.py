@@ -327,6 +327,9 @@ class _GraphLowering:
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = effective_uses(node)
+        if isinstance(result, Value) and uses > 1 and any(map(writes_input, node.users)):
+            # It goes to memory anyway. Those who computed it again would want the old contents.
+            return self.ctx.realize(result)
         if isinstance(result, Value):
             return self.ctx.finish_value(result, uses, in_memory=feeds_attention(node))
         if isinstance(result, (tuple, list)):

@@ -75,7 +75,9 @@ def plan_memory(
     live = analyse(graph, groups, batches)
     alignment, most_bytes = placement_rules(info)
     unified = info.unified_memory and info.zero_copy
-    updated = updates_in_place(graph, groups, batches, dense=not unified)
+    updated = updates_in_place(
+        graph, groups, batches, dense=not unified, rows=info.profile == "vector"
+    )
 
     def nbytes(b: Buffer) -> int:
         return aligned(hint(prod((b.storage, b.itemsize))), alignment)

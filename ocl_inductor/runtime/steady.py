@@ -27,6 +27,9 @@ MAX_WINDOWS = 8
 
 Uses = Sequence[tuple[Any, int]]
 
+#: How a result comes about: an output whole, a view of one, an input, or a constant.
+_OUTPUT, _VIEW, _INPUT, _CONSTANT = range(4)
+
 
 class Argument:
     """A tensor that may lie elsewhere at each call, and the kernel arguments that point to it."""
@@ -63,8 +66,15 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
         and all(s.kind == "tensor" and s.extent != 0 for s in plan.inputs)
         and all(isinstance(s, Launch) and 0 not in s.global_size for s in plan.steps)
         and all(b.extent != 0 for b in plan.buffers)
-        and all(o.kind == "tensor" and root(o.name) in outputs for o in plan.outputs)
+        and all(_is_known(o, plan, root(o.name) in outputs) for o in plan.outputs)
     )
+
+
+def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
+    """Whether a result is a tensor that the plan makes, an input as it is, or a constant."""
+    if result.kind != "tensor":
+        return result.kind == "constant"
+    return made or any(_is_whole(result, s) for s in plan.inputs if s.name == result.name)
 
 
 class SteadyCall:
@@ -99,11 +109,17 @@ class SteadyCall:
         )
         number = {b.name: n for n, b in enumerate(outputs)}
         self.names = tuple(s.name for s in plan.inputs)
-        # A result is an output whole (no view), or a view of it.
-        self.results = tuple(
-            (number[root(o.name)], None if _whole(o, outputs[number[root(o.name)]]) else o)
-            for o in plan.outputs
-        )
+        position = {name: n for n, name in enumerate(self.names)}
+
+        def result(o: OutputSpec) -> tuple[int, int, OutputSpec]:
+            if o.kind == "constant":
+                return _CONSTANT, 0, o
+            if o.name in position:
+                return _INPUT, position[o.name], o
+            n = number[root(o.name)]
+            return (_OUTPUT if _is_whole(o, outputs[n]) else _VIEW), n, o
+
+        self.results = tuple(map(result, plan.outputs))
         self.prologue, self.launches = (
             tuple(
                 (kernels[id(s)], s.global_size, s.local_size)
@@ -174,10 +190,17 @@ class SteadyCall:
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)
             queue.finish()
-        return tuple(
-            outputs[n] if o is None else outputs[n].as_strided(o.size, o.stride, o.offset)
-            for n, o in self.results
-        )
+        results = []
+        for how, n, o in self.results:
+            if how == _OUTPUT:
+                results.append(outputs[n])
+            elif how == _INPUT:
+                results.append(tensors[n])
+            elif how == _CONSTANT:
+                results.append(o.value)
+            else:
+                results.append(outputs[n].as_strided(o.size, o.stride, o.offset))
+        return tuple(results)
 
 
 def _nbytes(spec: InputSpec | BufferSpec) -> int:
@@ -185,5 +208,5 @@ def _nbytes(spec: InputSpec | BufferSpec) -> int:
     return int(spec.extent) * spec.dtype.itemsize
 
 
-def _whole(output: OutputSpec, buffer: BufferSpec) -> bool:
+def _is_whole(output: OutputSpec, buffer: BufferSpec | InputSpec) -> bool:
     return (output.size, output.stride) == (buffer.size, buffer.stride) and output.offset == 0
