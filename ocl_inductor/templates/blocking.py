@@ -74,7 +74,7 @@ def choose_blocking(
     The arguments may be typical values of symbolic sizes. ``b_bytes`` is the size of B: when it is
     large and A is short, one work-item takes all rows, so that B is read from memory once.
     """
-    lanes = _lanes_for(device, acc, columns)
+    lanes = lanes_for(device, acc, columns)
     table = tile_table(device)
     vectors = ceil_div(columns, lanes)
 
@@ -96,7 +96,7 @@ def candidate_blockings(
     Each number of vectors with as many rows as there is room for, and with fewer rows to an item.
     """
     chosen = choose_blocking(device, acc, rows, columns, batch, b_bytes)
-    lanes = _lanes_for(device, acc, columns)
+    lanes = lanes_for(device, acc, columns)
     found = [chosen]
     for nv in tile_table(device).rows:
         if nv > ceil_div(columns, lanes):
@@ -107,7 +107,8 @@ def candidate_blockings(
     return tuple(dict.fromkeys(found))
 
 
-def _lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
+def lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
+    """Lanes for rows of ``columns``: fewer where most would idle."""
     lanes = lanes_of(device, acc)
     while lanes > 4 and columns <= lanes // 2:
         lanes //= 2
@@ -142,7 +143,7 @@ def choose_query_vectors(device: DeviceInfo, acc: str, rows: int, batch: int) ->
     not share out evenly, and the speed of the register tile, here with the other operand read anew
     for each block.
     """
-    lanes = _lanes_for(device, acc, rows)
+    lanes = lanes_for(device, acc, rows)
     speeds = tile_table(device).query_speed
 
     def cost(nv: int) -> float:
