@@ -136,12 +136,14 @@ def _blocking(
     return Blocking(mr, nv, lanes, mb)
 
 
-def choose_query_vectors(device: DeviceInfo, acc: str, rows: int, batch: int) -> tuple[int, int]:
+def choose_query_vectors(
+    device: DeviceInfo, acc: str, rows: int, batch: int, most: int = 4
+) -> tuple[int, int]:
     """Lanes, and vectors to a work-item, for a kernel whose lanes are ``rows``, ``batch`` times.
 
-    What counts is the time of the last core to finish: padding of the last block, blocks that do
-    not share out evenly, and the speed of the register tile, here with the other operand read anew
-    for each block.
+    ``most``: vectors that there is room for. What counts is the time of the last core to finish:
+    padding of the last block, blocks that do not share out evenly, and the speed of the register
+    tile, here with the other operand read anew for each block.
     """
     lanes = lanes_for(device, acc, rows)
     speeds = tile_table(device).query_speed
@@ -150,4 +152,4 @@ def choose_query_vectors(device: DeviceInfo, acc: str, rows: int, batch: int) ->
         items = ceil_div(rows, nv * lanes) * batch
         return ceil_div(items, device.compute_units) * nv / speeds[nv]
 
-    return lanes, min(reversed(tuple(speeds)), key=cost)
+    return lanes, min(reversed([n for n in speeds if n <= most]), key=cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ocl_inductor.templates.attention import ATTENTION
+from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.few_queries import FEW_QUERIES
@@ -13,7 +14,8 @@ from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.winograd import WINOGRAD
 
 _ALL = (
-    GEMM, GEMV, ATTENTION, FEW_QUERIES, CONV, DEPTHWISE, WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT
+    GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WINOGRAD,
+    SORT_RUNS, MERGE_RUNS, SELECT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}
