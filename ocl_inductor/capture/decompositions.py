@@ -8,7 +8,7 @@ further reason, so that nobody puts them back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -138,3 +138,22 @@ def decomposition_table() -> dict[Any, Decomposition]:
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
     return table | OWN | REWRITES
+
+
+class LazyDecompositions(Mapping[Any, Decomposition]):
+    """``decomposition_table()``, made at the first look into it.
+
+    Making it takes 0.3 s, and nobody looks where a graph's plan is found on disk.
+    """
+
+    def __getitem__(self, target: Any) -> Decomposition:
+        return decomposition_table()[target]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(decomposition_table())
+
+    def __len__(self) -> int:
+        return len(decomposition_table())
+
+    def __contains__(self, target: object) -> bool:
+        return target in decomposition_table()
