@@ -10,15 +10,17 @@ import pytest
 import torch
 from rows import write_row
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from ocl_inductor.sweep.accuracy import Rule, check_accuracy, compare
 from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
-from ocl_inductor.sweep.config import load
+from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import judge
 from ocl_inductor.sweep.results import collect
 from ocl_inductor.sweep.schema import Tolerance
 from ocl_inductor.sweep.status import Status
+from ocl_inductor.sweep.subject import in_float64, load_subject
 from ocl_inductor.sweep.torchbench import load_torchbench
 
 RULE = Rule(1e-4)
@@ -126,7 +128,28 @@ def test_eager_agrees_with_itself_in_every_dtype(tmp_path: Path, dtype: str, mod
     phases: list[str] = []
     report = check_accuracy(job, load(path), lambda event, **v: phases.append(v["phase"]))
     assert report.status is Status.PASS, report
-    assert phases == ["load", "eager"]
+    assert phases == ["load", "eager", "float64"]
+    assert set(report.details["phase_s"]) == set(phases)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("name", ["phlippe_resnet", "lennard_jones"])
+def test_converting_to_float64_gives_what_building_in_it_gives(name: str, mode: Any) -> None:
+    job = Job("accuracy", name, str(CONFIGS / f"{name}.yaml"), None, mode, ("eager",), 2)
+    subject = load_subject(job)
+    found, built = in_float64(job, subject), load_subject(job, torch.float64)
+    expected = dict(built.module.state_dict())
+    assert found.module.state_dict().keys() == expected.keys()
+    for key, value in found.module.state_dict().items():
+        torch.testing.assert_close(value, expected[key], rtol=0, atol=0)
+    before, after = (
+        pytree.tree_leaves((s.args, s.kwargs, getattr(s, "target", None))) for s in (built, found)
+    )
+    for one, other in zip(before, after, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert all(p.dtype is torch.float32 for p in subject.module.parameters())
 
 
 def test_a_model_of_torchbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
