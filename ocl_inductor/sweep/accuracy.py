@@ -68,8 +68,9 @@ class Rule:
 class Verdict:
     """Whether results agree; ``message`` names the worst that does not.
 
-    ``rmse_ratio``: the largest distance from float64 as a multiple of eager's, over results where
-    eager's is not zero; None without a float64 run.
+    ``rmse_ratio``: the largest distance from float64 as a multiple of eager's, which counts as
+    half a unit in the last place at least: a single number such as the loss may by chance be
+    nearer than its dtype can promise. None without a float64 run.
     """
 
     passed: bool
@@ -162,7 +163,8 @@ def _rmse_ratio(reference: Any, value: Any, exact: Any) -> float | None:
         return None
     if exact.dtype is not torch.float64 or not reference.numel():
         return None
-    own = float(rmse(exact, reference))
+    size = float(exact.pow(2).mean().sqrt())
+    own = max(float(rmse(exact, reference)), size * torch.finfo(reference.dtype).eps / 2)
     if not own > 0:
         return None
     ratio = float(rmse(exact, value)) / own
