@@ -93,7 +93,9 @@ def failed(sweep: Sweep) -> str:
 def notable(sweep: Sweep) -> str:
     lines = []
     for record in sweep.records:
-        notes = _notes(record) if record.status.good and record.what == "accuracy" else []
+        if not record.status.good or record.what != "accuracy":
+            continue
+        notes = [*_notes(record), *_allowances(record, sweep.rows.get(record.name))]
         if notes:
             lines.append(f"`{record.name}`, {record.mode}, `{record.backend}`: {'; '.join(notes)}")
     return bullets(lines) if lines else "Nothing."
@@ -110,6 +112,16 @@ def _notes(record: Record) -> list[str]:
     if "cosine" in (metrics.get("metric") or ""):
         notes.append(f"compared by {metrics['metric']}")
     return notes
+
+
+def _allowances(record: Record, row: ModelConfig | None) -> list[str]:
+    """What the row allows beyond the common rule, and why."""
+    tolerance = None if row is None else row.tolerance.get(record.dtype)
+    if row is None or tolerance is None or tolerance.mode not in (None, record.mode):
+        return []
+    bounds = tolerance.model_dump(exclude_none=True, exclude={"mode"})
+    listed = ", ".join(f"{name} {value:g}" for name, value in bounds.items())
+    return [f"allowed {listed}: {row.why['tolerance']}"]
 
 
 def missing(sweep: Sweep) -> str:

@@ -60,6 +60,8 @@ class Rule:
     @classmethod
     def of(cls, job: Job, config: ModelConfig | None) -> Rule:
         row = Tolerance() if config is None else config.tolerance.get(job.dtype, Tolerance())
+        if row.mode not in (None, job.mode):
+            row = Tolerance()
         cosine = config is not None and config.metric == "cosine"
         return cls(TOLERANCES[job.dtype], cosine, row)
 

@@ -164,8 +164,12 @@ class Optimizer(Strict):
 
 
 class Tolerance(Strict):
-    """Bounds of ``torch.allclose``, and the largest ratio of RMSE to eager's RMSE."""
+    """Bounds of ``torch.allclose``, and the largest ratio of RMSE to eager's RMSE.
 
+    ``mode``: where it applies; both modes if None.
+    """
+
+    mode: Mode | None = None
     rtol: float | None = None
     atol: float | None = None
     rmse_ratio: float | None = None
