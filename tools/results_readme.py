@@ -109,7 +109,7 @@ def _notes(record: Record) -> list[str]:
         notes.append(f"{metrics['fallbacks']} operators run on the host ({operators})")
     if metrics.get("graph_breaks"):
         notes.append(f"{metrics['graph_breaks']} graph breaks, {metrics['unique_graphs']} graphs")
-    if "cosine" in (metrics.get("metric") or ""):
+    if (metrics.get("metric") or "allclose") != "allclose":
         notes.append(f"compared by {metrics['metric']}")
     return notes
 

@@ -22,6 +22,7 @@ from torch._dynamo.utils import rmse, same
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.child import Emit, is_out_of_memory, short_message
 from ocl_inductor.sweep.compiled import forget, statistics
+from ocl_inductor.sweep.detections import in_order_of
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import compare_loss_curves
 from ocl_inductor.sweep.phases import PhaseClock
@@ -50,20 +51,27 @@ class Rule:
     Attributes:
         tolerance: absolute and relative, of ``same``.
         cosine: compare directions only.
+        detections: order does not count, see ``detections.py``.
         row: what the row allows beyond that.
     """
 
     tolerance: float
     cosine: bool = False
     row: Tolerance = field(default_factory=Tolerance)
+    detections: bool = False
 
     @classmethod
     def of(cls, job: Job, config: ModelConfig | None) -> Rule:
         row = Tolerance() if config is None else config.tolerance.get(job.dtype, Tolerance())
         if row.mode not in (None, job.mode):
             row = Tolerance()
-        cosine = config is not None and config.metric == "cosine"
-        return cls(TOLERANCES[job.dtype], cosine, row)
+        metric = "allclose" if config is None else config.metric
+        unordered = metric == "detections" and job.mode == "inference"
+        return cls(TOLERANCES[job.dtype], metric == "cosine", row, unordered)
+
+    @property
+    def name(self) -> str:
+        return "detections" if self.detections else "cosine" if self.cosine else "allclose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,9 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
     if expected.keys() != actual.keys():
         lacking = sorted(expected.keys() ^ actual.keys())
         return Verdict(False, f"only one of the two has {', '.join(lacking[:3])}")
+    if rule.detections:
+        actual = in_order_of(expected, actual)
+        wide = None if wide is None else in_order_of(expected, wide)
     failures: list[tuple[float, str]] = []
     ratios: list[float] = []
     largest = 0.0
@@ -229,9 +240,9 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
     del again
     phase("float64")
     wide = None if skipped else _float64_results(job, subject, expected)
-    details: dict[str, Any] = {"metric": "cosine" if rule.cosine else "allclose"}
+    details: dict[str, Any] = {"metric": rule.name}
     if wide is None and not skipped:
-        rule = Rule(rule.tolerance, cosine=True, row=rule.row)
+        rule = replace(rule, cosine=True)
         details["metric"] = "cosine, as the model does not run in float64"
     if backend.is_eager:
         return Report(Status.PASS, "eager agrees with itself", details)

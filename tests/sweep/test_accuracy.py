@@ -117,6 +117,27 @@ def test_an_exact_loss_of_eager_does_not_blow_the_ratio_up() -> None:
     assert found.passed and found.rmse_ratio is not None and 1 <= found.rmse_ratio <= 4
 
 
+def test_detections_are_a_set() -> None:
+    rule = Rule(1e-4, detections=True)
+    generator = torch.Generator().manual_seed(3)
+    boxes = torch.rand(2, 20, 4, generator=generator, dtype=torch.float64) * 500
+    scores = torch.linspace(0.9, 0.5, 20, dtype=torch.float64).expand(2, 20)
+    labels = torch.randint(0, 5, (2, 20), generator=generator)
+    masks = torch.rand(2, 20, 7, 7, generator=generator, dtype=torch.float64)
+    wide = {"out[0]": scores, "out[1]": boxes, "out[2]": labels, "out[3]": masks}
+    eager = {n: v.float() if v.is_floating_point() else v for n, v in wide.items()}
+    order = torch.randperm(20, generator=generator)
+    other = {n: v[:, order].clone() for n, v in eager.items()}
+    assert not compare(eager, other, wide, RULE).passed
+    assert compare(eager, other, wide, rule).passed
+    shuffled = {n: v[:, order.flip(0)] for n, v in wide.items()}
+    assert compare(eager, other, shuffled, rule).passed
+    for name in wide:  # one detection that is wrong in one thing
+        wrong = {n: v.clone() for n, v in other.items()}
+        wrong[name][1, 4] += 1
+        assert not compare(eager, wrong, wide, rule).passed, name
+
+
 def test_a_row_may_allow_more_in_one_mode() -> None:
     config = load(CONFIGS / "squeezenet1_1.yaml")
     jobs = {m: Job("accuracy", config.name, mode=m) for m in ("inference", "training")}
