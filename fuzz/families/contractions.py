@@ -66,8 +66,8 @@ def convolution(g: Generator) -> None:
     stride, pad = g.rng.choice((1, 1, 1, 2, 3)), g.rng.choice((0, 1, 1, 2))
     dilation = g.rng.choice((1, 1, 1, 2))
     bias = g.chance(0.5)
-    # Whether an infinite weight meets the zeros that stand for what lies outside of the input depends,
-    # in eager, on the dtype and on how large the layer is.
+    # Whether an infinite weight meets the zeros that stand for what lies outside of the input
+    # depends, in eager, on the dtype and on how large the layer is.
     kind = g.rng.choices(("lattice", "normal", "positive"), (5, 4, 2))[0]
     if g.chance(0.25):
         w = g.new([channels, out // groups, *kernel], dtype, kind)
