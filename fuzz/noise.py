@@ -106,7 +106,8 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         exec(line, env)
     if step.rounding == CANCELS:
         (t,), x = step.targets, env[step.reads[0]]
-        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x.detach()
+        # Not of a detached x: what arrives at its gradient is a sum that cancels as well.
+        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x
     for t in step.targets:
         env[t] = _shaken(env[t], dtypes[t], noise, step.rounding == ROUND)
 
