@@ -107,6 +107,24 @@ def candidate_blockings(
     return tuple(dict.fromkeys(found))
 
 
+def choose_strip(device: DeviceInfo, acc: str, rows: int, columns: int) -> Blocking:
+    """Register tile that lies inside ``rows`` x ``columns``; ``mb`` is 1."""
+    lanes = lanes_of(device, acc)
+    while lanes > columns:
+        lanes //= 2
+    table, vectors = tile_table(device), ceil_div(columns, lanes)
+
+    def strip(nv: int) -> Blocking:
+        tiles = ceil_div(rows, table.rows[nv])
+        return Blocking(ceil_div(rows, tiles), nv, lanes, 1)
+
+    def cost(nv: int) -> float:
+        used = strip(nv).mr * nv
+        return ceil_div(vectors, nv) * nv / table.speed[nv] * max(1.0, 8 / used)
+
+    return strip(min((nv for nv in table.rows if nv <= vectors), key=cost))
+
+
 def lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
     """Lanes for rows of ``columns``: fewer where most would idle."""
     lanes = lanes_of(device, acc)
