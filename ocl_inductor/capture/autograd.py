@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
 from ocl_inductor.capture.warm_start import keeping_plans
@@ -23,6 +24,11 @@ from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
+
+# AOTAutograd would import these in the first call.
+for _module in ("torch._inductor.debug", "torch.distributed._functional_collectives"):
+    with contextlib.suppress(Exception):  # a build of PyTorch without it
+        import_module(_module)
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"
@@ -59,7 +65,7 @@ def capture(
             fw_compiler=kept(_compiler(compile_graph, "forward")),
             bw_compiler=kept(_compiler(compile_graph, "backward")),
             inference_compiler=kept(_compiler(compile_graph, "inference")),
-            decompositions=decomposition_table(),
+            decompositions=LazyDecompositions(),
             partition_fn=_partition,
             # Else every tensor that is written in place comes back as a new one, to be copied.
             keep_inference_input_mutations=True,

@@ -349,14 +349,21 @@ class LoopKernel:
 
     # -- assembling ------------------------------------------------------------------------
 
-    def decompose(self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol]) -> None:
+    def decompose(
+        self,
+        writer: Emitter,
+        position: str,
+        variables: Sequence[sympy.Symbol],
+        constant: bool = True,
+    ) -> None:
         """Declare row-major coordinates of ``position`` over ``variables``."""
+        qualifier = "const " if constant else ""
         for k, v in enumerate(variables):
             after = prod([self.size_of[u] for u in variables[k + 1 :]])
             text = position if after == 1 else f"{position} / ({self.text(after)})"
             if k > 0:
                 text = f"({text}) % ({self.text(self.size_of[v])})"
-            writer.line(f"const {self.index} {v} = {text};")
+            writer.line(f"{qualifier}{self.index} {v} = {text};")
 
     def frame(self, lines: Sequence[str], attribute: str) -> Frame:
         body = "\n".join(f"    {line}" if line else "" for line in lines)

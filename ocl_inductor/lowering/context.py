@@ -174,18 +174,26 @@ class LoweringContext:
             acc = prod((acc, view.size[d]))
         return True
 
-    def pointwise(self, value: Value, order: tuple[int, ...], *, private: bool = False) -> Value:
+    def pointwise(
+        self,
+        value: Value,
+        order: tuple[int, ...],
+        nest: tuple[int, ...] | None = None,
+        *,
+        private: bool = False,
+    ) -> Value:
         """``value`` in a dense buffer, by a pointwise loop of its own.
 
-        The same value in the same order is stored once, unless the buffer is to be ``private``, for
-        somebody who will change its contents.
+        ``order`` of its dimensions in memory; ``nest``: that of the loops, if another. The same
+        value in the same order is stored once, unless the buffer is to be ``private``, for somebody
+        who will change its contents.
         """
         key = (value.body, value.size, order)
         known = None if private else self.stored.get(key)
         if known is not None:
             return known
         buffer = dense_buffer(self.new_name(), value.dtype, value.size, order)
-        self._emit_loop(value, buffer, "pointwise", list(order), [], "")
+        self._emit_loop(value, buffer, "pointwise", list(nest or order), [], "")
         result = buffer_value(buffer)
         if not private:
             self.stored[key] = result
