@@ -92,6 +92,10 @@ class SteadyCall:
         self.outputs = tuple(
             (b.size, b.stride, b.dtype, Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
+        self.arguments: tuple[Argument, ...] = (
+            *(argument for *_, argument in self.inputs),
+            *(argument for *_, argument in self.outputs),
+        )
         number = {b.name: n for n, b in enumerate(outputs)}
         # A result is an output whole (no view), or a view of it.
         self.results = tuple(
@@ -147,7 +151,7 @@ class SteadyCall:
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
         if self.replay is not None:
-            self.replay.run()
+            self.replay.run(self.arguments)
         else:
             queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
             for kernel, global_size, local_size in self.launches:
