@@ -9,6 +9,7 @@ import torch
 from conformance.cases import Case, Wrap, copied, detached, gradients, tensors, widened
 from conformance.random_operators import RANDOM, UNINITIALISED
 from conformance.rows import BACKWARD, FORWARD, Row
+from conformance.ties import without_positions
 
 
 class Operator:
@@ -41,7 +42,9 @@ class Operator:
         def results(wrap: Wrap, seed: int, wide: bool) -> Any:
             inputs = copied(arguments)
             torch.manual_seed(seed)
-            return run(wrap(called), widened(inputs) if wide else inputs, sample, seed)
+            inputs = widened(inputs) if wide else inputs
+            found, *others = run(wrap(called), inputs, sample, seed)
+            return without_positions(row.op, inputs[0][0], sample, found), *others
 
         return Case(results, row.op in RANDOM, row.op not in UNINITIALISED)
 

@@ -13,7 +13,8 @@ Steps say what they do to rounding errors:
 - function: noise in the result.
 - sum: accumulations. Noise in what is added, unless every result is a number of the type.
 - cancels: noise in the result, in units of what is read: one and a tanh near -1, say.
-- norm: noise in what is read and in the result.
+- norm: noise in what is read, in the result, and in what is kept for the gradient. That of a
+  softmax is ``y * (g - sum(g * y))``: next to ``y = 1`` it is off by the rounding of ``y``.
 """
 
 from __future__ import annotations
@@ -94,15 +95,30 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         for k, x in saved.items():
             if _is_float(x):
                 env[k] = x * (1 + _random(x, noise) * max(_epsilon(dtypes[k]), finest))
-        exec(line, env)
+        if step.rounding == NORM:
+            epsilon = max((_epsilon(dtypes[t]) for t in step.targets), default=0.0)
+            with _kept_with_noise(epsilon, noise):
+                exec(line, env)
+        else:
+            exec(line, env)
         env.update({k: v for k, v in saved.items() if k not in step.targets})
     else:
         exec(line, env)
     if step.rounding == CANCELS:
         (t,), x = step.targets, env[step.reads[0]]
-        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x.detach()
+        # Not of a detached x: what arrives at its gradient is a sum that cancels as well.
+        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x
     for t in step.targets:
         env[t] = _shaken(env[t], dtypes[t], noise, step.rounding == ROUND)
+
+
+def _kept_with_noise(epsilon: float, noise: torch.Generator) -> Any:
+    """What autograd saves inside has noise of its own."""
+
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        return x * (1 + _random(x, noise) * epsilon) if _is_float(x) else x
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x)
 
 
 def _shaken(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool) -> Any:

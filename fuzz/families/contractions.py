@@ -66,14 +66,17 @@ def convolution(g: Generator) -> None:
     stride, pad = g.rng.choice((1, 1, 1, 2, 3)), g.rng.choice((0, 1, 1, 2))
     dilation = g.rng.choice((1, 1, 1, 2))
     bias = g.chance(0.5)
+    # Whether an infinite weight meets the zeros that stand for what lies outside of the input
+    # depends, in eager, on the dtype and on how large the layer is.
+    kind = g.rng.choices(("lattice", "normal", "positive"), (5, 4, 2))[0]
     if g.chance(0.25):
-        w = g.new([channels, out // groups, *kernel], dtype)
+        w = g.new([channels, out // groups, *kernel], dtype, kind)
         b = g.new([out], dtype) if bias else "None"
         extra = g.rng.randrange(max(stride, dilation))
         options = f"stride={stride},padding={pad},output_padding={extra},dilation={dilation}"
         g.emit(f"F.conv_transpose{rank}d({x},{w},{b},{options},groups={groups})", SUM)
         return
-    w = g.new([out, channels // groups, *kernel], dtype)
+    w = g.new([out, channels // groups, *kernel], dtype, kind)
     b = g.new([out], dtype) if bias else "None"
     padding = "'same'" if stride == 1 and g.chance(0.1) else str(pad)
     options = f"stride={stride},padding={padding},dilation={dilation},groups={groups}"

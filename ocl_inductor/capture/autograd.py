@@ -64,6 +64,8 @@ def capture(
             inference_compiler=kept(_compiler(compile_graph, "inference")),
             decompositions=LazyDecompositions(),
             partition_fn=_partition,
+            # Else every tensor that is written in place comes back as a new one, to be copied.
+            keep_inference_input_mutations=True,
         )
         compiled = compiler(gm, _fixed_sizes(example_inputs))
     if not isinstance(gm, GmWrapper):

@@ -16,6 +16,7 @@ from torch._decomp import core_aten_decompositions
 from torch._decomp import decomposition_table as _all_decompositions
 from torch._decomp.decompositions import one_layer_lstm
 
+from ocl_inductor.capture.quantised import FAKE_QUANTISATION, export_quantisation
 from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.registry import LOWERINGS
@@ -129,15 +130,19 @@ OWN: dict[Any, Decomposition] = {
 }
 
 
-@functools.cache
 def decomposition_table() -> dict[Any, Decomposition]:
     """Operator overload to decomposition, as ``aot_autograd(decompositions=)`` takes it."""
+    return _table() | export_quantisation()
+
+
+@functools.cache
+def _table() -> dict[Any, Decomposition]:
     table: dict[Any, Decomposition] = dict(core_aten_decompositions())
     for target in EXTRA:
         table[target] = _all_decompositions[target]
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
-    return table | OWN | REWRITES
+    return table | OWN | REWRITES | FAKE_QUANTISATION
 
 
 class LazyDecompositions(Mapping[Any, Decomposition]):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import sympy
 import torch
@@ -114,12 +115,7 @@ class VectorKernel(LoopKernel):
         run = self.hint_size(columns) if tile_columns is None else tile_columns
         work = divide(prod((rows, blocks)), run * sweep, self.device.compute_units)
         writer = self.emitter(lanes, frozenset())
-        with self.tile_loop(writer, work, frozenset(others)):
-            row = "tile"
-            if blocks != 1:
-                writer.line(f"const {self.index} row = tile / ({self.text(blocks)});")
-                row = "row"
-            self.decompose(writer, row, others)
+        with self.tile_loop(writer, work, others, blocks):
             if v is None:
                 self.outer_point_levels(writer)
             else:
@@ -163,13 +159,14 @@ class VectorKernel(LoopKernel):
         A last vector that overlaps the one before computes some points twice, to the same values,
         which is cheaper than up to ``width - 1`` scalar rounds. Not where indices divide the lane
         variable (their vectors must start at multiples of the width), nor where sizes are symbolic,
-        nor in place, where the second time would read what the first one wrote.
+        nor in place, where the second time would read what the first one wrote (that is done once
+        for a row, where lanes run over the sweep).
         """
         assert lanes.var is not None
         size = self.size_of[lanes.var]
         if is_static(size) and int(size) % lanes.width == 0:
             return Ending.EXACT
-        if not overlap or not is_static(size) or self.in_place:
+        if not overlap or not is_static(size) or (self.in_place and not lanes.over_sweep):
             return Ending.SCALAR
         for m in self.group.members:
             accesses = [*indices(m.body), m.store]
@@ -213,8 +210,7 @@ class VectorKernel(LoopKernel):
             prod([self.size_of[u] for u in self.outer_vars]), sweep, self.device.compute_units
         )
         writer = self.emitter(lanes, frozenset())
-        with self.tile_loop(writer, work, frozenset(self.outer_vars)):
-            self.decompose(writer, "tile", self.outer_vars)
+        with self.tile_loop(writer, work, self.outer_vars):
             self.declare_stash(writer)
             for level in range(self.levels):
                 self.begin_level(writer, level)
@@ -369,19 +365,60 @@ class VectorKernel(LoopKernel):
     def hint_size(self, size: Size) -> int:
         return int(size) if is_static(size) else 1024
 
-    def tile_loop(self, writer: Emitter, work: Work, variables: frozenset[sympy.Symbol]):  # type: ignore[no-untyped-def]
-        per_item, tiles = self.text(work.per_item), self.text(work.tiles)
+    @contextmanager
+    def tile_loop(
+        self, writer: Emitter, work: Work, rows: Sequence[sympy.Symbol], blocks: Size = 1
+    ) -> Iterator[None]:
+        """Loop over the tiles of a work-item: points of ``rows``, each in ``blocks`` pieces.
+
+        Two divisions take longer than a short row does, so coordinates are divided out once and
+        then counted on.
+        """
+        kind, variables = self.index, frozenset(rows)
         if work.per_item == 1:
-            writer.line(f"const {self.index} tile = get_global_id(0);")
-            return writer.block("", variables)
-        kind = self.index
+            writer.line(f"const {kind} tile = get_global_id(0);")
+            with writer.block("", variables):
+                self._rows_by_division(writer, rows, blocks)
+                yield
+            return
+        per_item, tiles = self.text(work.per_item), self.text(work.tiles)
         # min() must not meet operands of two types.
         plain = kind == "int"
         step = per_item if plain and per_item.isdigit() else f"({kind})({per_item})"
         end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
         writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
         writer.line(f"const {kind} last = min(first + {step}, {end});")
-        return writer.block(f"for ({kind} tile = first; tile < last; ++tile)", variables)
+        # A symbolic size may be 0, by which nothing must be divided outside of the loop.
+        counted = (
+            blocks == 1 and len(rows) > 1 and all(is_static(self.size_of[v]) for v in rows[1:])
+        )
+        if counted:
+            self.decompose(writer, "first", rows, constant=False)
+        with writer.block(f"for ({kind} tile = first; tile < last; ++tile)", variables):
+            if not counted:
+                self._rows_by_division(writer, rows, blocks)
+            yield
+            if counted:
+                for line in self._count_on(rows):
+                    writer.line(line)
+
+    def _rows_by_division(
+        self, writer: Emitter, rows: Sequence[sympy.Symbol], blocks: Size
+    ) -> None:
+        row = "tile"
+        if blocks != 1:
+            writer.line(f"const {self.index} row = tile / ({self.text(blocks)});")
+            row = "row"
+        self.decompose(writer, row, rows)
+
+    def _count_on(self, rows: Sequence[sympy.Symbol]) -> list[str]:
+        """The coordinates of the next point in row-major order."""
+        outermost, *rest = rows
+        lines = [f"++{outermost};"]
+        for v in rest:
+            head = f"if (++{v} == {self.text(self.size_of[v])}) {{"
+            lines = [head, f"    {v} = 0;", *(f"    {line}" for line in lines), "}"]
+        return lines
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"

@@ -170,10 +170,15 @@ class LoweringContext:
             acc = prod((acc, view.size[d]))
         return True
 
-    def pointwise(self, value: Value, order: tuple[int, ...]) -> Value:
-        """Unconditionally emit a pointwise loop that stores ``value`` in a new dense buffer."""
+    def pointwise(
+        self, value: Value, order: tuple[int, ...], nest: tuple[int, ...] | None = None
+    ) -> Value:
+        """Unconditionally emit a pointwise loop that stores ``value`` in a new dense buffer.
+
+        ``order`` of its dimensions in memory; ``nest``: that of the loops, if another.
+        """
         buffer = dense_buffer(self.new_name(), value.dtype, value.size, order)
-        self._emit_loop(value, buffer, "pointwise", list(order), [], "")
+        self._emit_loop(value, buffer, "pointwise", list(nest or order), [], "")
         return buffer_value(buffer)
 
     def store_with_strides(self, value: Value, stride: tuple[Size, ...], storage: Size) -> str:

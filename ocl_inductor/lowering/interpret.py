@@ -23,7 +23,9 @@ from ocl_inductor.ir.nodes import (
     Extern,
     Graph,
     GraphOutput,
+    Loop,
     Origin,
+    Update,
 )
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
@@ -50,6 +52,7 @@ from ocl_inductor.lowering.uses import (
     effective_uses,
     feeds_attention,
     item_uses,
+    writes_input,
 )
 from ocl_inductor.lowering.values import (
     HostValue,
@@ -128,6 +131,9 @@ class _GraphLowering:
         self.static_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
         self.outputs: tuple[GraphOutput, ...] = ()
+        # Inputs that the graph writes: the placeholder, and what goes there.
+        self.written: list[tuple[FxNode, FxNode]] = []
+        self.updates: tuple[Update, ...] = ()
         # Storages of the traced tensors: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}
         self.result_storage: dict[Any, str] = {}
@@ -152,6 +158,7 @@ class _GraphLowering:
             self.outputs,
             frozenset(self.static_names),
             tuple(self.constants.items()),
+            self.updates,
         )
 
     # -- origins ---------------------------------------------------------------------------
@@ -252,6 +259,10 @@ class _GraphLowering:
             container, position = args
             if not isinstance(container, HostValue):
                 return container[position]
+        if writes_input(node):
+            # Nothing computes with what it returns, which is the input.
+            self.written.append((node.args[0], node.args[1]))
+            return args[0]
         flow = control_flow(node)
         if flow is not None and self.compile_plan is not None:
             try:
@@ -316,6 +327,9 @@ class _GraphLowering:
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = effective_uses(node)
+        if isinstance(result, Value) and uses > 1 and any(map(writes_input, node.users)):
+            # It goes to memory anyway. Those who computed it again would want the old contents.
+            return self.ctx.realize(result)
         if isinstance(result, Value):
             return self.ctx.finish_value(result, uses, in_memory=feeds_attention(node))
         if isinstance(result, (tuple, list)):
@@ -484,6 +498,42 @@ class _GraphLowering:
         self._store_shared_results(results)
         taken: dict[str, FxNode] = {}
         self.outputs = tuple(self._output(r, taken) for r in results)
+        # Last, as everything else wants the old contents; what goes into one input may be made
+        # from the old contents of another, so each has memory of its own at first.
+        self.updates = tuple(self._update(a, b, taken) for a, b in self.written)
+
+    def _update(self, placeholder: FxNode, source: FxNode, taken: dict[str, FxNode]) -> Update:
+        target, value = self.env[placeholder], self.env[source]
+        self.ctx.origin = _origin(source)
+        self.ctx.pending = self.carried([source])
+        if isinstance(target, HostValue):
+            return Update(target.name, self._output(source, taken))
+        buffer = self.ctx.buffers[target.body.payload.buffer]
+        if (
+            not isinstance(value, Value)
+            or value.dtype != buffer.dtype
+            or len(value.size) != len(buffer.size)
+            or not all(map(same, value.size, buffer.size))
+            or self._is_too_wide(buffer.dtype)
+            or overlaps(placeholder.meta["val"])
+        ):
+            return Update(buffer.name, self._output(source, taken))
+        view = strided_view(value)
+        if (
+            view is not None
+            and view.buffer not in self._foreign_buffers()
+            and view.buffer not in self._shared_memory()
+            and taken.setdefault(view.buffer, source) is source
+            and same(view.offset, 0)
+            and same_strides(value.size, view.stride, buffer.stride)
+            and same(buffer.storage, self.ctx.buffers[view.buffer].storage)
+        ):
+            name = view.buffer
+        else:
+            name = self.ctx.store_with_strides(value, buffer.stride, buffer.storage)
+            taken[name] = source
+        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
+        return Update(buffer.name, made, exact=True)
 
     def _store_shared_results(self, results: Sequence[Any]) -> None:
         """Give results that are views of one tensor that tensor's memory, as in eager.
@@ -556,6 +606,14 @@ class _GraphLowering:
         name = self.ctx.store_with_strides(compact, want, extent(compact.size, want))
         taken[name] = node
         return GraphOutput("buffer", name, value.size, want, 0)
+
+    def _shared_memory(self) -> set[str]:
+        """Buffers that are in one memory with others, and what is returned."""
+        bases = ((n.buffer.name, n.base) for n in self.ctx.nodes if isinstance(n, Loop) and n.base)
+        returned = {o.name for o in self.outputs}
+        return (
+            {name for pair in bases for name in pair} | returned | {*self.result_storage.values()}
+        )
 
     def _foreign_buffers(self) -> set[str]:
         names = {b.name for b in self.inputs if isinstance(b, Buffer)}

@@ -10,6 +10,7 @@ import torch
 
 from ocl_inductor.ir.expr import const, indices, masked, op
 from ocl_inductor.ir.index import (
+    Size,
     contiguous_strides,
     is_static,
     loop_vars,
@@ -41,9 +42,17 @@ _FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 #: Below this many multiplications a generic reduction beats a template with a packed operand.
 _TINY_PRODUCT = 2048
+#: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
+#: many panels of columns read it; else it is prefetched where it lies.
+_MIN_PANELS = 8
+#: Elements this many bytes apart fall into one set of the first-level cache, which holds about a
+#: dozen lines: such an A is packed for two panels already.
+_SET_BYTES = 4096
+#: Bytes of a row that are packed at once, in as many panels as that takes.
+_PACKED_RUN_BYTES = 256
 #: B is read where it lies when it has unit stride along the columns and at most this many rows:
-#: longer columns make each row of a tile touch another page.
-_MAX_UNPACKED_ROWS = 512
+#: each row of a tile is another page.
+_MAX_UNPACKED_ROWS = 64
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -157,7 +166,19 @@ def pack_panels(ctx: LoweringContext, b: Value, nr: int) -> Value:
         packed = Value(
             packed.size, packed.dtype, masked(inside, packed.body, const(0, packed.dtype))
         )
-    return ctx.pointwise(packed, tuple(range(len(size))))
+    nd, panels, together = packed.ndim, size[-3], 1
+    view = strided_view(b)
+    if view is not None and same(view.stride[-1], 1) and is_static(panels):
+        while together * nr * b.dtype.itemsize < _PACKED_RUN_BYTES:
+            if int(panels) % (2 * together):
+                break
+            together *= 2
+    if together == 1:
+        return ctx.pointwise(packed, tuple(range(nd)))
+    # Neighbouring panels row by row: each of the rows is another page.
+    apart = reshape(packed, (*lead, int(panels) // together, together, k, nr))
+    nest = (*range(nd - 2), nd - 1, nd - 2, nd)
+    return reshape(ctx.pointwise(apart, tuple(range(nd + 1)), nest), size)
 
 
 # -- the product --------------------------------------------------------------------------
@@ -237,6 +258,7 @@ def _product_by_template(
         "batch": batch,
         "out_batch": out_batch,
         "out_order": out_order,
+        "a_layout": "strided",
         "a_offset": a_view.offset,
         "a_strides": a_view.stride,
         "acc": accumulator(out),
@@ -255,23 +277,45 @@ def _product_by_template(
     blockings = candidate_blockings(
         ctx.device, params["acc"], params["m_hint"], params["n_hint"], batches, b_bytes
     )
+    # Batch dimensions that share an operand pack it once.
+    once_a, shared_a = without_broadcast(a, range(nb))
+    once_b, shared_b = without_broadcast(cast_value(b, out), range(nb))
+    pack_a = _worth_packing(ctx, a_view, out, ctx.hint(n) // blockings[0].nr)
+    if pack_a:
+        params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
     lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
-        whole = [x.params() for x in blockings if int(n) % x.nr == 0]
-        return ctx.template("gemm", out, size, order, [a, b], **ctx.tuned("gemm", params, whole))
-    # Batch dimensions that share B are packed once.
-    once, shared = without_broadcast(b, range(nb))
-    params |= {
-        "b_layout": "panels",
-        "b_offset": 0,
-        "b_strides": tuple(0 if shared[d] else 1 for d in range(nb)),
-    }
+        blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
+    else:
+        params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
     params = ctx.tuned("gemm", params, [x.params() for x in blockings])
-    packed = pack_panels(ctx, cast_value(once, out), params["nv"] * params["lanes"])
+    if pack_a:
+        a = pack_panels(ctx, transposed(once_a), params["mr"])
+        params["a_strides"] = _batch_strides(a, shared_a[:nb])
+    if lying is None:
+        b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
+        params["b_strides"] = _batch_strides(b, shared_b[:nb])
+    return ctx.template("gemm", out, size, order, [a, b], **params)
+
+
+def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, panels: int) -> bool:
+    """Whether A is packed, which ``panels`` of columns read."""
+    step = a.stride[-1]
+    if same(step, 0) or same(step, 1) or ctx.hint(a.size[-1]) <= _MAX_UNPACKED_ROWS:
+        return False
+    few = 2 if ctx.hint(step) * dtype.itemsize % _SET_BYTES == 0 else _MIN_PANELS
+    return panels >= few
+
+
+def _any_strides(shared: Sequence[bool]) -> tuple[int, ...]:
+    """Batch strides of an operand that is not packed yet: 0 where batches share it."""
+    return tuple(0 if s else 1 for s in shared)
+
+
+def _batch_strides(packed: Value, shared: Sequence[bool]) -> tuple[Size, ...]:
     strides = contiguous_strides(packed.size)
-    params["b_strides"] = tuple(0 if shared[d] else strides[d] for d in range(nb))
-    return ctx.template("gemm", out, size, order, [a, packed], **params)
+    return tuple(0 if s else stride for s, stride in zip(shared, strides, strict=False))
 
 
 def _same_split(a: Value, b: Value, split_a: Value, split_b: Value) -> tuple[Value, Value]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from ocl_inductor.ir.expr import Expr, compare, op, where
 from ocl_inductor.lowering.activations import gelu_gate, log_sigmoid
 from ocl_inductor.lowering.context import LoweringContext
@@ -15,6 +17,7 @@ from ocl_inductor.lowering.pointwise import (
     elementwise,
     overloads,
     register_rows,
+    round_to,
     row,
 )
 from ocl_inductor.lowering.registry import register
@@ -69,7 +72,8 @@ def hardtanh_backward(grad: Expr, x: Expr, *, min_val: Number, max_val: Number) 
 
 def hardsigmoid_backward(grad: Expr, x: Expr) -> Expr:
     inside = logical("logical_and", compare("gt", x, like(x, -3)), compare("lt", x, like(x, 3)))
-    return where(inside, mul(grad, like(x, 1.0 / 6.0)), like(x, 0))
+    # A sixth of float32, also in double precision: eager's.
+    return where(inside, mul(grad, like(x, round_to(1 / 6, torch.float32))), like(x, 0))
 
 
 def hardswish_backward(grad: Expr, x: Expr) -> Expr:

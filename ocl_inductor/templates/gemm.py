@@ -5,7 +5,9 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``m n k``, and ``batch``: the sizes over which ``a_strides``/``b_strides`` give batch strides;
   ``out_batch``: the same number of products as the result's own dimensions; ``out_order``: how
   (\\*out_batch, m) lie in memory, outermost first;
-* ``a_offset``, ``a_strides``: (\\*batch, row, k);
+* ``a_layout``: ``"strided"``: ``a_offset``, ``a_strides``: (\\*batch, row, k); ``"panels"`` (vector
+  only): A was packed as [..][tile][k][mr] with zero rows at the end, and ``a_strides`` holds only
+  batch strides (0 where batches share A);
 * ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
   and n divisible by ``nr``; ``"strided"`` (simt only): any strides (\\*batch, k, n);
@@ -79,7 +81,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MB": p["mb"],
         "k_block": 0 if is_static(p["k"]) and int(p["k"]) <= MAX_K_CHAIN else MAX_K_CHAIN,
         **prefetching(device, nr, p["acc"], p["k"]),
-        "whole_rows": is_static(p["m"]) and int(p["m"]) >= p["mr"],
+        "packed_rows": p["a_layout"] == "panels",
+        "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
+        "whole_rows": p["a_layout"] != "panels" and is_static(p["m"]) and int(p["m"]) >= p["mr"],
         **store_edges(p["n"], p["lanes"], nr),
     }
 

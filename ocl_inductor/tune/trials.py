@@ -7,7 +7,7 @@ numbers, and gives :class:`Trial`. Values are uniform in [-1, 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,24 +58,46 @@ def _matrix(
     return buffer, view
 
 
+def _panels(
+    random: np.random.Generator,
+    batch: tuple[int, ...],
+    strides: Sequence[int],
+    size: tuple[int, int],
+    width: int,
+    acc: str,
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Panels of ``width`` columns, the (\\*batch, rows, columns) they hold, and batch strides.
+
+    A stride of 0 in ``strides`` says that batches share one.
+    """
+    once = tuple(1 if s == 0 else x for x, s in zip(batch, strides, strict=True))
+    matrix = _random(random, math.prod((*once, *size)), acc).reshape(*once, *size)
+    buffer = packed(matrix, width)
+    steps = contiguous_strides(buffer.shape)
+    known = tuple(0 if s == 0 else int(t) for s, t in zip(strides, steps, strict=False))
+    return buffer, matrix, known
+
+
 def gemm_trial(p: Params, random: np.random.Generator) -> Trial:
-    """Batch strides of B in panels are 0 or not: their values follow from the candidate."""
+    """Batch strides of panels are 0 or not: their values follow from the candidate."""
     batch, m, n, k, acc = tuple(p["batch"]), p["m"], p["n"], p["k"], p["acc"]
-    a_buffer, a = _matrix(random, p["a_offset"], (*batch, m, k), tuple(p["a_strides"]), acc)
     more: dict[str, Any] = {}
-    if p["b_layout"] == "panels":
-        once = tuple(1 if s == 0 else x for x, s in zip(batch, p["b_strides"], strict=True))
-        b = _random(random, math.prod((*once, k, n)), acc).reshape(*once, k, n)
-        b_buffer = packed(b, p["nv"] * p["lanes"])
-        steps = contiguous_strides(b_buffer.shape)
-        more["b_strides"] = tuple(
-            0 if s == 0 else int(t) for s, t in zip(p["b_strides"], steps, strict=False)
+    if p["a_layout"] == "panels":
+        a_buffer, columns, more["a_strides"] = _panels(
+            random, batch, p["a_strides"], (k, m), p["mr"], acc
         )
+        a = columns.swapaxes(-1, -2)
+    else:
+        a_buffer, a = _matrix(random, p["a_offset"], (*batch, m, k), tuple(p["a_strides"]), acc)
+    if p["b_layout"] == "panels":
+        nr = p["nv"] * p["lanes"]
+        b_buffer, b, more["b_strides"] = _panels(random, batch, p["b_strides"], (k, n), nr, acc)
     else:
         unit = (1,) if p["b_layout"] == "rows" else ()
         strides = (*p["b_strides"], *unit)
         b_buffer, b = _matrix(random, p["b_offset"], (*batch, k, n), strides, acc)
-    product = GEMM.reference(a, np.broadcast_to(b, (*batch, k, n)))
+    a, b = np.broadcast_to(a, (*batch, m, k)), np.broadcast_to(b, (*batch, k, n))
+    product = GEMM.reference(a, b)
     product = product.reshape(*p["out_batch"], m, n)
     order = (*p["out_order"], product.ndim - 1)
     return Trial({**p, **more}, (a_buffer, b_buffer), product.transpose(order), _tolerance(acc, k))

@@ -400,8 +400,9 @@ def gemm_params(m: Any, n: Any, k: Any, profile: str, device: Device) -> dict[st
     if profile == "simt":
         layout = {"b_layout": "strided", "b_strides": (n, 1)}
     return {
-        "m": m, "n": n, "k": k, "batch": (), "out_batch": (), "out_order": (0,), "a_offset": 0,
-        "a_strides": (k, 1), "b_offset": 0, "acc": "float", "m_hint": 30, "n_hint": 40,
+        "m": m, "n": n, "k": k, "batch": (), "out_batch": (), "out_order": (0,),
+        "a_layout": "strided", "a_offset": 0, "a_strides": (k, 1), "b_offset": 0, "acc": "float",
+        "m_hint": 30, "n_hint": 40,
         **tiling(device, profile, 30, 40), **layout,
     }  # fmt: skip
 

@@ -23,7 +23,8 @@ from ocl_inductor.tune.tuner import Tuner
 
 GEMM = {
     "m": 37, "n": 50, "k": 29, "batch": (2,), "out_batch": (2,), "out_order": (1, 0),
-    "a_offset": 3, "a_strides": (37 * 31, 31, 1), "acc": "float", "m_hint": 37, "n_hint": 50,
+    "a_layout": "strided", "a_offset": 3, "a_strides": (37 * 31, 31, 1), "acc": "float",
+    "m_hint": 37, "n_hint": 50,
 }  # fmt: skip
 CONV = {
     "n": 2, "in_sizes": (9, 8), "out_sizes": (5, 4), "groups": 2, "icg": 6, "ocg": 20,
@@ -68,6 +69,15 @@ def gemm_case(tuner: Tuner) -> tuple[dict[str, Any], list[dict[str, int]]]:
 def test_every_candidate_of_a_product_is_right(tuner: Tuner) -> None:
     params, candidates = gemm_case(tuner)
     assert len(candidates) > 3
+    assert len(tuner.measure("gemm", params, candidates)) == len(candidates)
+
+
+@EACH
+def test_every_candidate_of_a_product_of_packed_rows_is_right(tuner: Tuner) -> None:
+    if tuner.info.profile == "simt":
+        pytest.skip("the simt profile packs nothing")
+    params, candidates = gemm_case(tuner)
+    params |= {"a_layout": "panels", "a_offset": 0, "a_strides": (1,)}
     assert len(tuner.measure("gemm", params, candidates)) == len(candidates)
 
 

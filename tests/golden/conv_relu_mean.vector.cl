@@ -55,13 +55,17 @@ void pointwise_convolution(__global const float *restrict arg0, __global float *
 {
     const int first = (int)get_global_id(0) * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
+    int v0 = first / (k1);
+    int v1 = (first) % (k1);
     for (int tile = first; tile < last; ++tile) {
-        const int v0 = tile / (k1);
-        const int v1 = (tile) % (k1);
         for (int v2 = 0; v2 < 16; v2 += 8) {
             const int8 i0 = (3136*v0) + v1 + (196*(((int8)(v2) + (int8)(0, 1, 2, 3, 4, 5, 6, 7))));
             const float8 t1 = (float8)(arg0[i0.s0], arg0[i0.s1], arg0[i0.s2], arg0[i0.s3], arg0[i0.s4], arg0[i0.s5], arg0[i0.s6], arg0[i0.s7]);
             *(__global float8u*)(arg1 + ((k2*v0) + (16*v1) + v2)) = t1;
+        }
+        if (++v1 == k1) {
+            v1 = 0;
+            ++v0;
         }
     }
 }

@@ -5,9 +5,9 @@ void pointwise_output(__global const float *restrict arg0, __global float *restr
 {
     const int first = (int)get_global_id(0) * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
+    int v1 = first / (6);
+    int v2 = (first) % (6);
     for (int tile = first; tile < last; ++tile) {
-        const int v1 = tile / (6);
-        const int v2 = (tile) % (6);
         const int t0 = (int)((2*v1) - 1);
         const int t1 = (t0 >= 0);
         const int t2 = (int)((2*v2) - 1);
@@ -71,6 +71,10 @@ void pointwise_output(__global const float *restrict arg0, __global float *restr
             arg1[i37.s5] = x38.s5;
             arg1[i37.s6] = x38.s6;
             arg1[i37.s7] = x38.s7;
+        }
+        if (++v2 == 6) {
+            v2 = 0;
+            ++v1;
         }
     }
 }

@@ -12,7 +12,7 @@ import torch
 from fuzz.compare import compare, strides_problem
 from fuzz.generator import generate
 from fuzz.noise import MANY, reference
-from fuzz.program import EXACT, FUNCTION, ROUND, SUM, Input, Program, Step
+from fuzz.program import CANCELS, EXACT, FUNCTION, NORM, ROUND, SUM, Input, Program, Step
 from fuzz.reproducer import source
 from fuzz.run import run
 from fuzz.shrink import shrink
@@ -99,6 +99,27 @@ def test_what_rounding_decides_is_undecided() -> None:
     eager = run(program, program.function(), {})
     verdict = compare([~eager[0], *eager[1:]], eager, reference(program, {}, MANY))
     assert verdict.wrong == "" and verdict.undecided > 190
+
+
+@pytest.mark.parametrize("text,rounding", [("F.softmax(i0,1)", NORM), ("F.gelu(i0)", CANCELS)])
+def test_gradients_that_cancel_may_differ_by_the_rounding_of_their_terms(
+    text: str, rounding: str
+) -> None:
+    """That of a softmax next to 1, and of a gelu far below 0, are small differences of numbers
+    near 1.
+    """
+    x = Input("i0", (4000, 3), kind="lattice", grad=True)
+    program = Program((x,), (Step(text, ("t0",), rounding),), ("t0",), backward=True)
+    eager = run(program, program.function(), {})
+    y, gradient = eager[0], eager[-1]
+
+    def judged(error: float) -> str:
+        factor = y if rounding == NORM else torch.ones_like(y)
+        actual = [*eager[:-1], gradient + factor * error]
+        return compare(actual, eager, reference(program, {}, MANY)).wrong
+
+    assert not judged(2.0**-23)
+    assert judged(2.0**-16)
 
 
 def test_shrinking_leaves_what_fails() -> None:
