@@ -70,7 +70,7 @@ def lower_flash_attention_for_cpu_backward(
     shift = reshape(cast_value(logsumexp, dtype), query.size[:-1])
     summed = [query.ndim - 3] if groups else []
     found = flash_attention_backward(
-        ctx, *wide, attn_mask, grad, shift, d, is_causal, scale, summed
+        ctx, wide[0], wide[1], wide[2], attn_mask, grad, shift, d, is_causal, scale, summed
     )
     if found is None:
         s = scores(ctx, query, key, attn_mask, is_causal, scale)
