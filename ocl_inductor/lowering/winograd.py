@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
@@ -11,7 +12,7 @@ from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
 from ocl_inductor.ir.index import is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import pack_panels
-from ocl_inductor.lowering.values import Value, strided_view
+from ocl_inductor.lowering.values import Value, permute, reshape, strided_view
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd import (
     POINTS,
@@ -66,7 +67,12 @@ def winograd(
     _, nv = register_tile(ctx.device)
     view = strided_view(x)
     assert view is not None
-    packed = pack_panels(ctx, _transformed(weight), nv * lanes)
+    # Packed first: the transform reads each weight 36 times, a run at a time, which stays in the
+    # first-level cache. (A training step transforms all weights anew.)
+    run = lanes * nv * lanes
+    near = pack_panels(ctx, permute(weight, (2, 3, 1, 0)), nv * lanes)
+    runs = int(prod(near.size[2:])) // run
+    packed = ctx.pointwise(_transformed(reshape(near, (3, 3, runs, run))), (0, 1, 2), (1, 0, 2))
     return ctx.template(
         "winograd",
         x.dtype,
@@ -88,21 +94,20 @@ def winograd(
 
 
 def _transformed(weight: Value) -> Value:
-    """G w G' for each pair of channels: (36, c, oc)."""
-    oc, channels = int(weight.size[0]), int(weight.size[1])
+    """G w G' for each pair of channels: from (3, 3, *channels) to (36, *channels)."""
+    channels = weight.size[2:]
     matrix = weight_coefficients()
-    size = (POINTS * POINTS, channels, oc)
-    point, c, o = loop_vars(3)
+    point, *rest = loop_vars(1 + len(channels))
     row = index_value(FloorDiv(point, POINTS))
     column = index_value(point - POINTS * FloorDiv(point, POINTS))
     total: Expr | None = None
     for i in range(3):
         for j in range(3):
             scale = op("mul", _entry(matrix, row, i), _entry(matrix, column, j))
-            term = op("mul", scale, weight.at([o, c, i, j]))
+            term = op("mul", scale, weight.at([sympy.Integer(i), sympy.Integer(j), *rest]))
             total = term if total is None else op("add", total, term)
     assert total is not None
-    return Value(size, weight.dtype, total)
+    return Value((POINTS * POINTS, *channels), weight.dtype, total)
 
 
 def _entry(matrix: list[list[float]], row: Expr, column: int) -> Expr:

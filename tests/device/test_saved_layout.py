@@ -67,6 +67,7 @@ def test_channels_stay_adjacent(driver: str, plans: list[Plan]) -> None:
     assert (16 * 36, 36, 6, 1) not in backward.values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", two_drivers()[:1])
 def test_hooks_that_change_the_layout(driver: str) -> None:
     """What comes back from a hook has other strides than what was saved."""
@@ -82,6 +83,7 @@ def test_hooks_that_change_the_layout(driver: str) -> None:
     assert_same(got, gradients(model, model, x), 1e-4, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", two_drivers()[:1])
 def test_a_backward_that_sees_strides(driver: str) -> None:
     """as_strided on what was saved counts elements in eager's order."""
