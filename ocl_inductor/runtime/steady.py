@@ -23,7 +23,7 @@ from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.samples import Samples
 
 #: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
-MAX_WINDOWS = 8
+MAX_WINDOWS = 64
 
 Uses = Sequence[tuple[Any, int]]
 
