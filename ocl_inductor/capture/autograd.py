@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
+from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
@@ -31,6 +32,8 @@ for _module in ("torch._inductor.debug", "torch.distributed._functional_collecti
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"
+#: There, too: positions of outputs whose strides are ours to choose.
+_FREE = "ocl_inductor_free_outputs"
 
 GraphCompiler = Callable[..., Executor | StagedExecutor]
 
@@ -100,7 +103,10 @@ def _partition(
         replace_random(expand_higher_order(joint)), inputs, **options
     )
     # What follows these outputs is saved for the backward graph, and nobody else sees it.
-    forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
+    visible = options.get("num_fwd_outputs")
+    forward.meta[_VISIBLE] = visible
+    if visible is not None:
+        forward.meta[_FREE] = free_outputs(forward, backward, visible)
     return forward, backward
 
 
@@ -122,6 +128,8 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
         if kind == "backward":
             _keep_saved_tensors()
+            take_strides(gm, inputs)
+        free = gm.meta.get(_FREE, frozenset())
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
@@ -131,7 +139,10 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,
                 visible_outputs=gm.meta.get(_VISIBLE),
+                free_outputs=free,
             )
+        if isinstance(compiled, Executor):
+            report_strides(compiled.plan, free)
         compiled._boxed_call = True  # type: ignore[union-attr]
         return compiled
 

@@ -69,8 +69,9 @@ def lower_flash_attention_for_cpu_backward(
     d = ctx.reduce(product, [product.ndim - 1], "sum")
     shift = reshape(cast_value(logsumexp, dtype), query.size[:-1])
     summed = [query.ndim - 3] if groups else []
+    q, k, v = wide
     found = flash_attention_backward(
-        ctx, wide[0], wide[1], wide[2], attn_mask, grad, shift, d, is_causal, scale, summed
+        ctx, q, k, v, attn_mask, grad, shift, d, is_causal, scale, summed
     )
     if found is None:
         s = scores(ctx, query, key, attn_mask, is_causal, scale)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.attention_operands import additive_mask, operand_in_place, row_order
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import accumulator
@@ -40,11 +40,12 @@ def flash_attention_backward(
     they have extent 1. None: the kernels do not suit.
     """
     *batch, m, width = query.size
-    n, v_width = key.size[-2], value.size[-1]
+    n = key.size[-2]
     if (
         ctx.device.profile != "vector"
-        or not (is_static(width) and is_static(v_width))
-        or max(int(width), int(v_width)) > _MAX_WIDTH
+        or not is_static(width)
+        or not same(width, value.size[-1])
+        or int(width) > _MAX_WIDTH
         or min(ctx.hint(m), ctx.hint(n)) < _MIN_ROWS
     ):
         return None
@@ -52,8 +53,8 @@ def flash_attention_backward(
     found = [operand_in_place(ctx, x) for x in (query, key, value, grad, logsumexp, row_products)]
     acc = accumulator(dtype)
     params: dict[str, Any] = {
-        "m": m, "n": n, "width": int(width), "v_width": int(v_width),
-        "batch": tuple(batch), "masked": mask is not None, "causal": is_causal,
+        "m": m, "n": n, "width": int(width), "batch": tuple(batch),
+        "masked": mask is not None, "causal": is_causal,
         "scale": 1.0 / math.sqrt(int(width)) if scale is None else float(scale),
         "acc": acc,
     }  # fmt: skip
@@ -63,16 +64,19 @@ def flash_attention_backward(
         params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
     operands = [x.value for x in found]
 
-    def gradient(of: str, dims: list[int], rows: Size, columns: int, order: Sequence[int]) -> Value:
+    def gradient(
+        of: str, dims: list[int], rows: Size, lead: list[int], order: Sequence[int]
+    ) -> Value:
         outer = [batch[d] for d in dims]
+        places = [*(range(len(lead))), *(len(lead) + d for d in order)]
         lanes, vectors = choose_query_vectors(
             ctx.device, acc, ctx.hint(rows), ctx.hint(prod(outer)), _MAX_VECTORS
         )
         return ctx.template(
             "attention_backward",
             dtype,
-            (*outer, rows, columns),
-            (*order, len(outer) + 1),
+            (*lead, *outer, rows, int(width)),
+            (*places, len(places)),
             operands,
             of=of,
             summed=tuple(d for d in range(len(batch)) if d not in dims),
@@ -83,17 +87,17 @@ def flash_attention_backward(
         )
 
     everywhere = list(range(len(batch)))
-    dq = gradient("queries", everywhere, m, int(width), row_order(ctx, query))
+    dq = gradient("queries", everywhere, m, [], row_order(ctx, query))
     kept = [d for d in everywhere if d not in summed]
     # The order of the key's own dimensions, without those that are summed up.
     order = [d for d in row_order(ctx, key) if d not in summed]
     order = [(*kept, len(batch)).index(d) for d in order]
-    both = gradient("keys", kept, n, int(width) + int(v_width), order)
+    both = gradient("keys", kept, n, [2], order)
 
-    def part(start: int, columns: int) -> Value:
+    def part(number: int) -> Value:
         size = [1 if d in summed else s for d, s in enumerate(batch)]
         coordinates = loop_vars(len(batch) + 2)
-        index = [*(coordinates[d] for d in kept), coordinates[-2], coordinates[-1] + start]
-        return reindex(both, (*size, n, columns), index)
+        index = [number, *(coordinates[d] for d in kept), *coordinates[-2:]]
+        return reindex(both, (*size, n, width), index)
 
-    return dq, part(0, int(width)), part(int(width), int(v_width))
+    return dq, part(0), part(1)

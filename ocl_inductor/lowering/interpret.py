@@ -100,18 +100,20 @@ def lower_graph(
     shape_env: Any = None,
     tune: Tune | None = None,
     compile_plan: CompileBody | None = None,
+    free_outputs: frozenset[int] = frozenset(),
 ) -> Graph:
     """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
 
     ``tune`` chooses among a template's candidates by measuring them; ``compile_plan`` makes plans
-    of control flow's subgraphs, which without it run on the host.
+    of control flow's subgraphs, which without it run on the host; ``free_outputs``: positions of
+    results that may have other strides than eager's.
 
     Raises:
         UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
         VerifyError: a lowering produced another dtype or shape than eager.
     """
     ctx = LoweringContext(device, settings, shape_env, tune=tune)
-    return _GraphLowering(gm, ctx, static_inputs, compile_plan).run()
+    return _GraphLowering(gm, ctx, static_inputs, compile_plan, free_outputs).run()
 
 
 class _GraphLowering:
@@ -121,8 +123,10 @@ class _GraphLowering:
         ctx: LoweringContext,
         static_inputs: frozenset[int],
         compile_plan: CompileBody | None,
+        free_outputs: frozenset[int],
     ) -> None:
         self.gm = gm
+        self.free_outputs = free_outputs
         self.compile_plan = compile_plan
         self.ctx = ctx
         self.static_indices = static_inputs
@@ -277,7 +281,7 @@ class _GraphLowering:
             try:
                 result = LOWERINGS[node.target](self.ctx, *args, **kwargs)
             except CannotLower as e:
-                del self.ctx.nodes[mark:]
+                self.ctx.take_back(mark)
                 reason = str(e)
             else:
                 return self._finish(node, self.as_eager(node, result))
@@ -497,7 +501,9 @@ class _GraphLowering:
         assert isinstance(results, (tuple, list))
         self._store_shared_results(results)
         taken: dict[str, FxNode] = {}
-        self.outputs = tuple(self._output(r, taken) for r in results)
+        self.outputs = tuple(
+            self._output(r, taken, free=n in self.free_outputs) for n, r in enumerate(results)
+        )
         # Last, as everything else wants the old contents; what goes into one input may be made
         # from the old contents of another, so each has memory of its own at first.
         self.updates = tuple(self._update(a, b, taken) for a, b in self.written)
@@ -560,7 +566,7 @@ class _GraphLowering:
                 name = self.ctx.store_with_strides(value, stride, reach)
                 self.result_storage[storage_of(fake)] = name
 
-    def _output(self, x: Any, taken: dict[str, FxNode]) -> GraphOutput:
+    def _output(self, x: Any, taken: dict[str, FxNode], free: bool = False) -> GraphOutput:
         if not isinstance(x, FxNode):
             return GraphOutput("value", value=self.size(x) if isinstance(x, torch.SymInt) else x)
         value = self.env[x]
@@ -569,7 +575,32 @@ class _GraphLowering:
             return GraphOutput("host", value.name)
         if not isinstance(value, Value):
             return GraphOutput("value", value=value)
-        return self._tensor_output(x, value, taken)
+        found = self._as_it_lies(x, value, taken) if free else None
+        return found or self._tensor_output(x, value, taken)
+
+    def _as_it_lies(
+        self, node: FxNode, value: Value, taken: dict[str, FxNode]
+    ) -> GraphOutput | None:
+        """A result with the strides of the buffer that holds it; None if it fills none of its own.
+
+        Buffers that nobody has asked for yet get the order in which their kernel works.
+        """
+        if storage_of(node.meta["val"]) in self.result_storage or self._is_too_wide(value.dtype):
+            return None
+        view = strided_view(value)
+        if view is not None and view.buffer in self._foreign_buffers():
+            return None
+        view = strided_view(self.ctx.realize(value))
+        if view is None or view.buffer in taken or not same(view.offset, 0):
+            return None
+        # An extent of 1 may have any stride; eager's rules want the size of what is inside it.
+        stride = [s if not same(n, 1) else 1 for n, s in zip(view.size, view.stride, strict=True)]
+        reach = extent(view.size, stride)
+        storage = self.ctx.buffers[view.buffer].storage
+        if not (same(prod(value.size), reach) and same(reach, storage)):
+            return None
+        taken[view.buffer] = node
+        return GraphOutput("buffer", view.buffer, value.size, tuple(stride), 0)
 
     def _tensor_output(self, node: FxNode, value: Value, taken: dict[str, FxNode]) -> GraphOutput:
         """Give the result the strides eager gives it, in memory no other result shares."""

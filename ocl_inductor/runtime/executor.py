@@ -57,6 +57,7 @@ class Executor:
         self.lock = threading.Lock()
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
+        self.steady: SteadyCall | None = None
         self.sizes = Sizes(plan.symbols)
         info = device.info.for_settings(settings)
         self.memory: Strategy = (
@@ -192,6 +193,8 @@ class Executor:
         self._point(name, buffer)
 
     def _point(self, name: str, buffer: Any) -> None:
+        if self.steady is not None and self.steady.replay is not None:
+            self.steady.replay.moved()
         for kernel, position in self.uses.get(name, ()):
             kernel.set_arg(position, buffer)
 

@@ -23,7 +23,7 @@ from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.samples import Samples
 
 #: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
-MAX_WINDOWS = 8
+MAX_WINDOWS = 64
 
 Uses = Sequence[tuple[Any, int]]
 
@@ -107,6 +107,10 @@ class SteadyCall:
         self.outputs = tuple(
             (b.size, b.stride, b.dtype, Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
+        self.arguments: tuple[Argument, ...] = (
+            *(argument for *_, argument in self.inputs),
+            *(argument for *_, argument in self.outputs),
+        )
         number = {b.name: n for n, b in enumerate(outputs)}
         self.names = tuple(s.name for s in plan.inputs)
         position = {name: n for n, name in enumerate(self.names)}
@@ -185,7 +189,7 @@ class SteadyCall:
         for kernel, global_size, local_size in self.prologue if changed else ():
             enqueue(queue, kernel, global_size, local_size)
         if self.replay is not None:
-            self.replay.run()
+            self.replay.run(self.arguments)
         else:
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)

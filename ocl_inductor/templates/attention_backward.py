@@ -12,8 +12,9 @@ go by. So no sum crosses lanes, and no two work-items write to one place. The ve
 
 Parameters (sizes and strides in elements, static or symbolic):
 
-* ``of``: ``"queries"`` for dQ, or ``"keys"`` for dK and dV side by side in the columns;
-* ``m n``: queries and keys; ``width``, ``v_width``: static head sizes of Q and K, and of V;
+* ``of``: ``"queries"`` for dQ, or ``"keys"`` for dK and dV, one after the other in memory: the
+  result has one more dimension, the first;
+* ``m n``: queries and keys; ``width``: the static head size;
 * ``batch``: the sizes of the batch; ``summed``: dimensions of it over which dK and dV are summed
   (the queries of a group share a key; none of them for dQ); ``out_order``: how the rest of the
   batch and the row lie in the result, outermost first;
@@ -42,17 +43,14 @@ def _kept(p: Params) -> list[int]:
     return [d for d in range(len(p["batch"])) if d not in p["summed"]]
 
 
-def _columns(p: Params) -> int:
-    return int(p["width"]) + (int(p["v_width"]) if p["of"] == "keys" else 0)
-
-
 def _lane_count(p: Params) -> Size:
     return p["n"] if p["of"] == "keys" else p["m"]
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
     outer = (*(p["batch"][d] for d in _kept(p)), _lane_count(p))
-    return (*(outer[d] for d in p["out_order"]), _columns(p))
+    lead = (2,) if p["of"] == "keys" else ()
+    return (*lead, *(outer[d] for d in p["out_order"]), p["width"])
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -88,15 +86,14 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
 
 
 def _flops(p: Params) -> Size:
-    products = 2 * p["width"] + p["v_width"] * (2 if p["of"] == "keys" else 1)
-    return prod((2, *p["batch"], p["m"], p["n"], products))
+    products = 4 if p["of"] == "keys" else 3
+    return prod((2, products, *p["batch"], p["m"], p["n"], p["width"]))
 
 
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
-    width, v_width = p["width"], p["v_width"]
-    queries = prod((*p["batch"], p["m"], width + v_width + 2))
-    keys = prod([*(p["batch"][d] for d in _kept(p)), p["n"], width + v_width])
+    queries = prod((*p["batch"], p["m"], 2 * p["width"] + 2))
+    keys = prod([2, *(p["batch"][d] for d in _kept(p)), p["n"], p["width"]])
     return item * (queries + keys + prod(_out_space(p)))
 
 
