@@ -12,6 +12,7 @@ from programs import frozen
 from torch import nn
 from torch._dynamo.utils import counters
 
+from benchmarks import overhead
 from ocl_inductor import device_probe
 from ocl_inductor.command_buffer import NotRecordedError
 from ocl_inductor.device import select_device
@@ -210,3 +211,9 @@ def test_a_driver_that_fails_is_not_used(driver: str, monkeypatch: pytest.Monkey
     for _ in range(6):
         torch.testing.assert_close(function(x), model(x))
     assert watched.made == 0
+
+
+def test_overhead_tool() -> None:
+    """`python -m benchmarks.overhead` runs; its numbers are for reading."""
+    kernels, times = overhead.measure(two_drivers()[0], layers=1, mode="default", rounds=20)
+    assert kernels == 1 and len(times) == 4 and times[0] > 0
