@@ -24,6 +24,10 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         "the older of two versions of one driver: its own profile only",
     ),
     (
+        rf"(test_few_queries|test_attention_backward)\.py\S*\[\S*{_OLD_POCL}",
+        "the newer version runs them; large kernels, seconds each to build",
+    ),
+    (
         rf"(test_structural|test_primitives|test_random|test_docs)\.py\S*\[\S*{_OLD_POCL}",
         "the newer version runs them; 1 s and more each, some hundreds of them",
     ),

@@ -137,7 +137,7 @@ PROGRAMS = [
         (2, 2),
         (1, 1),
     ),
-    Program("attention", attention, lambda: tuple(random(2, 3, 13, 8) for _ in range(3)), (1, 3)),
+    Program("attention", attention, lambda: tuple(random(2, 3, 13, 8) for _ in range(3))),
     Program("gather", lambda x, i: x[i] * 2, lambda: (random(17, 9), indices(17, 23))),
     Program(
         "embedding",

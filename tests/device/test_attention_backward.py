@@ -59,7 +59,7 @@ def check(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [4, 16])
+@pytest.mark.parametrize("width", [pytest.param(4, marks=pytest.mark.slow), 16])
 def test_lengths_that_differ(driver: tuple[Device, str], width: int) -> None:
     """Several blocks and partial ones, and heads that are no multiple of a vector."""
     q, k, v = heads(2, 3, 37, 20), heads(2, 3, 90, 20), heads(2, 3, 90, 20)
@@ -67,11 +67,11 @@ def test_lengths_that_differ(driver: tuple[Device, str], width: int) -> None:
     assert harness.templates() == KERNELS
 
 
-def test_causal(driver: tuple[Device, str]) -> None:
+@pytest.mark.parametrize("m,n", [(70, 100), pytest.param(100, 70, marks=pytest.mark.slow)])
+def test_causal(driver: tuple[Device, str], m: int, n: int) -> None:
     """More keys than queries, and the reverse: keys that nobody sees have no gradient."""
-    for m, n in ((70, 100), (100, 70)):
-        q, k, v = heads(1, 2, m, 16), heads(1, 2, n, 16), heads(1, 2, n, 16)
-        check(driver, q, k, v, causal=True)
+    q, k, v = heads(1, 2, m, 16), heads(1, 2, n, 16), heads(1, 2, n, 16)
+    check(driver, q, k, v, causal=True)
 
 
 def test_masks(driver: tuple[Device, str]) -> None:
@@ -80,6 +80,11 @@ def test_masks(driver: tuple[Device, str]) -> None:
     mask[0, 0, 3] = -torch.inf
     mask[1, 0, :, 7:] = -torch.inf
     check(driver, q, k, v, attn_mask=mask)
+
+
+@pytest.mark.slow
+def test_padding(driver: tuple[Device, str]) -> None:
+    q, k, v = heads(2, 2, 20, 16), heads(2, 2, 40, 16), heads(2, 2, 40, 16)
     padding = torch.zeros(2, 1, 1, 40)
     padding[1, ..., 30:] = -torch.inf
     check(driver, q, k, v, attn_mask=padding.expand(2, 1, 20, 40))
@@ -92,6 +97,7 @@ def test_groups_share_keys(driver: tuple[Device, str]) -> None:
     assert harness.templates() == KERNELS
 
 
+@pytest.mark.slow
 def test_in_float64(driver: tuple[Device, str]) -> None:
     if not driver[0].info.fp64:
         pytest.skip("the device has no float64")
