@@ -8,7 +8,8 @@ is written by hand:
 - ``failed``: what did not pass;
 - ``notable``: what a reader should know of rows that passed;
 - ``missing``: rows without a result;
-- ``speed``: geometric means and the time of each row, of a performance run.
+- ``speed``: geometric means and the time of each row, of a performance run;
+- ``untimed``: rows of the suite ``smoke`` without a time.
 
 A page has the markers of the parts it wants.
 """
@@ -137,27 +138,40 @@ def missing(sweep: Sweep) -> str:
 
 
 def speed(sweep: Sweep) -> str:
-    """A line a model, and the geometric means over those that every backend ran."""
+    """A line a model and backend, after the geometric means of each backend."""
     lines = [
         "| | mode | backend | ms | ± % | times eager | times Inductor | first call, cold s |",
         "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     means = []
     for mode in MODES:
+        timed: dict[str, dict[str, Record]] = {}
         for backend in sweep.backends("performance"):
             found = sweep.of(mode, backend, "performance")
-            timed = {n: r for n, r in found.items() if r.metric("abs_latency") is not None}
-            for name, r in sorted(timed.items()):
-                cells = (
-                    f"`{name}`", mode, f"`{backend}`", _number(r.metric("abs_latency")),
-                    _number(100 * (r.metric("latency_spread") or 0.0)),
-                    _number(r.metric("speedup")), _number(r.metric("speedup_over_inductor")),
-                    _number(r.metric("first_call_cold_s")),
-                )  # fmt: skip
-                lines.append("| " + " | ".join(cells) + " |")
-            if timed and backend != "eager":
-                means.append(_mean(mode, backend, timed))
+            timed[backend] = {n: r for n, r in found.items() if r.metric("abs_latency")}
+            if timed[backend] and backend != "eager":
+                means.append(_mean(mode, backend, timed[backend]))
+        for name in sorted({name for found in timed.values() for name in found}):
+            lines += [_line(found[name]) for found in timed.values() if name in found]
     return "\n".join([bullets(means), "", *lines])
+
+
+def _line(record: Record) -> str:
+    spread = record.metric("latency_spread")
+    numbers = (
+        record.metric("abs_latency"), None if spread is None else 100 * spread,
+        record.metric("speedup"), record.metric("speedup_over_inductor"),
+        record.metric("first_call_cold_s"),
+    )  # fmt: skip
+    cells = (f"`{record.name}`", record.mode, f"`{record.backend}`", *map(_number, numbers))
+    return "| " + " | ".join(cells) + " |"
+
+
+def untimed(sweep: Sweep) -> str:
+    timed = {r.name for r in sweep.records if r.metric("abs_latency")}
+    smoke = {name for name, row in sweep.rows.items() if "smoke" in row.suites}
+    listed = ", ".join(f"`{name}`" for name in sorted(smoke - timed))
+    return bullets([listed]) if listed else "None."
 
 
 def _mean(mode: Mode, backend: str, timed: Mapping[str, Record]) -> str:
@@ -188,6 +202,7 @@ def bullets(items: Iterable[str]) -> str:
 
 PARTS: Mapping[str, Callable[[Sweep], str]] = {
     "counts": counts, "failed": failed, "notable": notable, "missing": missing, "speed": speed,
+    "untimed": untimed,
 }  # fmt: skip
 
 

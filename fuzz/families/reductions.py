@@ -42,7 +42,8 @@ def reduce(g: Generator) -> None:
         (f"torch.std_mean({x},{dims})[0]", NORM),
         (f"torch.aminmax({x},{one})[1]", EXACT),
     ]
-    if g.chance(0.12):
+    # In eager a running mean meets an infinity: whether that is left or NaN depends on its place.
+    if g.chance(0.12) and value.isfinite().all():
         g.emit(f"torch.var_mean({x},{dims})", NORM, 2)
     elif g.chance(0.12):
         g.emit(f"torch.{g.rng.choice(('max', 'min'))}({x},{one})", EXACT, 2)

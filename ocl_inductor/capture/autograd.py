@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
+from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
@@ -162,7 +163,8 @@ def portable_operators() -> Iterator[None]:
     """Trace without operators that exist only for one CPU library.
 
     oneDNN's fused LSTM and the transformer fast path are opaque single nodes; without them the
-    same modules trace to matrix products and pointwise operators, which we fuse ourselves.
+    same modules trace to matrix products and pointwise operators, which we fuse ourselves. And
+    without decompositions of PyTorch's that give wrong numbers.
     """
     fastpath = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -170,7 +172,26 @@ def portable_operators() -> Iterator[None]:
     mkldnn = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
-        yield
+        with _replaced_before_autograd():
+            yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)
         torch.backends.mha.set_fastpath_enabled(fastpath)
+
+
+@contextlib.contextmanager
+def _replaced_before_autograd() -> Iterator[None]:
+    """Operators of ``BEFORE_AUTOGRAD`` are traced as our functions say, with their gradients."""
+    key = torch._C.DispatchKey.Autograd
+    saved = {op: op.py_kernels[key] for op in BEFORE_AUTOGRAD if key in op.py_kernels}
+
+    def put(kernels: dict[Any, Any]) -> None:
+        for op, kernel in kernels.items():
+            op.py_kernels[key] = kernel
+            op._dispatch_cache.clear()
+
+    put({op: BEFORE_AUTOGRAD[op] for op in saved})
+    try:
+        yield
+    finally:
+        put(saved)

@@ -37,6 +37,12 @@ def plan_key(
     ``info``: the facts under these settings (``DeviceInfo.for_settings``); ``shared``: what
     :func:`shared_memory` says of the inputs.
     """
+    parts = (environment_key(info, settings), ("flags", _torch_flags()), ("shared", shared))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def environment_key(info: DeviceInfo, settings: Settings) -> str:
+    """A digest of what does not change from graph to graph: code, versions, device, settings."""
     facts = tuple(
         (f.name, _stable(getattr(info, f.name))) for f in fields(info) if f.name not in _NOT_IN_CODE
     )
@@ -47,8 +53,6 @@ def plan_key(
         ("device", facts),
         # Under "error" a plan must not have host calls that "warn" allows.
         ("settings", settings.code_key(), settings.fallback),
-        ("flags", _torch_flags()),
-        ("shared", shared),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

@@ -64,9 +64,40 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
     return result / x.numel() if reduction == mean else result
 
 
+def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> Any:
+    """Sum over labels t of a row and classes c that are none of ``max(0, 1 - x[t] + x[c])``, over
+    the number of classes; labels end at the first -1. Second result: which classes are labels.
+
+    PyTorch's decomposition takes what follows the -1 for labels of class 0.
+    """
+    mean, total, classes = 1, 2, x.shape[-1]
+    rows, labels = x.reshape(-1, classes), target.reshape(-1, classes)
+    place = torch.arange(classes, device=x.device)
+    end = torch.where(labels == -1, place, classes).amin(-1, keepdim=True)
+    counts = place < end
+    label = torch.where(counts, labels, 0)
+    is_label = ((label.unsqueeze(-1) == place) & counts.unsqueeze(-1)).any(1)
+    losses = (1 - rows.gather(1, label).unsqueeze(-1) + rows.unsqueeze(1)).clamp_min(0) / classes
+    losses = torch.where(counts.unsqueeze(-1) & ~is_label.unsqueeze(1), losses, 0).sum((1, 2))
+    if reduction == mean:
+        losses = losses.mean()
+    elif reduction == total:
+        losses = losses.sum()
+    else:
+        losses = losses.reshape(x.shape[:-1])
+    return losses, is_label.to(x.dtype).reshape(target.shape)
+
+
 REWRITES: dict[Any, Any] = {
     aten._cdist_forward.default: cdist_forward,
     aten._trilinear.default: trilinear,
     aten.as_strided_copy.default: as_strided_copy,
+    aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
     aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
+}
+
+#: In place of decompositions that PyTorch applies before autograd where gradients are wanted,
+#: whatever the table says.
+BEFORE_AUTOGRAD: dict[Any, Any] = {
+    aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
 }

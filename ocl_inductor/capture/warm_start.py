@@ -21,9 +21,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.plan_key import plan_key, shared_memory, why_not_storable
+from ocl_inductor.capture.plan_key import (
+    environment_key,
+    plan_key,
+    shared_memory,
+    why_not_storable,
+)
 from ocl_inductor.capture.torch_sources import provide_digest
-from ocl_inductor.device import Device
+from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.plan import Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
@@ -154,6 +159,7 @@ class StoredPlan(OutputCode):
     """A compiled graph as AOTAutograd's cache takes it: calls an executor, pickles as a plan."""
 
     key: str
+    environment: str
     settings: Settings
     payload: bytes | None = None
     run: Callable[[list[Any]], tuple[Any, ...]] | None = None
@@ -163,7 +169,22 @@ class StoredPlan(OutputCode):
 
     @classmethod
     def of(cls, executor: Executor | StagedExecutor, session: Session) -> StoredPlan:
-        return cls(session.key, session.settings, None, executor, executor.plan)
+        environment = _environment(session.device, session.settings)
+        return cls(session.key, environment, session.settings, None, executor, executor.plan)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Refuse to be read where the plan does not belong.
+
+        Dynamo's own cache (TORCH_CACHING_PRECOMPILE) knows nothing of devices and of this package's
+        versions. It takes an error here for a miss, and one that comes later for none.
+        """
+        self.__dict__.update(state)
+        if self.payload is not None and _session.get() is None:
+            device = select_device(self.settings.device)
+            if self.environment != _environment(device, self.settings):
+                raise pickle.UnpicklingError(
+                    "this plan of ocl_inductor is for another device, driver or version"
+                )
 
     def __call__(self, inputs: list[Any]) -> Any:
         assert self.run is not None
@@ -181,18 +202,24 @@ class StoredPlan(OutputCode):
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Called after unpickling: make the executor."""
         session = _session.get()
-        if session is None:
-            raise RuntimeError("a plan of ocl_inductor was loaded outside of its backend")
-        if session.key != self.key:
-            raise RuntimeError("this plan is for another device, or other settings")
+        if session is None:  # Dynamo's own cache: see __setstate__
+            device, settings = select_device(self.settings.device), self.settings
+        else:
+            if session.key != self.key:
+                raise RuntimeError("this plan is for another device, or other settings")
+            device, settings = session.device, session.settings
         assert self.payload is not None
         plan = load_plan(self.payload)
         self.payload = None
         _show(plan)
         with torch.utils._python_dispatch._disable_current_modes():
-            self.run = Executor(plan, session.device, session.settings)
+            self.run = Executor(plan, device, settings)
         count_plan(plan)
         count("plan_hits")
+
+
+def _environment(device: Device, settings: Settings) -> str:
+    return environment_key(device.info.for_settings(settings), settings)
 
 
 def _show(plan: Plan) -> None:

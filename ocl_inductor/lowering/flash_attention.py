@@ -17,6 +17,7 @@ from ocl_inductor.lowering.few_queries import few_queries
 from ocl_inductor.lowering.matmul import accumulator, compute_dtype
 from ocl_inductor.lowering.shapes import cast_value
 from ocl_inductor.lowering.values import Value
+from ocl_inductor.templates.attention import choose_group
 from ocl_inductor.templates.blocking import choose_query_vectors
 
 #: A lane is a query: with fewer of them most lanes would idle.
@@ -60,14 +61,23 @@ def flash_attention(
     *batch, m, width = query.size
     n, v_width = key.size[-2], value.size[-1]
     if (
-        ctx.device.profile != "vector"
-        or not (is_static(width) and is_static(v_width))
+        not (is_static(width) and is_static(v_width))
         or max(int(width), int(v_width)) > _MAX_WIDTH
         or ctx.hint(m) < _MIN_QUERIES
         or not batch
     ):
         return None
     dtype = compute_dtype(query.dtype)
+    acc = accumulator(dtype)
+    params: dict[str, Any] = {}
+    if ctx.device.profile == "simt":
+        group = choose_group(ctx.device, acc, ctx.hint(m), int(width), int(v_width))
+        if group is None:
+            return None
+        params |= group
+    else:
+        lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(m), ctx.hint(prod(batch)))
+        params |= {"lanes": lanes, "nv": vectors}
     operands = [operand_in_place(ctx, cast_value(v, dtype)) for v in (query, key, value)]
     kind = ""
     if mask is not None:
@@ -75,11 +85,8 @@ def flash_attention(
         stride = additive.strides[len(batch)]
         kind = "row" if same(stride, 0) else ("lanes" if same(stride, 1) else "any")
         operands.append(additive)
-    acc = accumulator(dtype)
-    lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(m), ctx.hint(prod(batch)))
     order = row_order(ctx, query)
     columns = int(v_width) + logsumexp
-    params: dict[str, Any] = {}
     for name, operand in zip(("q", "k", "v", "mask"), operands, strict=False):
         params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
     out = ctx.template(
@@ -99,8 +106,6 @@ def flash_attention(
         scale=1.0 / math.sqrt(int(width)) if scale is None else float(scale),
         logsumexp=logsumexp,
         empty_is_nan=empty_is_nan,
-        lanes=lanes,
-        nv=vectors,
         acc=acc,
         **params,
     )

@@ -60,7 +60,8 @@ def rows_of(ctx: LoweringContext, x: Value, dim: int) -> Rows:
     order = [d for d in range(x.ndim) if d != dim] + [dim]
     moved = ctx.realize(permute(x, order), tuple(range(x.ndim)))
     matrix = reshape(moved, (prod(moved.size[:-1]), moved.size[-1]))
-    return Rows(matrix, moved.size[:-1], dim)
+    # Merged rows of a symbolic length need not be seen to be evenly spaced: that takes a copy.
+    return Rows(ctx.realize(matrix, (0, 1)), moved.size[:-1], dim)
 
 
 def _is_wide(dtype: torch.dtype) -> bool:

@@ -19,6 +19,7 @@ from ocl_inductor.device import DeviceInfo
 from ocl_inductor.plan import BufferSpec, InputSpec, Launch, OutputSpec, Plan
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
+from ocl_inductor.runtime.recycling import Recycler
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.samples import Samples
 
@@ -105,7 +106,7 @@ class SteadyCall:
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
         self.outputs = tuple(
-            (b.size, b.stride, b.dtype, Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
+            (_recycler(b), Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
         self.arguments: tuple[Argument, ...] = (
             *(argument for *_, argument in self.inputs),
@@ -179,8 +180,8 @@ class SteadyCall:
                 argument.bind(pointer, self.memory)
         changed |= self.samples.changed()
         outputs = []
-        for size, strides, dtype, argument in self.outputs:
-            x = torch.empty_strided(size, strides, dtype=dtype)
+        for recycler, argument in self.outputs:
+            x = recycler.make()
             outputs.append(x)
             pointer = x.data_ptr()
             if pointer != argument.pointer:
@@ -205,6 +206,12 @@ class SteadyCall:
             else:
                 results.append(outputs[n].as_strided(o.size, o.stride, o.offset))
         return tuple(results)
+
+
+def _recycler(spec: BufferSpec) -> Recycler:
+    assert spec.dtype is not None
+    size, stride = (tuple(int(n) for n in numbers) for numbers in (spec.size, spec.stride))
+    return Recycler(size, stride, spec.dtype, _nbytes(spec))
 
 
 def _nbytes(spec: InputSpec | BufferSpec) -> int:

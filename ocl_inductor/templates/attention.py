@@ -2,11 +2,11 @@
 
 The online softmax of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax"
 (2018), in blocks as in T. Dao et al., "FlashAttention" (2022): running results are scaled down when
-a later block of keys holds a larger score. Vector profile only.
+a later block of keys holds a larger score.
 
-A lane is a query. Scores of MR keys and NV vectors of queries are held in registers; keys and
-values are read as scalars in place, so neither needs packing, and a row's maximum and sum are plain
-vector operations.
+In the vector profile a lane is a query. Scores of MR keys and NV vectors of queries are held in
+registers; keys and values are read as scalars in place, so neither needs packing, and a row's
+maximum and sum are plain vector operations.
 
 Parameters (sizes and strides in elements, static or symbolic):
 
@@ -18,7 +18,9 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``scale``: a number; ``empty_is_nan``: what a row that sees nothing gives, else it gives 0;
 * ``logsumexp``: the result has one more column, the logarithm of the row's sum of exponentials
   (0 for a row that sees nothing, as eager);
-* ``nv lanes``: the blocking; ``acc``: ``"float"`` or ``"double"``.
+* ``nv lanes``: the blocking of the vector profile; ``side r_rows r_columns``: of the simt profile,
+  the side of a work-group and the scores of a work-item (attention_simt.cl.jinja);
+* ``acc``: ``"float"`` or ``"double"``.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import numpy as np
 
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import register_tile_rows, size_ceil_div
+from ocl_inductor.templates.blocking import ceil_div, register_tile_rows, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
@@ -40,6 +42,21 @@ _BLOCK_KEYS = 64
 def block_keys(mr: int) -> int:
     """A multiple of the register tile's rows."""
     return max(_BLOCK_KEYS // mr, 1) * mr
+
+
+def choose_group(
+    device: DeviceInfo, acc: str, rows: int, width: int, v_width: int
+) -> dict[str, int] | None:
+    """Parameters of the simt profile for ``rows`` queries; None: local memory is too small."""
+    item = 8 if acc == "double" else 4
+    for side in (16, 8, 4):
+        for each in (2, 1):
+            tile = side * each
+            numbers = tile * (width + max(width, v_width) + tile + side + 4)
+            fits = numbers * item <= device.local_mem_bytes
+            if fits and side * side <= device.max_work_group_size and (rows > side or each == 1):
+                return {"side": side, "r_rows": each, "r_columns": each}
+    return None
 
 
 def _columns(p: Params) -> int:
@@ -53,23 +70,41 @@ def _out_space(p: Params) -> tuple[Size, ...]:
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     outer = [*(f"bi{d}" for d in range(len(p["batch"]))), "m"]
-    lanes, double = p["lanes"], p["acc"] == "double"
+    double = p["acc"] == "double"
+    common = {
+        "profile": profile,
+        "out_prefix": [outer[d] for d in p["out_order"]],
+        "scale": repr(float(p["scale"])) + ("" if double else "f"),
+    }
+    if profile == "simt":
+        side = p["side"]
+        return common | {
+            "LX": side,
+            "RM": p["r_rows"],
+            "RN": p["r_columns"],
+            "TM": side * p["r_rows"],
+            "TN": side * p["r_columns"],
+            "RV": ceil_div(int(p["v_width"]), side),
+        }
+    lanes = p["lanes"]
     integer = "long" if double else "int"
-    return {
+    return common | {
         "W": lanes,
         "NV": p["nv"],
         "MR": register_tile_rows(device, p["nv"]),
         "QR": p["nv"] * lanes,
         "KB": block_keys(register_tile_rows(device, p["nv"])),
         "dense_q": bool(p["q_strides"][-1] == 1),
-        "out_prefix": [outer[d] for d in p["out_order"]],
-        "scale": repr(float(p["scale"])) + ("" if double else "f"),
         "int_t": f"{integer}{lanes if lanes > 1 else ''}",
         "lane_numbers": f"({integer}{lanes})({', '.join(map(str, range(lanes)))})",
     }
 
 
 def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    if tile["profile"] == "simt":
+        side = tile["LX"]
+        groups = size_ceil_div(p["m"], tile["TM"])
+        return Launch((groups * side, prod((*p["batch"], side)), 1), (side, side, 1))
     return Launch((size_ceil_div(p["m"], tile["QR"]), prod(p["batch"]), 1), (1, 1, 1))
 
 

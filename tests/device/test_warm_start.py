@@ -6,6 +6,7 @@ on disk as another process does, which the last test starts.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import pickle
@@ -24,10 +25,12 @@ from torch.compiler._cache import CacheArtifactManager
 
 from ocl_inductor.capture import plan_key, warm_start
 from ocl_inductor.capture.warm_start import AOTAutogradCache
+from ocl_inductor.device import select_device
 from ocl_inductor.lowering.registry import LOWERINGS
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.programs import forget_programs
+from ocl_inductor.settings import Settings
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 DRIVER = two_drivers()[0]
@@ -568,6 +571,69 @@ def test_another_process(cache: Cache, clean_env: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
     got = [[float(x) for x in line.split()] for line in done.stdout.splitlines()]
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+_PRECOMPILED = """
+import sys, torch
+from torch._dynamo.utils import counters
+import test_warm_start as t
+torch.manual_seed(0)
+x, net = torch.arange(54.0).reshape(9, 6), t.Net().eval()
+with torch.no_grad():
+    compiled = torch.compile(net, backend="opencl", options={"device": sys.argv[1]})
+    torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-4)
+torch.compiler.save_cache_artifacts()
+print(counters["dynamo_cache"]["dynamo_cache_hit"], counters["opencl"]["plan_hits"])
+"""
+
+
+@pytest.mark.slow
+@each_driver
+def test_dynamos_own_cache(
+    driver: str, clean_env: dict[str, str], tmp_path: Path, monkeypatch
+) -> None:
+    """With TORCH_CACHING_PRECOMPILE a later process skips Dynamo as well; but not with a plan of
+    another version, which is a miss.
+    """
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    env = {
+        **clean_env,
+        "PYTHONPATH": path,
+        "TORCH_CACHING_PRECOMPILE": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "dynamo"),
+        "OCL_INDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+    }
+
+    def process(program: str = _PRECOMPILED) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program, driver],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert [process(), process()] == ["0 0", "1 1"]
+    another = 'import ocl_inductor; ocl_inductor.__version__ = "another"\n' + _PRECOMPILED
+    assert process(another) == "0 0"
+
+
+def test_plan_read_without_its_backend_is_checked(cache: Cache, monkeypatch) -> None:
+    """Dynamo's own cache reads plans by itself."""
+    device = select_device(DRIVER)
+    settings = Settings(device=DRIVER)
+    environment = warm_start._environment(device, settings)
+    plan = warm_start.StoredPlan("key", environment, settings, b"payload")
+    assert pickle.loads(pickle.dumps(plan)).payload == b"payload"
+    for other in (
+        dataclasses.replace(plan, environment="another"),
+        dataclasses.replace(plan, settings=Settings(device=DRIVER, winograd=False)),
+    ):
+        data = pickle.dumps(other)
+        with pytest.raises(pickle.UnpicklingError, match="another device, driver or version"):
+            pickle.loads(data)
 
 
 @pytest.fixture(autouse=True)

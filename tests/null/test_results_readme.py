@@ -61,7 +61,7 @@ def test_parts_of_a_page(tool: ModuleType) -> None:
         record("llama"),
         *speeds,
     )
-    parts = ("counts", "failed", "notable", "missing", "speed")
+    parts = ("counts", "failed", "notable", "missing", "speed", "untimed")
     page = "".join(f"<!-- {part}:begin -->\nstale\n<!-- {part}:end -->\n" for part in parts)
     page = tool.renewed(f"top\n{page}end\n", Results({}, {}, records), rows)
     assert page.startswith("top\n") and page.endswith("end\n") and "stale" not in page
@@ -71,4 +71,5 @@ def test_parts_of_a_page(tool: ModuleType) -> None:
     assert "- `lennard_jones`, inference, `opencl`: 2 operators run on the host (`aten.x`)" in page
     assert "- **`opencl`, inference** (1): `dcgan`\n" in page
     assert "**inference, `opencl`**: 1.00 × eager (1 of 3 models are slower)" in page
-    assert "| `dcgan` | inference | `opencl` | 2 | 0 | 0.25 |  |  |" in page
+    assert "| `dcgan` | inference | `opencl` | 2 |  | 0.25 |  |  |" in page
+    assert page.endswith("<!-- untimed:begin -->\n- `llama`\n<!-- untimed:end -->\nend\n")

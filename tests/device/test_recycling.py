@@ -1,0 +1,105 @@
+"""Results in the memory of the call before: only where nobody refers to it any more."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from agreement import two_drivers
+
+from ocl_inductor.runtime.recycling import MIN_BYTES
+
+SIDE = 256  # a result of 256 KiB
+
+assert SIDE * SIDE * 4 >= MIN_BYTES
+
+
+@pytest.fixture(params=two_drivers())
+def double(request: pytest.FixtureRequest) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Twice a tensor, compiled, after the calls that make it steady."""
+    torch.compiler.reset()
+    function = torch.compile(
+        lambda x: 2 * x, backend="opencl", dynamic=False, options={"device": request.param}
+    )
+    for _ in range(3):
+        function(torch.ones(SIDE, SIDE))
+    return function
+
+
+HOLDERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "tensor": lambda y: y,
+    "view": lambda y: y[3:5],
+    "array": lambda y: y.numpy(),
+    "storage": lambda y: y.untyped_storage(),
+    "graph": lambda y: (y.detach().requires_grad_() ** 2).grad_fn,
+    "dlpack": torch.utils.dlpack.to_dlpack,
+}
+
+
+def test_memory_of_dropped_results_is_used_again(double: Any) -> None:
+    x = torch.randn(SIDE, SIDE)
+    pointers = set()
+    for _ in range(4):
+        y = double(x)
+        assert torch.equal(y, 2 * x)
+        pointers.add(y.data_ptr())
+        del y
+    assert len(pointers) == 1
+
+
+@pytest.mark.parametrize("kind", HOLDERS)
+def test_memory_that_something_refers_to_is_not(double: Any, kind: str) -> None:
+    first, second = torch.randn(2, SIDE, SIDE)
+    y = double(first)
+    pointer = y.data_ptr()
+    held = HOLDERS[kind](y)
+    del y
+    z = double(second)
+    assert z.data_ptr() != pointer
+    assert torch.equal(z, 2 * second)
+    if kind in ("view", "array"):
+        expected = 2 * first if kind == "array" else 2 * first[3:5]
+        assert torch.equal(torch.as_tensor(held), expected)
+    del held
+
+
+def test_memory_shared_between_processes_is_not_used_again(double: Any) -> None:
+    x = torch.randn(SIDE, SIDE)
+    y = double(x)
+    y.share_memory_()
+    pointer = y.data_ptr()
+    del y
+    assert double(x + 1).data_ptr() != pointer
+
+
+def test_each_result_has_its_own_version_and_gradient(double: Any) -> None:
+    x = torch.randn(SIDE, SIDE, requires_grad=True)
+    for _ in range(3):
+        y = double(x)
+        y.sum().backward()
+        assert x.grad is not None
+        assert torch.equal(x.grad, torch.full_like(x, 2.0))
+        x.grad = None
+
+
+def test_inference_mode_and_outside_of_it(double: Any) -> None:
+    x = torch.randn(SIDE, SIDE)
+    with torch.inference_mode():
+        assert double(x).is_inference()
+    y = double(x)
+    assert not y.is_inference()
+    assert torch.equal(y, 2 * x)
+
+
+def test_reset_gives_the_memory_back(double: Any) -> None:
+    storage = torch.multiprocessing.reductions.StorageWeakRef(
+        double(torch.ones(SIDE, SIDE)).untyped_storage()
+    )
+    assert not storage.expired()
+    torch.compiler.reset()
+    double = None
+    gc.collect()
+    assert storage.expired()
