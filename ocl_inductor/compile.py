@@ -89,11 +89,13 @@ def compile_graph(
     settings: Settings,
     kind: str = "inference",
     visible_outputs: int | None = None,
+    free_outputs: frozenset[int] = frozenset(),
     observe: Observer | None = None,
 ) -> Executor | StagedExecutor:
     """One functional graph of aten operators to a function that takes its inputs as a list.
 
-    ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`.
+    ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`;
+    ``free_outputs``: positions of those that may have any strides.
     """
     start_builders(device, settings)
     if depends_on_data(gm):
@@ -122,6 +124,7 @@ def compile_graph(
         settings=settings,
         kind=kind,
         visible_outputs=visible_outputs,
+        free_outputs=free_outputs,
         observe=observe,
     )
     count_plan(plan)
@@ -144,6 +147,7 @@ def make_plan(
     settings: Settings,
     kind: str = "inference",
     visible_outputs: int | None = None,
+    free_outputs: frozenset[int] = frozenset(),
     observe: Observer | None = None,
 ) -> Plan:
     """The compiler proper: FX graph in, plan out."""
@@ -178,6 +182,7 @@ def make_plan(
         shape_env=shape_env,
         tune=tune,
         compile_plan=make_body,
+        free_outputs=free_outputs,
     )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))

@@ -1,8 +1,9 @@
-"""Self-test: does the driver work in place on host memory that USE_HOST_PTR names?
+"""Self-tests of what a driver says it can: run once a driver, in a process of its own, remembered.
 
-The standard lets a driver keep a copy and demands map and unmap around host access. Zero copy over
-a tensor's storage needs more: any 4-byte offset, host writes seen by the next kernel, kernel writes
-seen by the host after ``finish``. That is implementation behaviour, hence tested, once a driver.
+The one of zero copy: does the driver work in place on host memory that USE_HOST_PTR names? The
+standard lets a driver keep a copy and demands map and unmap around host access. Zero copy over a
+tensor's storage needs more: any 4-byte offset, host writes seen by the next kernel, kernel writes
+seen by the host after ``finish``. That is implementation behaviour, hence tested.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor import apart
+from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.quirks import Names
 from ocl_inductor.settings import default_cache_dir
 
 _log = logger(__name__)
-_SCHEMA = 1
+_SCHEMA = 2
 _SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
 _COUNT = 1024
 _SECONDS = 120
@@ -43,19 +45,35 @@ def zero_copy_works(
     the device that has these names. Never raises: a driver that fails the test, in whatever way,
     does not work in place.
     """
-    path = _answer_path(key)
+    return _answered(
+        "zero_copy",
+        key,
+        lambda: zero_copy_test(*handles()) if names is None else _tested_apart("zero_copy", names),
+    )
+
+
+def command_buffers_work(key: str, names: Names) -> bool:
+    """Whether recorded launches give what plain ones do: remembered, or tested in a process.
+
+    ``key``: the driver; ``names``: the device's. Never raises, as ``zero_copy_works``.
+    """
+    return _answered("command_buffer", key, lambda: _tested_apart("command_buffer", names))
+
+
+def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
+    path = _answer_path(question, key)
     try:
         answer = json.loads(path.read_text())
-        if answer["key"] == key and isinstance(answer["zero_copy"], bool):
-            return answer["zero_copy"]
+        if answer["key"] == key and isinstance(answer[question], bool):
+            return bool(answer[question])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # missing or damaged: a miss
     try:
-        works = zero_copy_test(*handles()) if names is None else _tested_apart(names)
+        works = test()
     except Exception as error:
-        _log.info("zero-copy self-test failed on %s: %s", key, error)
+        _log.info("self-test %s failed on %s: %s", question, key, error)
         works = False
-    _remember(path, {"key": key, "zero_copy": works})
+    _remember(path, {"key": key, question: works})
     return works
 
 
@@ -79,24 +97,27 @@ def zero_copy_test(context: Any, queue: Any) -> bool:
     return True
 
 
-def _tested_apart(names: Names) -> bool:
-    done = apart.answer("ocl_inductor.device_probe", json.dumps(asdict(names)), seconds=_SECONDS)
-    answers = {"zero copy: True": True, "zero copy: False": False}
+def _tested_apart(question: str, names: Names) -> bool:
+    facts = json.dumps(asdict(names))
+    done = apart.answer("ocl_inductor.device_probe", question, facts, seconds=_SECONDS)
+    answers = {f"{question}: True": True, f"{question}: False": False}
     for line in done.stdout.splitlines():  # drivers print to standard output too
         if line in answers:
             return answers[line]
     raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
 
 
-def _test_here(names: Names) -> bool:
+def _test_here(question: str, names: Names) -> bool:
     from ocl_inductor.device import list_devices
 
     device = next(d for d in list_devices() if d.names == names)
+    if question == "command_buffer":
+        return command_buffer_test(device)
     return zero_copy_test(device.context, device.queue)
 
 
-def _answer_path(key: str) -> Path:
-    digest = hashlib.sha256(f"{_SCHEMA}\n{key}".encode()).hexdigest()[:24]
+def _answer_path(question: str, key: str) -> Path:
+    digest = hashlib.sha256(f"{_SCHEMA}\n{question}\n{key}".encode()).hexdigest()[:24]
     return default_cache_dir() / "probe" / f"{digest}.json"
 
 
@@ -112,5 +133,6 @@ def _remember(path: Path, answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    print(f"\nzero copy: {_test_here(Names(**json.loads(sys.argv[1])))}", flush=True)
+    _question, _facts = sys.argv[1:]
+    print(f"\n{_question}: {_test_here(_question, Names(**json.loads(_facts)))}", flush=True)
     os._exit(0)  # some drivers do not end well

@@ -13,7 +13,7 @@ import torch
 
 from ocl_inductor.launch_example import LaunchExample
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -186,6 +186,9 @@ class Plan:
     ``slots``: parts of scratch memory; ``arenas``: bytes of the allocations they lie in (usually
     one; empty where sizes are symbolic). ``in_place``: pairs of a buffer and the one it overwrites.
 
+    ``aliases``: pairs of a buffer and the one in whose memory it is, which may be an input that the
+    plan writes. ``updates``: an input, and what the runtime copies into it at the end.
+
     ``visible_outputs``: of a forward graph, how many of the first outputs the caller sees; the
     others are saved for its backward graph. None: all.
 
@@ -209,6 +212,7 @@ class Plan:
     outputs: tuple[OutputSpec, ...]
     watched: tuple[str, ...]
     aliases: tuple[tuple[str, str], ...] = ()
+    updates: tuple[tuple[str, OutputSpec], ...] = ()
     visible_outputs: int | None = None
     parts: tuple[tuple[int, ...], ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()

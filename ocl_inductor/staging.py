@@ -13,6 +13,7 @@ from ocl_inductor.codegen.plan_builder import size_text
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.ir.index import as_size
 from ocl_inductor.log import artifact
+from ocl_inductor.lowering.uses import writes_input
 from ocl_inductor.passes.stages import Piece, arguments, cut, is_size, subgraph
 from ocl_inductor.plan import HostCall, Plan, SizeRef, TensorRef
 from ocl_inductor.runtime.counters import count_fallback
@@ -49,7 +50,8 @@ def plan_stages(
     for node in (p.host for p in pieces if p.host is not None):
         _say_fallback(node, fallback)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    static = {placeholders[i] for i in static_inputs}
+    written = {n.args[0] for n in gm.graph.nodes if writes_input(n)}
+    static = {placeholders[i] for i in static_inputs} - written
     returned = gm.graph.output_node().args[0]
     wanted_last = {n for n in returned if isinstance(n, Node) and not is_size(n)}  # type: ignore[union-attr]
     own = [(n.name, n.meta["val"]) for n in placeholders if is_size(n)]

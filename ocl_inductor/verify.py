@@ -39,7 +39,7 @@ def verify_graph(graph: Graph) -> None:
             _verify_variables("lowering", node.buffer.name, node.body, allowed)
             if node.kind == "pointwise" and node.body.dtype != node.buffer.dtype:
                 raise VerifyError("lowering", f"{node.buffer.name} has a body of another dtype")
-    for o in graph.outputs:
+    for o in graph.results:
         if o.kind == "buffer" and o.name not in known:
             raise VerifyError("lowering", f"output {o.name} is never written")
 
@@ -59,7 +59,7 @@ def verify_schedule(graph: Graph, schedule: Schedule) -> None:
             for m in group.members:
                 _verify_member(m, allowed, {v.name for v in group.outer_vars})
         ready |= set(getattr(getattr(group, "node", None), "host_results", ()))
-    for o in graph.outputs:
+    for o in graph.results:
         if o.kind == "buffer" and o.name not in ready:
             raise VerifyError("schedule", f"output {o.name} is not stored")
 

@@ -57,9 +57,13 @@ def table() -> str:
 
 
 def main() -> None:
-    before, rest = PAGE.read_text().split(BEGIN)
+    text, made = PAGE.read_text(), table()
+    before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    page = f"{before}{BEGIN}\n{made}\n{END}{after}"
+    PAGE.write_text(page)
+    what = "as it was" if page == text else "rewritten"
+    print(f"{PAGE}: {made.count(chr(10)) - 1} rows, {what}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -14,9 +15,10 @@ from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
+from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
@@ -24,8 +26,15 @@ from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
 
+# AOTAutograd would import these in the first call.
+for _module in ("torch._inductor.debug", "torch.distributed._functional_collectives"):
+    with contextlib.suppress(Exception):  # a build of PyTorch without it
+        import_module(_module)
+
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"
+#: There, too: positions of outputs whose strides are ours to choose.
+_FREE = "ocl_inductor_free_outputs"
 
 GraphCompiler = Callable[..., Executor | StagedExecutor]
 
@@ -57,8 +66,10 @@ def capture(
             fw_compiler=kept(_compiler(compile_graph, "forward")),
             bw_compiler=kept(_compiler(compile_graph, "backward")),
             inference_compiler=kept(_compiler(compile_graph, "inference")),
-            decompositions=decomposition_table(),
+            decompositions=LazyDecompositions(),
             partition_fn=_partition,
+            # Else every tensor that is written in place comes back as a new one, to be copied.
+            keep_inference_input_mutations=True,
         )
         compiled = compiler(gm, _fixed_sizes(example_inputs))
     if not isinstance(gm, GmWrapper):
@@ -93,7 +104,10 @@ def _partition(
         replace_random(expand_higher_order(joint)), inputs, **options
     )
     # What follows these outputs is saved for the backward graph, and nobody else sees it.
-    forward.meta[_VISIBLE] = options.get("num_fwd_outputs")
+    visible = options.get("num_fwd_outputs")
+    forward.meta[_VISIBLE] = visible
+    if visible is not None:
+        forward.meta[_FREE] = free_outputs(forward, backward, visible)
     return forward, backward
 
 
@@ -115,6 +129,8 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
         if kind == "backward":
             _keep_saved_tensors()
+            take_strides(gm, inputs)
+        free = gm.meta.get(_FREE, frozenset())
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
@@ -124,7 +140,10 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,
                 visible_outputs=gm.meta.get(_VISIBLE),
+                free_outputs=free,
             )
+        if isinstance(compiled, Executor):
+            report_strides(compiled.plan, free)
         compiled._boxed_call = True  # type: ignore[union-attr]
         return compiled
 

@@ -22,6 +22,7 @@ import torch
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.plan_key import plan_key, shared_memory, why_not_storable
+from ocl_inductor.capture.torch_sources import provide_digest
 from ocl_inductor.device import Device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.plan import Plan
@@ -102,6 +103,7 @@ def keeping_plans(
         yield lambda function: function
         return
     _install()
+    provide_digest(settings.cache_dir)
     key = plan_key(device.info.for_settings(settings), settings, shared_memory(inputs))
     files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
     session = Session(device, settings, key, files)

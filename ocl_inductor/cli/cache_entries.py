@@ -21,7 +21,7 @@ from ocl_inductor.settings import Settings
 from ocl_inductor.units import parse_age, parse_size
 
 #: Folders beside those of kernels and plans. Whatever else lies there is not ours.
-OTHER_KINDS = ("drivers", "failed", "icd", "probe", "roofs")
+OTHER_KINDS = ("drivers", "failed", "icd", "probe", "roofs", "torch")
 
 #: Characters of a key that are shown; as many as needed may be typed.
 SHOWN = 8

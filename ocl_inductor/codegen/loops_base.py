@@ -177,6 +177,12 @@ class LoopKernel:
                 running = Text(accumulator.name, wide)
                 writer.store(name, dtype, m.store, running)
 
+    def _visit_in_place(self, writer: Emitter, members: Sequence[Member]) -> None:
+        """One point of pointwise members, all read before the first of them writes."""
+        values = [writer.emit(m.body) for m in members]
+        for m, value in zip(members, values, strict=True):
+            writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+
     def without_lanes(self, writer: Emitter, m: Member, value: str, done: int) -> str:
         """``value`` with its first lanes replaced by what changes nothing."""
         width = writer.width
@@ -321,6 +327,9 @@ class LoopKernel:
         pieces: Pieces | None,
     ) -> None:
         if not variables:
+            if self.in_place and not self.inner_vars:
+                self._visit_in_place(writer, members)
+                return
             for m in members:
                 self.visit(writer, m, accumulators)
             return

@@ -159,13 +159,14 @@ class VectorKernel(LoopKernel):
         A last vector that overlaps the one before computes some points twice, to the same values,
         which is cheaper than up to ``width - 1`` scalar rounds. Not where indices divide the lane
         variable (their vectors must start at multiples of the width), nor where sizes are symbolic,
-        nor in place, where the second time would read what the first one wrote.
+        nor in place, where the second time would read what the first one wrote (that is done once
+        for a row, where lanes run over the sweep).
         """
         assert lanes.var is not None
         size = self.size_of[lanes.var]
         if is_static(size) and int(size) % lanes.width == 0:
             return Ending.EXACT
-        if not overlap or not is_static(size) or self.in_place:
+        if not overlap or not is_static(size) or (self.in_place and not lanes.over_sweep):
             return Ending.SCALAR
         for m in self.group.members:
             accesses = [*indices(m.body), m.store]

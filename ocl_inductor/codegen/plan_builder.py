@@ -166,7 +166,12 @@ class _PlanBuilder:
             parts=tuple(parts),
             outputs=tuple(map(self.output_spec, self.graph.outputs)),
             watched=watched,
-            aliases=tuple(self.memory.aliases.items()),
+            aliases=(*self.memory.aliases.items(), *self.memory.updated.items()),
+            updates=tuple(
+                (u.target, self.output_spec(u.source))
+                for u in self.graph.updates
+                if u.source.name not in self.memory.updated
+            ),
             in_place=tuple(self.memory.in_place.items()),
             statistics={
                 "kernels": sum(isinstance(s, Launch) for s in steps)
@@ -264,9 +269,10 @@ class _PlanBuilder:
         return self.step(Draft(source, [], list(source.global_size), cost))
 
     def overwritten(self, group: LoopGroup) -> frozenset[str]:
-        """The result that overwrites an input, and that input; nothing for most groups."""
-        pairs = self.memory.in_place
-        results = [b.name for b in group.writes() if b.name in pairs]
+        """Results that overwrite what the group reads, and that; nothing for most groups."""
+        pairs = {**self.memory.in_place, **self.memory.updated}
+        reads = group.reads()
+        results = [b.name for b in group.writes() if pairs.get(b.name) in reads]
         return frozenset(results + [pairs[r] for r in results])
 
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
@@ -351,8 +357,8 @@ class _PlanBuilder:
         return InputSpec("size", str(x))
 
     def buffer_specs(self) -> list[BufferSpec]:
-        outputs = {o.name for o in self.graph.outputs if o.kind == "buffer"}
-        aliases = self.memory.aliases
+        outputs = {o.name for o in self.graph.results if o.kind == "buffer"}
+        aliases = {**self.memory.aliases, **self.memory.updated}
         rooted: dict[str, str] = {}
         for name in aliases:
             root = name

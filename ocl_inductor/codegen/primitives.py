@@ -351,6 +351,11 @@ for _name in ("random32", "random64"):
     _define(_name, _library(_name), frozenset({1, 2}))
 
 
+def prefetch(buffer: str, index: str, write: bool) -> str:
+    """Asks for the cache line of an element, which may lie outside of the buffer."""
+    return f"__builtin_prefetch((const void *)(ulong)({buffer} + {index}), {int(write)});"
+
+
 def emit_random_run(target: Target, node: Expr, first: str, scalars: Sequence[str]) -> str:
     """``random32`` or ``random64`` where lanes are consecutive positions from the scalar ``first``.
 

@@ -11,11 +11,12 @@ from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.emitter import Emitter, Result, Scope, Text
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.primitives import Target, emit_load, prelude
+from ocl_inductor.codegen.primitives import Target, emit_load, prefetch, prelude
 from ocl_inductor.device import DeviceInfo
-from ocl_inductor.ir.expr import indices
+from ocl_inductor.ir.expr import EXPENSIVE, indices, walk
 from ocl_inductor.ir.index import (
     Size,
+    coefficients,
     contiguous_strides,
     is_static,
     linear,
@@ -40,6 +41,9 @@ def emit_template_group(
     spec = SPECS[node.spec]
     params = dict(node.params)
     tile = spec.tile(device, cast(Profile, device.profile), params)
+    if any(n.op in EXPENSIVE for m in group.epilogue for n in walk(m.body)):
+        # A call for each register of a tile is long code that spills the others: a loop instead.
+        tile["max_unrolled_store"] = 0
     launch = spec.launch(params, tile)
     parameters = _parameters(group, buffers, params)
     members = {m.buffer.name: m for m in group.epilogue}
@@ -84,13 +88,22 @@ def emit_template_group(
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, writer.emit(m.body))
         return "\n".join(writer.scopes[0].lines)
 
+    far = _accesses_by_row(group, variables)
+
+    def touch(coordinates: Sequence[str]) -> str:
+        names = dict(zip(variables, (f"({c})" for c in coordinates), strict=True))
+        return "\n".join(
+            prefetch(buffer, index_text(index, names, literals), write)
+            for buffer, index, write in far
+        )
+
     text = render(
         spec,
         name,
         _ARGUMENTS,
         params,
         tile,
-        {"size": size, "pointer": pointer, "load": load, "store": store},
+        {"size": size, "pointer": pointer, "load": load, "store": store, "touch": touch},
     )
     # The body is complete, so every literal has its name.
     parameters = parameters.with_literals(literals.names)
@@ -106,6 +119,34 @@ def emit_template_group(
         group.origin,
         parameters.dtypes,
     )
+
+
+def _accesses_by_row(
+    group: TemplateGroup, variables: Sequence[sympy.Symbol]
+) -> list[tuple[str, sympy.Expr, bool]]:
+    """What ``store`` reads and writes in runs along the columns, elsewhere for each row.
+
+    (buffer, element, written): the memory worth asking for before a tile's results are there.
+    """
+    *rows, column = variables
+    result = group.template.buffer.name
+    found: list[tuple[str, sympy.Expr, bool]] = []
+    if result in group.stored:
+        found.append((result, linear(variables, contiguous_strides(group.space)), True))
+    computed = {result, *(m.buffer.name for m in group.epilogue)}
+    for m in group.epilogue:
+        for node in walk(m.body):
+            if node.op == "load" and not node.args and node.payload.buffer not in computed:
+                found.append((node.payload.buffer, node.payload.index, False))
+        if m.buffer.name in group.stored:
+            found.append((m.buffer.name, m.store, True))
+
+    def in_runs(index: sympy.Expr) -> bool:
+        affine = coefficients(index, [column])
+        runs = affine is not None and affine[0].get(column) == 1
+        return runs and bool(index.free_symbols & set(rows))
+
+    return list(dict.fromkeys(f for f in found if in_runs(f[1])))
 
 
 def _parameters(

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ocl_inductor.command_buffer import EXTENSION
 from ocl_inductor.device import Device, list_devices
-from ocl_inductor.device_probe import zero_copy_test
+from ocl_inductor.device_probe import command_buffers_work, zero_copy_test
 from ocl_inductor.diagnosis.finding import Finding
 from ocl_inductor.drivers import load_pyopencl
 
@@ -219,6 +220,14 @@ def _unaligned(device: Device) -> str:
     return f"vectors of {width} at any element's address"
 
 
+def _command_buffers(device: Device) -> str:
+    if EXTENSION not in device.info.extensions:
+        raise Absent(f"no {EXTENSION}")
+    if not command_buffers_work(device.info.key, device.names):
+        raise Absent("the driver fails the test of them")
+    return 'mode="reduce-overhead" uses them where they are faster'
+
+
 #: What is tested, in order, and whether compiled graphs cannot do without it.
 TESTS: dict[str, tuple[Callable[[Device], str], bool]] = {
     "build": (_build, True),
@@ -230,6 +239,7 @@ TESTS: dict[str, tuple[Callable[[Device], str], bool]] = {
     "float16": (_fp16, False),
     "float64": (_fp64, False),
     "unaligned pointers": (_unaligned, True),
+    "command buffers": (_command_buffers, False),
 }
 
 _ADVICE = {

@@ -221,13 +221,26 @@ class GraphOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """At the end of the graph the input called ``target`` is filled with ``source``.
+
+    Everything else in the graph reads the input's old contents. ``exact``: the source is a buffer
+    that nothing else is returned from, whose elements lie as the input's do.
+    """
+
+    target: str
+    source: GraphOutput
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A whole lowered graph in execution order.
 
     ``inputs``: one entry for each positional argument; a Buffer, a sympy symbol for a size
     argument, or a str for a host-only value. ``static_inputs``: names of parameters and buffers
     whose storage stays put between calls, so what is computed from them alone may be kept.
-    ``constants``: tensors embedded in the FX graph by name.
+    ``constants``: tensors embedded in the FX graph by name. ``updates``: what is written to inputs.
     """
 
     inputs: tuple[Buffer | sympy.Expr | str, ...]
@@ -235,3 +248,14 @@ class Graph:
     outputs: tuple[GraphOutput, ...]
     static_inputs: frozenset[str]
     constants: tuple[tuple[str, torch.Tensor], ...] = ()
+    updates: tuple[Update, ...] = ()
+
+    @property
+    def results(self) -> tuple[GraphOutput, ...]:
+        """All that somebody sees when the graph has run: what it returns or writes to inputs."""
+        return (*self.outputs, *(u.source for u in self.updates))
+
+    @property
+    def steady_inputs(self) -> frozenset[str]:
+        """The static inputs that the graph itself leaves as they are."""
+        return self.static_inputs - {u.target for u in self.updates}

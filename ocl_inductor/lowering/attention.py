@@ -16,8 +16,9 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, same
+from ocl_inductor.lowering.attention_operands import row_order
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.flash_attention import flash_attention, row_order
+from ocl_inductor.lowering.flash_attention import flash_attention
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full

@@ -1,4 +1,4 @@
-"""Gradients of scaled dot product attention, through five matrix products.
+"""Gradients of scaled dot product attention: two kernels, or five matrix products.
 
 The weights are computed again from the scores and the logarithm of each row's sum, as in
 FlashAttention-2 (Dao, 2023, section 3.1): with ``P = exp(S - logsumexp)``, ``dP = dO V^T`` and the
@@ -9,11 +9,12 @@ row sums ``D = sum(dO * O)``,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from ocl_inductor.ir.expr import compare, const, op, where
+from ocl_inductor.ir.expr import Expr, compare, const, op, where
 from ocl_inductor.ir.index import same
 from ocl_inductor.lowering.attention import (
     check_attention,
@@ -22,6 +23,7 @@ from ocl_inductor.lowering.attention import (
     scores,
 )
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.flash_attention_backward import flash_attention_backward
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
@@ -61,31 +63,54 @@ def lower_flash_attention_for_cpu_backward(
     groups = query.ndim > len(sizes[0])
     grad, out = (reshape(cast_value(v, dtype), (*query.size[:-1], v.size[-1])) for v in (grad, out))
     wide = [cast_value(v, dtype) for v in (query, key, value)]
-    rows = (*query.size[:-1], 1)
 
-    s = scores(ctx, query, key, attn_mask, is_causal, scale)
-    shift = reshape(cast_value(logsumexp, dtype), rows)
+    grad = ctx.realize(grad)
+    product = binary("mul", grad, out)
+    d = ctx.reduce(product, [product.ndim - 1], "sum")
+    shift = reshape(cast_value(logsumexp, dtype), query.size[:-1])
+    summed = [query.ndim - 3] if groups else []
+    q, k, v = wide
+    found = flash_attention_backward(
+        ctx, q, k, v, attn_mask, grad, shift, d, is_causal, scale, summed
+    )
+    if found is None:
+        s = scores(ctx, query, key, attn_mask, is_causal, scale)
+        factor = scale_factor(scale, query.size[-1], dtype)
+        dq, dk, dv = _by_products(ctx, wide, grad, s, shift, d, factor)
+        # A key or value is shared by the repeats of its head.
+        dk, dv = (ctx.reduce(v, summed, "sum") if groups else v for v in (dk, dv))
+    else:
+        dq, dk, dv = found
+    dtypes = (query.dtype, key.dtype, value.dtype)
+    results = zip((dq, dk, dv), sizes, dtypes, strict=True)
+    dq, dk, dv = (reshape(cast_value(v, d), size) for v, size, d in results)
+    return dq, dk, dv
+
+
+def _by_products(
+    ctx: LoweringContext,
+    operands: Sequence[Value],
+    grad: Value,
+    s: Value,
+    logsumexp: Value,
+    row_products: Value,
+    factor: Expr,
+) -> tuple[Value, Value, Value]:
+    """dQ, dK and dV through matrices of weights in memory; ``s``: the scores."""
+    query, key, value = operands
+    rows = (*query.size[:-1], 1)
+    dtype = query.dtype
+    shift, d = reshape(logsumexp, rows), reshape(row_products, rows)
     # An empty row whose sum eager kept as log(0) must not give exp(-inf + inf).
     empty = compare("eq", shift.body, const(float("-inf"), dtype))
     shift = replace(shift, body=where(empty, const(0, dtype), shift.body))
     shifted = binary("sub", s, shift)
     p = ctx.realize(replace(shifted, body=op("exp", shifted.body)))
-
-    grad = ctx.realize(grad)
-    product = binary("mul", grad, out)
-    d = reshape(ctx.reduce(product, [product.ndim - 1], "sum"), rows)
-    dp = matmul(ctx, grad, transposed(wide[2]))
-    factor = scale_factor(scale, query.size[-1], dtype)
+    dp = matmul(ctx, grad, transposed(value))
     ds = binary("mul", p, binary("sub", dp, d))
     ds = ctx.realize(replace(ds, body=op("mul", ds.body, factor)))
-
-    dv = matmul(ctx, transposed(p), grad)
-    dq = matmul(ctx, ds, wide[1])
-    dk = matmul(ctx, transposed(ds), wide[0])
-    if groups:
-        # A key or value is shared by the repeats of its head.
-        dk, dv = (ctx.reduce(v, [v.ndim - 3], "sum") for v in (dk, dv))
-    dtypes = (query.dtype, key.dtype, value.dtype)
-    found = zip((dq, dk, dv), sizes, dtypes, strict=True)
-    dq, dk, dv = (reshape(cast_value(v, d), size) for v, size, d in found)
-    return dq, dk, dv
+    return (
+        matmul(ctx, ds, key),
+        matmul(ctx, transposed(ds), query),
+        matmul(ctx, transposed(p), grad),
+    )

@@ -77,6 +77,10 @@ class LoweringContext:
     tune: Tune | None = None
     #: FX nodes that reach the present one as expressions, each with the buffers it reads.
     pending: tuple[Pending, ...] = ()
+    #: What was stored by a pointwise loop: value and order to the buffer's value.
+    stored: dict[tuple[Expr, tuple[Size, ...], tuple[int, ...]], Value] = field(
+        default_factory=dict
+    )
 
     # -- names and sizes -------------------------------------------------------------------
 
@@ -171,15 +175,37 @@ class LoweringContext:
         return True
 
     def pointwise(
-        self, value: Value, order: tuple[int, ...], nest: tuple[int, ...] | None = None
+        self,
+        value: Value,
+        order: tuple[int, ...],
+        nest: tuple[int, ...] | None = None,
+        *,
+        private: bool = False,
     ) -> Value:
-        """Unconditionally emit a pointwise loop that stores ``value`` in a new dense buffer.
+        """``value`` in a dense buffer, by a pointwise loop of its own.
 
-        ``order`` of its dimensions in memory; ``nest``: that of the loops, if another.
+        ``order`` of its dimensions in memory; ``nest``: that of the loops, if another. The same
+        value in the same order is stored once, unless the buffer is to be ``private``, for somebody
+        who will change its contents.
         """
+        key = (value.body, value.size, order)
+        known = None if private else self.stored.get(key)
+        if known is not None:
+            return known
         buffer = dense_buffer(self.new_name(), value.dtype, value.size, order)
         self._emit_loop(value, buffer, "pointwise", list(nest or order), [], "")
-        return buffer_value(buffer)
+        result = buffer_value(buffer)
+        if not private:
+            self.stored[key] = result
+        return result
+
+    def take_back(self, mark: int) -> None:
+        """Undo the nodes from number ``mark`` on."""
+        gone = {b.name for n in self.nodes[mark:] for b in n.writes()}
+        del self.nodes[mark:]
+        for key, value in list(self.stored.items()):
+            if value.body.payload.buffer in gone:
+                del self.stored[key]
 
     def store_with_strides(self, value: Value, stride: tuple[Size, ...], storage: Size) -> str:
         """Store ``value`` with given strides in ``storage`` elements; returns the buffer's name.
@@ -305,7 +331,7 @@ class LoweringContext:
         Points that may collide must differ only in the sequential dimensions, which run in order:
         results are deterministic. ``how``: set, sum, prod, max, min.
         """
-        copy = self.pointwise(base, tuple(range(base.ndim)))
+        copy = self.pointwise(base, tuple(range(base.ndim)), private=True)
         old = copy.body.payload.buffer
         buffer = dense_buffer(self.new_name(), base.dtype, base.size)
         ranges = dict(

@@ -183,7 +183,7 @@ def _swap_channels(nd: int) -> tuple[int, ...]:
     return (1, 0, *range(2, nd + 2))
 
 
-def _channels_last(nd: int) -> tuple[int, ...]:
+def channels_last(nd: int) -> tuple[int, ...]:
     """Permutation of (n, c, \\*spatial) to (n, \\*spatial, c)."""
     return (0, *range(2, nd + 2), 1)
 
@@ -227,7 +227,7 @@ def _as_plain(x: Value, weight: Value, g: Geometry) -> tuple[Value, Value, Geome
 
 def _pixel_rows(ctx: LoweringContext, x: Value) -> Value:
     """(n, c, \\*spatial) in memory as a matrix (pixels, c)."""
-    order = _channels_last(x.ndim - 2)
+    order = channels_last(x.ndim - 2)
     rows = permute(ctx.realize(x, order), order)
     return reshape(rows, (prod(rows.size[:-1]), rows.size[-1]))
 
@@ -282,7 +282,7 @@ def _depthwise(
     ctx: LoweringContext, x: Value, weight: Value, g: Geometry, result_size: tuple[Size, ...]
 ) -> Value:
     """Each output channel reads one input channel: taps unrolled, vectors along channels."""
-    order = _channels_last(g.ndim)
+    order = channels_last(g.ndim)
     x = ctx.realize(x, order)
     oc, channels = int(weight.size[0]), int(x.size[1])
     taps = permute(reshape(weight, (oc, *g.kernel)), (*range(1, g.ndim + 1), 0))
@@ -357,7 +357,7 @@ def _by_depthwise_template(
         "depthwise",
         x.dtype,
         (x.size[0], channels, *g.sizes),
-        _channels_last(nd),
+        channels_last(nd),
         [x, taps],
         acc=accumulator(x.dtype),
         ndim=nd,
@@ -376,7 +376,7 @@ def _by_depthwise_template(
     )
 
 
-def _pad(ctx: LoweringContext, x: Value, padding: Sequence[int]) -> Value:
+def zero_padded(ctx: LoweringContext, x: Value, padding: Sequence[int]) -> Value:
     """A channels-last copy with ``padding`` zeros on both sides of each spatial dimension."""
     size = (*x.size[:2], *(s + 2 * q for s, q in zip(x.size[2:], padding, strict=True)))
     variables = loop_vars(len(size))
@@ -387,7 +387,7 @@ def _pad(ctx: LoweringContext, x: Value, padding: Sequence[int]) -> Value:
     if inside is not None:
         element = masked(inside, element, const(0, x.dtype))
     padded = reindex(Value(size, x.dtype, element), size, list(variables))
-    return ctx.pointwise(padded, _channels_last(x.ndim - 2))
+    return ctx.pointwise(padded, channels_last(x.ndim - 2))
 
 
 def _channels_adjacent(ctx: LoweringContext, x: Value) -> Value:
@@ -395,7 +395,7 @@ def _channels_adjacent(ctx: LoweringContext, x: Value) -> Value:
     view = strided_view(x)
     if view is not None and (same(view.stride[1], 1) or same(view.size[1], 1)):
         return x
-    return ctx.realize(x, _channels_last(x.ndim - 2))
+    return ctx.realize(x, channels_last(x.ndim - 2))
 
 
 def _by_template(
@@ -415,7 +415,7 @@ def _by_template(
     if vector:
         narrow = groups == 1 and icg <= _MAX_PADDED_CHANNELS and g.dilation[-1] == 1
         if narrow and not g.transposed and any(g.padding):
-            x = _pad(ctx, x, g.padding)
+            x = zero_padded(ctx, x, g.padding)
             g = replace(g, padding=(0,) * nd)
         x = _channels_adjacent(ctx, x)
         view = strided_view(x)
@@ -466,4 +466,4 @@ def _by_template(
     operands = [x, packed]
     if vector and (g.transposed or any(g.padding)):
         operands.append(ctx.pointwise(full((icg,), 0, x.dtype), (0,)))
-    return ctx.template("conv", x.dtype, result_size, _channels_last(nd), operands, **params)
+    return ctx.template("conv", x.dtype, result_size, channels_last(nd), operands, **params)

@@ -1,9 +1,7 @@
 """Gradients of convolutions.
 
 The input's gradient is a transposed convolution of the result's gradient, and the other way round;
-the weight's is a matrix product over all pixels, whose right operand (each pixel's window as a row)
-is written straight into the panels in which the product reads it. Long sums over pixels are taken
-in pieces: one product each, added up in the end.
+the weight's is in conv_weight_gradient.py.
 """
 
 from __future__ import annotations
@@ -17,10 +15,11 @@ import torch
 from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.expr import const, masked, op
-from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.conv import Geometry, convolve, read_geometry, window_element
-from ocl_inductor.lowering.matmul import compute_dtype, matmul
+from ocl_inductor.lowering.conv import Geometry, channels_last, convolve, read_geometry
+from ocl_inductor.lowering.conv_weight_gradient import weight_gradient
+from ocl_inductor.lowering.matmul import compute_dtype
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import all_of, cast_value, full, in_bounds
@@ -28,8 +27,6 @@ from ocl_inductor.lowering.values import Value, permute, reindex, reshape
 
 aten = torch.ops.aten
 
-#: Pixels that make a product of its own worth its result in memory.
-_MIN_PIXELS_APART = 512
 #: Most windows that cover one element in an unrolled sum.
 _MAX_COVERS = 49
 
@@ -59,7 +56,7 @@ def lower_convolution_backward(
         raise CannotLower(f"gradient of a convolution of {x.dtype} and {weight.dtype}")
     g = read_geometry(x, weight, stride, padding, dilation, transposed, output_padding, groups)
     dtype = compute_dtype(x.dtype)
-    order = _channels_last(g.ndim)
+    order = channels_last(g.ndim)
     if any(same(s, 0) for v in (grad, x, weight) for s in v.size):
         wanted = [v if asked else None for v, asked in zip((x, weight), output_mask[:2])]
         zeros = [None if v is None else full(v.size, 0, v.dtype) for v in wanted]
@@ -73,16 +70,12 @@ def lower_convolution_backward(
     if output_mask[1]:
         wide = ctx.realize(cast_value(x, dtype), order)
         fine, coarse = (grad, wide) if transposed else (wide, grad)
-        for_weight = _weight_gradient(ctx, coarse, fine, weight.size, g)
+        for_weight = weight_gradient(ctx, coarse, fine, weight.size, g)
         for_weight = cast_value(for_weight, weight.dtype)
     if output_mask[2]:
         dims = [0, *range(2, grad.ndim)]
         for_bias = cast_value(reduce_dims(ctx, grad, dims, "sum"), weight.dtype)
     return for_x, for_weight, for_bias
-
-
-def _channels_last(nd: int) -> tuple[int, ...]:
-    return (0, *range(2, nd + 2), 1)
 
 
 # -- the input's gradient ------------------------------------------------------------------
@@ -153,7 +146,7 @@ def _depthwise(ctx: LoweringContext, grad: Value, weight: Value, x: Value, g: Ge
             term = masked(inside, term, const(0, grad.dtype))
         total = op("add", total, term)
     value = reindex(Value(x.size, grad.dtype, total), x.size, list(variables))
-    return ctx.pointwise(value, _channels_last(nd))
+    return ctx.pointwise(value, channels_last(nd))
 
 
 def _positions(extents: Sequence[int]) -> list[tuple[int, ...]]:
@@ -161,77 +154,3 @@ def _positions(extents: Sequence[int]) -> list[tuple[int, ...]]:
     for n in extents:
         positions = [(*p, i) for p in positions for i in range(n)]
     return positions
-
-
-# -- the weight's gradient -----------------------------------------------------------------
-
-
-def _weight_gradient(
-    ctx: LoweringContext, coarse: Value, fine: Value, size: tuple[Size, ...], g: Geometry
-) -> Value:
-    """``result[a, b, t] = sum over n, p of coarse[n, a, p] * fine[n, b, p*stride - padding + t]``.
-
-    ``coarse`` (n, groups*a, \\*windows) has an element for each window, ``fine`` (n, groups*b,
-    \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
-    Both lie channels-last in memory.
-    """
-    nd, groups, inner = g.ndim, g.groups, int(size[1])
-    outer = int(size[0]) // groups
-    if outer == inner == 1 and groups > 1:
-        return _depthwise_weight_gradient(ctx, coarse, fine, size, g)
-    n, pixels = coarse.size[0], tuple(coarse.size[2:])
-    # (group, n, *pixel, *tap, channel): each pixel's window.
-    lattice = (groups, n, *pixels, *g.kernel, inner)
-    v = loop_vars(len(lattice))
-    ranges = dict(zip(v, lattice, strict=True))
-    element = window_element(
-        fine, v[0] * inner + v[-1], v[1], v[2 : 2 + nd], v[2 + nd : -1], g, ranges
-    )
-    windows = reindex(Value(lattice, fine.dtype, element), lattice, list(v))
-    count, columns = prod((n, *pixels)), math.prod(g.kernel) * inner
-    parts = _parts(ctx, count, groups, outer, columns)
-    each = int(count) // parts if parts > 1 else count
-    rows = permute(coarse, _channels_last(nd))  # (n, *pixel, channel)
-    left = permute(reshape(rows, (parts, each, groups, outer)), (2, 0, 3, 1))
-    product = matmul(ctx, left, reshape(windows, (groups, parts, each, columns)))
-    if parts > 1:
-        product = reduce_dims(ctx, product, [1], "sum")
-    taps = reshape(product, (groups * outer, *g.kernel, inner))
-    return permute(taps, (0, nd + 1, *range(1, nd + 1)))
-
-
-def _parts(ctx: LoweringContext, count: Size, groups: int, rows: int, columns: int) -> int:
-    """Products that share the sum over ``count`` pixels: enough to keep the device busy.
-
-    One of them is ``rows`` x ``columns`` (times ``groups``). A divisor of ``count``; 1 for symbolic
-    sizes.
-    """
-    if not is_static(count):
-        return 1
-    simt = ctx.device.profile == "simt"
-    tile = (64, 64) if simt else (12, 2 * ctx.device.vector_width)
-    busy = groups * -(-rows // tile[0]) * -(-columns // tile[1])
-    wanted = 4 * ctx.device.compute_units
-    # The simt product keeps one running sum: cut it where it would grow long.
-    longest, least = (1024, 64) if simt else (int(count), _MIN_PIXELS_APART)
-    total = int(count)
-    for parts in range(1, total // least + 1):
-        if total % parts == 0 and parts * busy >= wanted and total // parts <= longest:
-            return parts
-    return 1
-
-
-def _depthwise_weight_gradient(
-    ctx: LoweringContext, coarse: Value, fine: Value, size: tuple[Size, ...], g: Geometry
-) -> Value:
-    """One channel against one: a sum of products for each tap."""
-    nd = g.ndim
-    lattice = (*g.kernel, size[0], coarse.size[0], *coarse.size[2:])
-    v = loop_vars(len(lattice))
-    ranges = dict(zip(v, lattice, strict=True))
-    tap, channel, n, pixel = v[:nd], v[nd], v[nd + 1], v[nd + 2 :]
-    element = window_element(fine, channel, n, pixel, tap, g, ranges)
-    product = op("mul", coarse.at([n, channel, *pixel]), element)
-    value = reindex(Value(lattice, fine.dtype, product), lattice, list(v))
-    total = ctx.reduce(value, range(nd + 1, len(lattice)), "sum")
-    return reshape(permute(total, (nd, *range(nd))), size)

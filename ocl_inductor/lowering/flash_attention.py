@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from ocl_inductor.ir.expr import const, where
-from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
-from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matmul import accumulator, compute_dtype, without_broadcast
-from ocl_inductor.lowering.shapes import cast_value, full
-from ocl_inductor.lowering.values import (
-    Value,
-    expand,
-    reindex,
-    strided_view,
+from ocl_inductor.ir.index import is_static, prod, same
+from ocl_inductor.lowering.attention_operands import (
+    additive_mask,
+    operand_in_place,
+    row_order,
+    with_logsumexp,
 )
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.few_queries import few_queries
+from ocl_inductor.lowering.matmul import accumulator, compute_dtype
+from ocl_inductor.lowering.shapes import cast_value
+from ocl_inductor.lowering.values import Value
 from ocl_inductor.templates.blocking import choose_query_vectors
 
 #: A lane is a query: with fewer of them most lanes would idle.
 _MIN_QUERIES = 4
 #: Queries, a block's scores and results of a work-item must stay in a second level cache.
 _MAX_WIDTH = 512
-
-
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """A realized operand with a stride for each dimension, 0 where it does not depend on one."""
-
-    value: Value
-    strides: tuple[Size, ...]
-    offset: Size
 
 
 def flash_attention(
@@ -55,6 +44,19 @@ def flash_attention(
     ``empty_is_nan``. Without ``logsumexp`` the second result,
     which nobody reads then, is zeros. Both have the compute dtype. None: the kernel does not suit.
     """
+    few = few_queries(
+        ctx,
+        query,
+        key,
+        value,
+        mask,
+        is_causal,
+        scale,
+        logsumexp=logsumexp,
+        empty_is_nan=empty_is_nan,
+    )
+    if few is not None:
+        return few
     *batch, m, width = query.size
     n, v_width = key.size[-2], value.size[-1]
     if (
@@ -66,10 +68,12 @@ def flash_attention(
     ):
         return None
     dtype = compute_dtype(query.dtype)
-    operands = [_operand(ctx, cast_value(v, dtype)) for v in (query, key, value)]
+    operands = [operand_in_place(ctx, cast_value(v, dtype)) for v in (query, key, value)]
     kind = ""
     if mask is not None:
-        kind, additive = _mask(ctx, mask, (*batch, m, n), dtype)
+        additive = additive_mask(ctx, mask, (*batch, m, n), dtype, rows_adjacent=True)
+        stride = additive.strides[len(batch)]
+        kind = "row" if same(stride, 0) else ("lanes" if same(stride, 1) else "any")
         operands.append(additive)
     acc = accumulator(dtype)
     lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(m), ctx.hint(prod(batch)))
@@ -100,48 +104,4 @@ def flash_attention(
         acc=acc,
         **params,
     )
-    if not logsumexp:
-        return out, full((*batch, m), 0, dtype)
-    rows = list(loop_vars(out.ndim))[:-1]
-    rest = reindex(out, (*batch, m), [*rows, int(v_width)])
-    return reindex(out, (*batch, m, v_width), loop_vars(out.ndim)), rest
-
-
-def row_order(ctx: LoweringContext, query: Value) -> tuple[int, ...]:
-    """Memory order of (\\*batch, rows) that follows the query's, as eager's result does."""
-    view = strided_view(query)
-    if view is None:
-        return tuple(d for d in ctx.preferred_order(query) if d < query.ndim - 1)
-    return tuple(sorted(range(query.ndim - 1), key=lambda d: -ctx.hint(view.stride[d])))
-
-
-def _operand(ctx: LoweringContext, value: Value, order: tuple[int, ...] | None = None) -> _Operand:
-    """``value`` in memory, once for the dimensions that it does not depend on.
-
-    ``order``: the memory order for a value that has to be computed.
-    """
-    once, free = without_broadcast(value, range(value.ndim))
-    if strided_view(once) is None:
-        once = ctx.realize(once, order)
-    view = strided_view(once)
-    assert view is not None
-    strides = tuple(0 if f else s for f, s in zip(free, view.stride, strict=True))
-    return _Operand(once, strides, view.offset)
-
-
-def _mask(
-    ctx: LoweringContext, mask: Value, size: tuple[Size, ...], dtype: torch.dtype
-) -> tuple[str, _Operand]:
-    """The mask as numbers to add, and how lanes read it."""
-    mask = expand(mask, size)
-    if mask.dtype is torch.bool:
-        body = where(mask.body, const(0.0, dtype), const(-math.inf, dtype))
-        mask = Value(size, dtype, body)
-    else:
-        mask = cast_value(mask, dtype)
-    rows, columns = len(size) - 2, len(size) - 1
-    # Computed masks lie with the queries adjacent, as the lanes read them.
-    operand = _operand(ctx, mask, (*range(rows), columns, rows))
-    stride = operand.strides[rows]
-    kind = "row" if same(stride, 0) else ("lanes" if same(stride, 1) else "any")
-    return kind, operand
+    return with_logsumexp(out, logsumexp)

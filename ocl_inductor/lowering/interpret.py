@@ -23,7 +23,9 @@ from ocl_inductor.ir.nodes import (
     Extern,
     Graph,
     GraphOutput,
+    Loop,
     Origin,
+    Update,
 )
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
@@ -50,6 +52,7 @@ from ocl_inductor.lowering.uses import (
     effective_uses,
     feeds_attention,
     item_uses,
+    writes_input,
 )
 from ocl_inductor.lowering.values import (
     HostValue,
@@ -97,18 +100,20 @@ def lower_graph(
     shape_env: Any = None,
     tune: Tune | None = None,
     compile_plan: CompileBody | None = None,
+    free_outputs: frozenset[int] = frozenset(),
 ) -> Graph:
     """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
 
     ``tune`` chooses among a template's candidates by measuring them; ``compile_plan`` makes plans
-    of control flow's subgraphs, which without it run on the host.
+    of control flow's subgraphs, which without it run on the host; ``free_outputs``: positions of
+    results that may have other strides than eager's.
 
     Raises:
         UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
         VerifyError: a lowering produced another dtype or shape than eager.
     """
     ctx = LoweringContext(device, settings, shape_env, tune=tune)
-    return _GraphLowering(gm, ctx, static_inputs, compile_plan).run()
+    return _GraphLowering(gm, ctx, static_inputs, compile_plan, free_outputs).run()
 
 
 class _GraphLowering:
@@ -118,8 +123,10 @@ class _GraphLowering:
         ctx: LoweringContext,
         static_inputs: frozenset[int],
         compile_plan: CompileBody | None,
+        free_outputs: frozenset[int],
     ) -> None:
         self.gm = gm
+        self.free_outputs = free_outputs
         self.compile_plan = compile_plan
         self.ctx = ctx
         self.static_indices = static_inputs
@@ -128,6 +135,9 @@ class _GraphLowering:
         self.static_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
         self.outputs: tuple[GraphOutput, ...] = ()
+        # Inputs that the graph writes: the placeholder, and what goes there.
+        self.written: list[tuple[FxNode, FxNode]] = []
+        self.updates: tuple[Update, ...] = ()
         # Storages of the traced tensors: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}
         self.result_storage: dict[Any, str] = {}
@@ -152,6 +162,7 @@ class _GraphLowering:
             self.outputs,
             frozenset(self.static_names),
             tuple(self.constants.items()),
+            self.updates,
         )
 
     # -- origins ---------------------------------------------------------------------------
@@ -252,6 +263,10 @@ class _GraphLowering:
             container, position = args
             if not isinstance(container, HostValue):
                 return container[position]
+        if writes_input(node):
+            # Nothing computes with what it returns, which is the input.
+            self.written.append((node.args[0], node.args[1]))
+            return args[0]
         flow = control_flow(node)
         if flow is not None and self.compile_plan is not None:
             try:
@@ -266,7 +281,7 @@ class _GraphLowering:
             try:
                 result = LOWERINGS[node.target](self.ctx, *args, **kwargs)
             except CannotLower as e:
-                del self.ctx.nodes[mark:]
+                self.ctx.take_back(mark)
                 reason = str(e)
             else:
                 return self._finish(node, self.as_eager(node, result))
@@ -316,6 +331,9 @@ class _GraphLowering:
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = effective_uses(node)
+        if isinstance(result, Value) and uses > 1 and any(map(writes_input, node.users)):
+            # It goes to memory anyway. Those who computed it again would want the old contents.
+            return self.ctx.realize(result)
         if isinstance(result, Value):
             return self.ctx.finish_value(result, uses, in_memory=feeds_attention(node))
         if isinstance(result, (tuple, list)):
@@ -483,7 +501,45 @@ class _GraphLowering:
         assert isinstance(results, (tuple, list))
         self._store_shared_results(results)
         taken: dict[str, FxNode] = {}
-        self.outputs = tuple(self._output(r, taken) for r in results)
+        self.outputs = tuple(
+            self._output(r, taken, free=n in self.free_outputs) for n, r in enumerate(results)
+        )
+        # Last, as everything else wants the old contents; what goes into one input may be made
+        # from the old contents of another, so each has memory of its own at first.
+        self.updates = tuple(self._update(a, b, taken) for a, b in self.written)
+
+    def _update(self, placeholder: FxNode, source: FxNode, taken: dict[str, FxNode]) -> Update:
+        target, value = self.env[placeholder], self.env[source]
+        self.ctx.origin = _origin(source)
+        self.ctx.pending = self.carried([source])
+        if isinstance(target, HostValue):
+            return Update(target.name, self._output(source, taken))
+        buffer = self.ctx.buffers[target.body.payload.buffer]
+        if (
+            not isinstance(value, Value)
+            or value.dtype != buffer.dtype
+            or len(value.size) != len(buffer.size)
+            or not all(map(same, value.size, buffer.size))
+            or self._is_too_wide(buffer.dtype)
+            or overlaps(placeholder.meta["val"])
+        ):
+            return Update(buffer.name, self._output(source, taken))
+        view = strided_view(value)
+        if (
+            view is not None
+            and view.buffer not in self._foreign_buffers()
+            and view.buffer not in self._shared_memory()
+            and taken.setdefault(view.buffer, source) is source
+            and same(view.offset, 0)
+            and same_strides(value.size, view.stride, buffer.stride)
+            and same(buffer.storage, self.ctx.buffers[view.buffer].storage)
+        ):
+            name = view.buffer
+        else:
+            name = self.ctx.store_with_strides(value, buffer.stride, buffer.storage)
+            taken[name] = source
+        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
+        return Update(buffer.name, made, exact=True)
 
     def _store_shared_results(self, results: Sequence[Any]) -> None:
         """Give results that are views of one tensor that tensor's memory, as in eager.
@@ -510,7 +566,7 @@ class _GraphLowering:
                 name = self.ctx.store_with_strides(value, stride, reach)
                 self.result_storage[storage_of(fake)] = name
 
-    def _output(self, x: Any, taken: dict[str, FxNode]) -> GraphOutput:
+    def _output(self, x: Any, taken: dict[str, FxNode], free: bool = False) -> GraphOutput:
         if not isinstance(x, FxNode):
             return GraphOutput("value", value=self.size(x) if isinstance(x, torch.SymInt) else x)
         value = self.env[x]
@@ -519,7 +575,32 @@ class _GraphLowering:
             return GraphOutput("host", value.name)
         if not isinstance(value, Value):
             return GraphOutput("value", value=value)
-        return self._tensor_output(x, value, taken)
+        found = self._as_it_lies(x, value, taken) if free else None
+        return found or self._tensor_output(x, value, taken)
+
+    def _as_it_lies(
+        self, node: FxNode, value: Value, taken: dict[str, FxNode]
+    ) -> GraphOutput | None:
+        """A result with the strides of the buffer that holds it; None if it fills none of its own.
+
+        Buffers that nobody has asked for yet get the order in which their kernel works.
+        """
+        if storage_of(node.meta["val"]) in self.result_storage or self._is_too_wide(value.dtype):
+            return None
+        view = strided_view(value)
+        if view is not None and view.buffer in self._foreign_buffers():
+            return None
+        view = strided_view(self.ctx.realize(value))
+        if view is None or view.buffer in taken or not same(view.offset, 0):
+            return None
+        # An extent of 1 may have any stride; eager's rules want the size of what is inside it.
+        stride = [s if not same(n, 1) else 1 for n, s in zip(view.size, view.stride, strict=True)]
+        reach = extent(view.size, stride)
+        storage = self.ctx.buffers[view.buffer].storage
+        if not (same(prod(value.size), reach) and same(reach, storage)):
+            return None
+        taken[view.buffer] = node
+        return GraphOutput("buffer", view.buffer, value.size, tuple(stride), 0)
 
     def _tensor_output(self, node: FxNode, value: Value, taken: dict[str, FxNode]) -> GraphOutput:
         """Give the result the strides eager gives it, in memory no other result shares."""
@@ -556,6 +637,14 @@ class _GraphLowering:
         name = self.ctx.store_with_strides(compact, want, extent(compact.size, want))
         taken[name] = node
         return GraphOutput("buffer", name, value.size, want, 0)
+
+    def _shared_memory(self) -> set[str]:
+        """Buffers that are in one memory with others, and what is returned."""
+        bases = ((n.buffer.name, n.base) for n in self.ctx.nodes if isinstance(n, Loop) and n.base)
+        returned = {o.name for o in self.outputs}
+        return (
+            {name for pair in bases for name in pair} | returned | {*self.result_storage.values()}
+        )
 
     def _foreign_buffers(self) -> set[str]:
         names = {b.name for b in self.inputs if isinstance(b, Buffer)}

@@ -57,6 +57,20 @@ def effective_uses(node: FxNode) -> int:
     return count
 
 
+def writes_input(node: FxNode) -> bool:
+    """Whether it stands for a tensor of the caller being written: the end of a functional graph.
+
+    What it returns is the input, for the graph to return.
+    """
+    return (
+        node.target is torch.ops.aten.copy_.default
+        and isinstance(node.args[0], FxNode)
+        and isinstance(node.args[1], FxNode)
+        and node.args[0].op == "placeholder"
+        and all(u.op == "output" for u in node.users)
+    )
+
+
 def feeds_attention(node: FxNode) -> bool:
     """Whether attention reads the data, through views or in pieces."""
     return any(

@@ -43,7 +43,7 @@ def analyse(graph: Graph, groups: Sequence[Group], batches: Sequence[range] = ()
     for batch in batches:
         for n in batch:
             begin[n], end[n] = batch[0], batch[-1]
-    outputs = {o.name for o in graph.outputs if o.kind == "buffer"}
+    outputs = {o.name for o in graph.results if o.kind == "buffer"}
     hoisted = _hoistable(graph, groups, outputs)
     aliases = _aliases(groups)
     kept = frozenset(b.name for n in hoisted for b in groups[n].writes())
@@ -91,7 +91,7 @@ def _hoistable(graph: Graph, groups: Sequence[Group], outputs: set[str]) -> froz
     A group that updates memory in place, or writes a graph output, stays: outputs must be fresh
     tensors in each call.
     """
-    steady = set(graph.static_inputs) | {name for name, _ in graph.constants}
+    steady = set(graph.steady_inputs) | {name for name, _ in graph.constants}
     chosen: set[int] = set()
     updated = set(_aliases(groups).values())
     for n, g in enumerate(groups):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sympy
 
@@ -12,6 +12,7 @@ from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.memory.in_place import in_place_pairs
 from ocl_inductor.memory.liveness import Liveness, analyse
+from ocl_inductor.memory.updates import updates_in_place
 from ocl_inductor.runtime.arena import (
     ALIGNMENT,
     Layout,
@@ -39,7 +40,8 @@ class MemoryPlan:
     """``slot_of``: the slot of each scratch buffer; buffers that overwrite each other share one.
 
     ``arenas``: bytes of the allocations; empty where a size is symbolic. ``in_place``: a result and
-    the dying input that it overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
+    the dying input that it overwrites. ``updated``: a buffer and the graph's input that it
+    overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
     """
 
     slot_of: dict[str, int]
@@ -53,6 +55,7 @@ class MemoryPlan:
     lower_bound_bytes: int
     unplanned_bytes: int
     kept_bytes: int
+    updated: dict[str, str] = field(default_factory=dict)
 
 
 def plan_memory(
@@ -71,6 +74,10 @@ def plan_memory(
     """
     live = analyse(graph, groups, batches)
     alignment, most_bytes = placement_rules(info)
+    unified = info.unified_memory and info.zero_copy
+    updated = updates_in_place(
+        graph, groups, batches, dense=not unified, rows=info.profile == "vector"
+    )
 
     def nbytes(b: Buffer) -> int:
         return aligned(hint(prod((b.storage, b.itemsize))), alignment)
@@ -108,6 +115,7 @@ def plan_memory(
         lower_bound_bytes=lower_bound(lifetimes),
         unplanned_bytes=sum(sizes.values()),
         kept_bytes=sum(nbytes(live.buffers[name]) for name in live.kept),
+        updated=updated,
     )
 
 

@@ -57,6 +57,7 @@ class Executor:
         self.lock = threading.Lock()
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
+        self.steady: SteadyCall | None = None
         self.sizes = Sizes(plan.symbols)
         info = device.info.for_settings(settings)
         self.memory: Strategy = (
@@ -101,13 +102,21 @@ class Executor:
         )
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
-        self.returned_inputs = {o.name for o in plan.outputs} & self.input_spec.keys()
         self.given: dict[str, torch.Tensor] = {}
-        visible = plan.outputs[: plan.visible_outputs]
+        #: Inputs that kernels write, and those that are filled when all kernels have run.
+        self.overwritten = set(self.alias.values()) & self.input_spec.keys()
+        self.filled = {name for name, _ in plan.updates}
+        written = self.overwritten | self.filled
+        #: Inputs that a call keeps as they were passed.
+        self.noted_inputs = written | (
+            {o.name for o in (*plan.outputs, *(o for _, o in plan.updates))}
+            & self.input_spec.keys()
+        )
+        visible = (*plan.outputs[: plan.visible_outputs], *(o for _, o in plan.updates))
         #: Outputs that only the backward graph of this plan reads.
         self.saved = {b.name for b in self.outputs} - {self._root(o.name) for o in visible}
         #: Inputs that the host reads.
-        self.on_host = self.returned_inputs | (
+        self.on_host = self.noted_inputs | (
             set() if all(isinstance(s, Launch) for s in plan.steps) else self.input_spec.keys()
         )
         self.done_after = self._done_after()
@@ -153,8 +162,8 @@ class Executor:
         for position, name in enumerate(step.buffers):
             self.uses.setdefault(self._root(name), []).append((kernel, position))
 
-    def _kernels(self) -> list[Any]:
-        return [self.sites[id(s)].kernel for s in self.plan.steps if isinstance(s, Launch)]
+    def _kernels(self) -> dict[int, Any]:
+        return {number: site.kernel for number, site in self.sites.items()}
 
     def _done_after(self) -> dict[int, list[str]]:
         """By step, the outputs that nothing after it touches; none of a plan with host calls."""
@@ -184,6 +193,8 @@ class Executor:
         self._point(name, buffer)
 
     def _point(self, name: str, buffer: Any) -> None:
+        if self.steady is not None and self.steady.replay is not None:
+            self.steady.replay.moved()
         for kernel, position in self.uses.get(name, ()):
             kernel.set_arg(position, buffer)
 
@@ -236,7 +247,8 @@ class Executor:
                 results = self.steady.run(inputs)
                 if results is None:
                     results = self._run(inputs)
-                    self.steady.learn(self._parameters(inputs), self.parameters.samples)
+                    if self.overwritten.isdisjoint(self.pinned):
+                        self.steady.learn(self._parameters(inputs), self.parameters)
                 return results
             except BaseException as error:
                 # Parameters count as seen before they are bound, so look at all of them again.
@@ -281,9 +293,25 @@ class Executor:
         for step in self.plan.steps:
             self._step(step)
         self.memory.finish()
+        self._update_inputs(produced)
         results = tuple(self._result(o, produced) for o in self.plan.outputs)
         del keep
         return results
+
+    def _update_inputs(self, produced: dict[str, torch.Tensor]) -> None:
+        """Fill inputs from results, and those that kernels wrote in a copy from that."""
+        with torch.no_grad():
+            specs = self.plan.updates
+            inputs = any(o.name in self.input_spec for _, o in specs)
+            sources = [(name, self._result(o, produced)) for name, o in specs]
+            if inputs and len(specs) > 1:  # one may be a view of an input that another fills
+                sources = [(n, x.clone()) for n, x in sources]
+            for name, source in sources:
+                self.given[name].copy_(source)
+            for name in self.overwritten:
+                given, used = self.given[name], self.tensors[name]
+                if used.data_ptr() != given.data_ptr():
+                    given.copy_(used)
 
     def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         """Bind tensors; parameters only when they were replaced or written since the last call."""
@@ -292,9 +320,11 @@ class Executor:
         for spec, x in zip(self.plan.inputs, inputs, strict=True):
             if spec.kind == "host":
                 self.host[spec.name] = x
+                if spec.name in self.noted_inputs:
+                    self.given[spec.name] = x
             if spec.kind != "tensor":
                 continue
-            if spec.name in self.returned_inputs:
+            if spec.name in self.noted_inputs:
                 self.given[spec.name] = x
             if spec.static and spec.name not in changed:
                 self.tensors[spec.name] = self.pinned.get(spec.name, x)
@@ -310,6 +340,10 @@ class Executor:
                 if tensor.data_ptr() != x.data_ptr():
                     self.pinned[spec.name] = tensor  # the binding outlives this call
             self._bind(spec.name, self.memory.input(spec.name, tensor, self._reach(spec, tensor)))
+        if self.discrete is not None:
+            for name in self.overwritten:  # it comes home from where it was uploaded to
+                nbytes = self._reach(self.input_spec[name], self.tensors[name])
+                self.discrete.output(name, self.tensors[name], nbytes)
         return keep
 
     def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:

@@ -36,17 +36,23 @@ class Parameters:
             )
         return changed
 
+    def version(self, name: str, x: torch.Tensor) -> int:
+        """What changes when a parameter is written that is copied; -1: nobody knows."""
+        if name not in self.copied:
+            return 0
+        return -1 if x.is_inference() else x._version
+
     def forget(self) -> None:
         """Let all of them count as changed at the next call."""
         self._seen.clear()
 
     def _differs(self, name: str, x: torch.Tensor) -> bool:
-        """Whether a parameter is another tensor, moved, or was written in place.
+        """Whether a parameter is another tensor, moved, or, if copied, was written in place.
 
         Tensors made under inference_mode have no version counter, so any of them may have been
         written: they count as changed at each call.
         """
-        version = -1 if x.is_inference() else x._version
+        version = self.version(name, x)
         pointer = x.data_ptr()
         reference, *state = self._seen.get(name, (_no_tensor, 0, 0))
         if reference() is x and state == [pointer, version] and version >= 0:

@@ -1,63 +1,105 @@
-"""``mode="reduce-overhead"``: how to wait for the kernels of a plan, measured at its first calls.
+"""``mode="reduce-overhead"``: how to launch kernels and wait for them, measured at the first calls.
 
-clFinish lets the thread sleep, and a driver's wake-up can take longer than small kernels do. Asking
-for the end instead takes a processor that kernels may need. Which of the two is faster differs from
-driver to driver and from plan to plan, so both are tried.
+Three ways. Launch all and let clFinish put the thread to sleep; but a driver's wake-up can take
+longer than small kernels do. Ask for the end instead; but that takes a processor that kernels may
+need. Replay a command buffer, which has all launches in it, with one call; but drivers for CPUs may
+take longer for that than for the launches. Which is fastest differs from driver to driver and from
+plan to plan, so all are tried.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
+from ocl_inductor.command_buffer import EXTENSION, LaunchSite, NotRecordedError, Recording
 from ocl_inductor.device import Device
+from ocl_inductor.device_probe import command_buffers_work
 from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.log import logger
 from ocl_inductor.runtime.counters import count
 
+_log = logger(__name__)
 #: Calls of each way before one is chosen.
 SAMPLES = 7
-#: Asking must be this much faster to be taken; less than that may be noise.
+#: Calls after which one is chosen all the same: tensors may move too often to record anything.
+MOST_CALLS = 6 * SAMPLES
+#: Another way must be this much faster than clFinish to be taken; less than that may be noise.
 WORTH_IT = 0.9
-#: It ends in sleep after this time: then the wake-up no longer matters.
+#: Asking ends in sleep after this time: then the wake-up no longer matters.
 POLL_SECONDS = 200e-6
+#: Recordings kept, each for other addresses of inputs and outputs.
+MAX_RECORDINGS = 8
 
-#: A kernel object with its arguments set, global size, local size.
-LaunchSite = tuple[Any, tuple[int, ...], tuple[int, ...] | None]
+#: The counter of each way.
+COUNTERS = {"finish": "finished_plans", "poll": "polled_plans", "record": "recorded_plans"}
+
+
+class Movable(Protocol):
+    """A tensor that may lie elsewhere at each call: where it is now, and buffers over it."""
+
+    pointer: int
+    windows: dict[int, Any]
 
 
 class Replay:
-    """Runs the launches of one plan, whose arguments are set, and waits the faster way."""
+    """Runs the launches of one plan, whose arguments are set, and waits: the fastest way."""
 
     def __init__(self, device: Device, launches: Sequence[LaunchSite]) -> None:
         self.cl = load_pyopencl()
         self.queue = device.queue
         self.launches = tuple(launches)
         self.complete = self.cl.command_execution_status.COMPLETE
-        self.ways: dict[str, Callable[[], None]] = {"finish": self._finish, "poll": self._poll}
-        self.times: dict[str, list[float]] = {name: [] for name in self.ways}
+        self.recordings = Recordings(device, self.launches)
+        self.times: dict[str, list[float]] = {name: [] for name in COUNTERS}
+        self.calls = 0
         self.chosen = ""
 
-    def run(self) -> None:
-        """Launch everything and wait."""
+    def run(self, arguments: Sequence[Movable]) -> None:
+        """Launch everything and wait. ``arguments``: what may have moved since the last call."""
+        recording = None
+        if self.recordings.possible and self.chosen in ("", "record"):
+            recording = self.recordings.of(self.queue, arguments)
         if self.chosen:
-            self.ways[self.chosen]()
+            self._run(self.chosen, recording)
             return
-        name = min(self.ways, key=lambda way: len(self.times[way]))
+        self.calls += 1
+        ways = ("finish", "poll") if recording is None else ("record", "finish", "poll")
+        name = min(ways, key=lambda way: len(self.times[way]))
         start = time.perf_counter()
-        self.ways[name]()
+        self._run(name, recording)
         self.times[name].append(time.perf_counter() - start)
-        if all(len(t) >= SAMPLES for t in self.times.values()):
+        wanted = [n for n in COUNTERS if n != "record" or self.recordings.possible]
+        if self.calls >= MOST_CALLS or all(len(self.times[n]) >= SAMPLES for n in wanted):
             self._choose()
 
+    def moved(self) -> None:
+        """Something else than ``arguments`` was moved: nothing that was recorded holds any more."""
+        self.recordings.forget()
+
     def _choose(self) -> None:
-        typical = {name: statistics.median(t) for name, t in self.times.items()}
-        self.chosen = "poll" if typical["poll"] < WORTH_IT * typical["finish"] else "finish"
-        if self.chosen == "poll":
-            count("polled_plans")
-        else:
-            count("finished_plans")
+        typical = {n: statistics.median(t) for n, t in self.times.items() if len(t) >= SAMPLES}
+        best = min(typical, key=lambda name: typical[name])
+        self.chosen = best if typical[best] < WORTH_IT * typical["finish"] else "finish"
+        count(COUNTERS[self.chosen])
+        _log.debug("chosen: %s; median seconds of each way: %s", self.chosen, typical)
+
+    def _run(self, way: str, recording: Recording | None) -> None:
+        if way == "poll":
+            self._poll()
+        elif way == "finish" or recording is None or not self._replay(recording):
+            self._finish()
+
+    def _replay(self, recording: Recording) -> bool:
+        try:
+            recording.enqueue()
+        except NotRecordedError as error:
+            self.recordings.give_up(error)
+            return False
+        self.queue.finish()
+        return True
 
     def _finish(self) -> None:
         for kernel, global_size, local_size in self.launches:
@@ -74,3 +116,50 @@ class Replay:
             if time.perf_counter() > end:
                 break
         self.queue.finish()  # at once if nothing is left, and the driver may tidy up
+
+
+class Recordings:
+    """Recordings of the same launches, for each place where their tensors have been twice."""
+
+    def __init__(self, device: Device, launches: Sequence[LaunchSite]) -> None:
+        self.launches = launches
+        self.home = (device.queue,)
+        self.possible = EXTENSION in device.info.extensions and command_buffers_work(
+            device.info.key, device.names
+        )
+        self.known: dict[tuple[int, ...], tuple[Recording, list[Any]]] = {}
+        self.seen: set[tuple[int, ...]] = set()
+
+    def of(self, queue: Any, arguments: Sequence[Movable]) -> Recording | None:
+        """The recording for where the arguments are; None where nothing is recorded for it yet."""
+        if queue is not self.home[0]:  # a profile is being taken, on a queue of its own
+            return None
+        key = tuple([x.pointer for x in arguments])
+        found = self.known.get(key)
+        if found is not None:
+            return found[0]
+        if key not in self.seen:
+            if len(self.seen) >= 4 * MAX_RECORDINGS:
+                self.seen.clear()
+            self.seen.add(key)
+            return None
+        if len(self.known) >= MAX_RECORDINGS:
+            self.forget()
+        try:
+            recording = Recording(queue, self.launches)
+        except NotRecordedError as error:
+            self.give_up(error)
+            return None
+        # The buffers live as long as the recording.
+        self.known[key] = recording, [x.windows[x.pointer] for x in arguments]
+        return recording
+
+    def forget(self) -> None:
+        self.known.clear()
+        self.seen.clear()
+
+    def give_up(self, error: NotRecordedError) -> None:
+        """Record nothing more."""
+        _log.info("no command buffer: %s", error)
+        self.possible = False
+        self.forget()

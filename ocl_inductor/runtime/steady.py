@@ -18,13 +18,17 @@ import torch
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.plan import BufferSpec, InputSpec, Launch, OutputSpec, Plan
 from ocl_inductor.runtime.memory import UnifiedMemory
+from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.samples import Samples
 
 #: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
-MAX_WINDOWS = 8
+MAX_WINDOWS = 64
 
 Uses = Sequence[tuple[Any, int]]
+
+#: How a result comes about: an output whole, a view of one, an input, or a constant.
+_OUTPUT, _VIEW, _INPUT, _CONSTANT = range(4)
 
 
 class Argument:
@@ -58,11 +62,19 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
     return (
         info.kind == "cpu"  # others may pin pages, so a window must not outlive its tensor
         and not plan.symbols
+        and not plan.updates
         and all(s.kind == "tensor" and s.extent != 0 for s in plan.inputs)
         and all(isinstance(s, Launch) and 0 not in s.global_size for s in plan.steps)
         and all(b.extent != 0 for b in plan.buffers)
-        and all(o.kind == "tensor" and root(o.name) in outputs for o in plan.outputs)
+        and all(_is_known(o, plan, root(o.name) in outputs) for o in plan.outputs)
     )
+
+
+def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
+    """Whether a result is a tensor that the plan makes, an input as it is, or a constant."""
+    if result.kind != "tensor":
+        return result.kind == "constant"
+    return made or any(_is_whole(result, s) for s in plan.inputs if s.name == result.name)
 
 
 class SteadyCall:
@@ -73,13 +85,16 @@ class SteadyCall:
         plan: Plan,
         memory: UnifiedMemory,
         uses: Mapping[str, Uses],
-        kernels: Sequence[Any],
+        kernels: Mapping[int, Any],
         root: Callable[[str], str],
     ) -> None:
         self.memory = memory
         self.queue = memory.queue
         self.cl = memory.cl
-        self.parameters: tuple[tuple[int, Callable[[], Any], int, int], ...] = ()
+        self.parameters: tuple[tuple[int, Callable[[], Any], int], ...] = ()
+        #: Of the parameters that the plan keeps copies of: position and version. A training step
+        #: writes them all, so then the prologue runs, too.
+        self.versions: list[list[int]] = []
         self.samples = Samples(())
         self.known = False
         self.replay: Replay | None = None
@@ -92,26 +107,46 @@ class SteadyCall:
         self.outputs = tuple(
             (b.size, b.stride, b.dtype, Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
-        number = {b.name: n for n, b in enumerate(outputs)}
-        # A result is an output whole (no view), or a view of it.
-        self.results = tuple(
-            (number[root(o.name)], None if _whole(o, outputs[number[root(o.name)]]) else o)
-            for o in plan.outputs
+        self.arguments: tuple[Argument, ...] = (
+            *(argument for *_, argument in self.inputs),
+            *(argument for *_, argument in self.outputs),
         )
-        launches = [s for s in plan.steps if isinstance(s, Launch)]
-        self.launches = tuple(
-            (kernel, step.global_size, step.local_size)
-            for kernel, step in zip(kernels, launches, strict=True)
+        number = {b.name: n for n, b in enumerate(outputs)}
+        self.names = tuple(s.name for s in plan.inputs)
+        position = {name: n for n, name in enumerate(self.names)}
+
+        def result(o: OutputSpec) -> tuple[int, int, OutputSpec]:
+            if o.kind == "constant":
+                return _CONSTANT, 0, o
+            if o.name in position:
+                return _INPUT, position[o.name], o
+            n = number[root(o.name)]
+            return (_OUTPUT if _is_whole(o, outputs[n]) else _VIEW), n, o
+
+        self.results = tuple(map(result, plan.outputs))
+        self.prologue, self.launches = (
+            tuple(
+                (kernels[id(s)], s.global_size, s.local_size)
+                for s in steps
+                if isinstance(s, Launch) and 0 not in s.global_size
+            )
+            for steps in (plan.prologue, plan.steps)
         )
 
-    def learn(self, parameters: Sequence[tuple[int, torch.Tensor]], samples: Samples) -> None:
-        """Take over the state after a general call: parameters by position, sampled words."""
-        self.known = not any(x.is_inference() for _, x in parameters)
-        self.samples = samples
+    def learn(self, present: Sequence[tuple[int, torch.Tensor]], parameters: Parameters) -> None:
+        """Take over the state after a general call: parameters by position."""
+        versions = [parameters.version(self.names[position], x) for position, x in present]
+        self.known = -1 not in versions
+        self.samples = parameters.samples
         self.parameters = tuple(
-            (position, weakref.ref(x), x.data_ptr(), x._version)
-            for position, x in (parameters if self.known else ())
+            (position, weakref.ref(x), x.data_ptr())
+            for position, x in (present if self.known else ())
         )
+        self.versions = [
+            [position, version]
+            for (position, _), version in zip(present, versions, strict=True)
+            if self.names[position] in parameters.copied
+        ]
         for _, _, argument in self.inputs:
             argument.pointer = -1
         for *_, argument in self.outputs:
@@ -125,10 +160,16 @@ class SteadyCall:
         return results
 
     def _run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
-        for position, known, pointer, version in self.parameters:
+        for position, known, pointer in self.parameters:
             x = tensors[position]
-            if x is not known() or x._version != version or x.data_ptr() != pointer:
+            if x is not known() or x.data_ptr() != pointer:
                 return None
+        changed = False
+        for seen in self.versions:
+            version = tensors[seen[0]]._version
+            if version != seen[1]:
+                seen[1] = version
+                changed = True
         for position, stride, argument in self.inputs:
             x = tensors[position]
             if x.stride() != stride or x.is_neg():
@@ -136,9 +177,7 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
-        if self.samples.changed():
-            self.samples.forget()
-            return None
+        changed |= self.samples.changed()
         outputs = []
         for size, strides, dtype, argument in self.outputs:
             x = torch.empty_strided(size, strides, dtype=dtype)
@@ -146,17 +185,26 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
+        queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
+        for kernel, global_size, local_size in self.prologue if changed else ():
+            enqueue(queue, kernel, global_size, local_size)
         if self.replay is not None:
-            self.replay.run()
+            self.replay.run(self.arguments)
         else:
-            queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)
             queue.finish()
-        return tuple(
-            outputs[n] if o is None else outputs[n].as_strided(o.size, o.stride, o.offset)
-            for n, o in self.results
-        )
+        results = []
+        for how, n, o in self.results:
+            if how == _OUTPUT:
+                results.append(outputs[n])
+            elif how == _INPUT:
+                results.append(tensors[n])
+            elif how == _CONSTANT:
+                results.append(o.value)
+            else:
+                results.append(outputs[n].as_strided(o.size, o.stride, o.offset))
+        return tuple(results)
 
 
 def _nbytes(spec: InputSpec | BufferSpec) -> int:
@@ -164,5 +212,5 @@ def _nbytes(spec: InputSpec | BufferSpec) -> int:
     return int(spec.extent) * spec.dtype.itemsize
 
 
-def _whole(output: OutputSpec, buffer: BufferSpec) -> bool:
+def _is_whole(output: OutputSpec, buffer: BufferSpec | InputSpec) -> bool:
     return (output.size, output.stride) == (buffer.size, buffer.stride) and output.offset == 0

@@ -252,7 +252,7 @@ class _Fuser:
     # -- closing ---------------------------------------------------------------------------
 
     def finish(self) -> list[Group]:
-        outputs = {o.name for o in self.graph.outputs}
+        outputs = {o.name for o in self.graph.results}
         read_by: dict[str, set[int]] = {}
         for k in self.kernels:
             for name in k.reads():

@@ -11,7 +11,7 @@ from ocl_inductor.schedule.growing import GrowingKernel
 
 def live_nodes(graph: Graph) -> list[Node]:
     """Nodes whose results reach an output; host calls always stay (they may have effects)."""
-    wanted = {o.name for o in graph.outputs}
+    wanted = {o.name for o in graph.results}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
         if isinstance(node, Extern) or any(b.name in wanted for b in node.writes()):

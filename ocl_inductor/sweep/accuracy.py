@@ -13,7 +13,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -22,12 +22,21 @@ from torch._dynamo.utils import rmse, same
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.child import Emit, is_out_of_memory, short_message
 from ocl_inductor.sweep.compiled import forget, statistics
+from ocl_inductor.sweep.detections import in_order_of
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import compare_loss_curves
+from ocl_inductor.sweep.phases import PhaseClock
 from ocl_inductor.sweep.results import run_once
 from ocl_inductor.sweep.schema import ModelConfig, Tolerance
 from ocl_inductor.sweep.status import Status
-from ocl_inductor.sweep.subject import Subject, casting, fresh, load_subject, reset_seeds
+from ocl_inductor.sweep.subject import (
+    Subject,
+    casting,
+    fresh,
+    in_float64,
+    load_subject,
+    reset_seeds,
+)
 
 #: dynamobench's tolerances by the dtype of the run.
 TOLERANCES = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2, "amp": 1e-2}
@@ -42,26 +51,36 @@ class Rule:
     Attributes:
         tolerance: absolute and relative, of ``same``.
         cosine: compare directions only.
+        detections: order does not count, see ``detections.py``.
         row: what the row allows beyond that.
     """
 
     tolerance: float
     cosine: bool = False
     row: Tolerance = field(default_factory=Tolerance)
+    detections: bool = False
 
     @classmethod
     def of(cls, job: Job, config: ModelConfig | None) -> Rule:
         row = Tolerance() if config is None else config.tolerance.get(job.dtype, Tolerance())
-        cosine = config is not None and config.metric == "cosine"
-        return cls(TOLERANCES[job.dtype], cosine, row)
+        if row.mode not in (None, job.mode):
+            row = Tolerance()
+        metric = "allclose" if config is None else config.metric
+        unordered = metric == "detections" and job.mode == "inference"
+        return cls(TOLERANCES[job.dtype], metric == "cosine", row, unordered)
+
+    @property
+    def name(self) -> str:
+        return "detections" if self.detections else "cosine" if self.cosine else "allclose"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether results agree; ``message`` names the worst that does not.
 
-    ``rmse_ratio``: the largest distance from float64 as a multiple of eager's, over results where
-    eager's is not zero; None without a float64 run.
+    ``rmse_ratio``: the largest distance from float64 as a multiple of eager's, which counts as
+    half a unit in the last place at least: a single number such as the loss may by chance be
+    nearer than its dtype can promise. None without a float64 run.
     """
 
     passed: bool
@@ -75,6 +94,9 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
     if expected.keys() != actual.keys():
         lacking = sorted(expected.keys() ^ actual.keys())
         return Verdict(False, f"only one of the two has {', '.join(lacking[:3])}")
+    if rule.detections:
+        actual = in_order_of(expected, actual)
+        wide = None if wide is None else in_order_of(expected, wide)
     failures: list[tuple[float, str]] = []
     ratios: list[float] = []
     largest = 0.0
@@ -137,12 +159,16 @@ def _difference(reference: Any, value: Any) -> float:
         return math.inf
     if not reference.numel():
         return 0.0
+    if _floating(reference, value):  # what gradients are: no need for what follows if all is finite
+        distance = (reference.double() - value.double()).abs_().max()
+        if distance.isfinite():
+            return float(distance)
     left, right = reference.to(torch.complex128), value.to(torch.complex128)
     if not reference.is_complex():
         left, right = left.real, right.real
     alike = (left == right) | (left.isnan() & right.isnan())
-    distance = torch.where(alike, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
-    return float(distance.max())
+    distances = torch.where(alike, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
+    return float(distances.max())
 
 
 def _rmse_ratio(reference: Any, value: Any, exact: Any) -> float | None:
@@ -150,7 +176,8 @@ def _rmse_ratio(reference: Any, value: Any, exact: Any) -> float | None:
         return None
     if exact.dtype is not torch.float64 or not reference.numel():
         return None
-    own = float(rmse(exact, reference))
+    size = float(exact.pow(2).mean().sqrt())
+    own = max(float(rmse(exact, reference)), size * torch.finfo(reference.dtype).eps / 2)
     if not own > 0:
         return None
     ratio = float(rmse(exact, value)) / own
@@ -188,19 +215,21 @@ class _Ended(Exception):
 
 def check_accuracy(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
     """Check the job's backend on the job's model. Emits the phase it is in."""
+    clock = PhaseClock(emit)
     try:
-        return _check(job, config, emit)
+        report = _check(job, config, clock)
     except _Ended as ended:
-        return ended.report
+        report = ended.report
+    return replace(report, details={**report.details, "phase_s": clock.ended()})
 
 
-def _check(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
+def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
     backend = Backend.parse(job.backends[0])
     rule = Rule.of(job, config)
-    emit("phase", phase="load")
+    phase("load")
     with _ends_as(Status.MODEL_FAIL_TO_LOAD, Status.EAGER_OOM):
         subject = load_subject(job)
-    emit("phase", phase="eager")
+    phase("eager")
     with _ends_as(Status.EAGER_FAIL_TO_RUN, Status.EAGER_OOM):
         expected = _run(job, subject, None)
         again = _run(job, subject, None)
@@ -209,14 +238,15 @@ def _check(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
     if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
         return Report(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
     del again
-    wide = None if skipped else _float64_results(job, expected)
-    details: dict[str, Any] = {"metric": "cosine" if rule.cosine else "allclose"}
+    phase("float64")
+    wide = None if skipped else _float64_results(job, subject, expected)
+    details: dict[str, Any] = {"metric": rule.name}
     if wide is None and not skipped:
-        rule = Rule(rule.tolerance, cosine=True, row=rule.row)
+        rule = replace(rule, cosine=True)
         details["metric"] = "cosine, as the model does not run in float64"
     if backend.is_eager:
         return Report(Status.PASS, "eager agrees with itself", details)
-    emit("phase", phase="backend")
+    phase("backend")
     with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
         start = time.perf_counter()
         actual = _run(job, subject, backend)
@@ -224,7 +254,7 @@ def _check(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
     details |= statistics(backend)
     if skipped:
         return Report(Status.PASS_DUE_TO_SKIP, "", details)
-    emit("phase", phase="compare")
+    phase("compare")
     verdict = compare(expected, actual, wide, rule)
     details |= {
         "rmse_ratio": verdict.rmse_ratio,
@@ -235,7 +265,7 @@ def _check(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
         return Report(Status.FAIL_ACCURACY, verdict.message, details)
     if job.loss_curve and job.mode == "training":
         del expected, actual, wide
-        emit("phase", phase="backend")
+        phase("backend")
         with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
             curves = compare_loss_curves(job, subject, backend)
         details["loss_curves"] = curves.as_dict()
@@ -279,11 +309,11 @@ def _run(job: Job, subject: Subject, backend: Backend | None) -> Named:
     return found
 
 
-def _float64_results(job: Job, expected: Named) -> Named | None:
+def _float64_results(job: Job, subject: Subject, expected: Named) -> Named | None:
     """The same results in float64; None where the model cannot run in it."""
     try:
         reset_seeds()
-        wide = load_subject(job, torch.float64)
+        wide = in_float64(job, subject)
         found = run_once(job.mode, wide, wide.module)
     except Exception:
         return None

@@ -12,7 +12,7 @@ import torch
 
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.job import Job
-from ocl_inductor.sweep.subject import Subject, fresh, load_subject, reset_seeds, stepper
+from ocl_inductor.sweep.subject import Subject, fresh, in_float64, reset_seeds, stepper
 
 STEPS = 10
 #: A loss may be this many times eager's largest distance from float64 away from float64 ...
@@ -44,7 +44,7 @@ def compare_loss_curves(job: Job, subject: Subject, backend: Backend) -> Curves:
         )
     try:
         plain = dataclasses.replace(job, dtype="float32")  # no autocast around float64
-        exact = _losses(plain, load_subject(job, torch.float64), lambda module: module)
+        exact = _losses(plain, in_float64(job, subject), lambda module: module)
     except Exception:  # many models do not run in float64; eager is the yardstick then
         exact = eager
     return judge(eager, compiled, exact)

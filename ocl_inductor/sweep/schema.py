@@ -18,7 +18,9 @@ MODES: tuple[Mode, ...] = ("inference", "training")
 Domain = Literal[
     "computer vision", "nlp", "speech", "recommendation", "reinforcement learning", "other"
 ]
-Metric = Literal["allclose", "cosine"]
+Metric = Literal["allclose", "cosine", "detections"]
+"""``detections``: ``allclose`` of the detections of an image as a set, see ``detections.py``."""
+
 Suite = Literal["paper", "today", "smoke"]
 """``paper``: one of the 84 of arXiv 2304.14226; ``today``: added to TorchBench since; ``smoke``:
 small enough for a run in minutes. Every row is in the suite ``full``."""
@@ -164,8 +166,12 @@ class Optimizer(Strict):
 
 
 class Tolerance(Strict):
-    """Bounds of ``torch.allclose``, and the largest ratio of RMSE to eager's RMSE."""
+    """Bounds of ``torch.allclose``, and the largest ratio of RMSE to eager's RMSE.
 
+    ``mode``: where it applies; both modes if None.
+    """
+
+    mode: Mode | None = None
     rtol: float | None = None
     atol: float | None = None
     rmse_ratio: float | None = None

@@ -53,7 +53,7 @@ MEANINGS = {
 }
 
 #: Phases a measuring process goes through, in order. See ``ended_early``.
-PHASES = ("start", "load", "eager", "backend", "compare")
+PHASES = ("start", "load", "eager", "float64", "backend", "compare")
 
 
 def ended_early(outcome: str, phase: str) -> Status:
@@ -66,11 +66,11 @@ def ended_early(outcome: str, phase: str) -> Status:
     if outcome == "timeout":
         return Status.TIMEOUT
     if outcome == "oom":
-        return Status.EAGER_OOM if phase in ("start", "load", "eager") else Status.OOM
+        return Status.EAGER_OOM if phase in ("start", "load", "eager", "float64") else Status.OOM
     match phase:
         case "load":
             return Status.MODEL_FAIL_TO_LOAD
-        case "eager":
+        case "eager" | "float64":
             return Status.EAGER_FAIL_TO_RUN
         case "backend":
             return Status.FAIL_TO_RUN

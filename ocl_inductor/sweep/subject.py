@@ -75,6 +75,24 @@ def fresh(subject: Subject) -> Subject:
     )
 
 
+def in_float64(job: Job, subject: Subject) -> Subject:
+    """The same model, inputs and target in float64, sharing no tensor with ``subject``.
+
+    From ``subject`` itself where that is in float32: converting is far cheaper than building it,
+    which draws its weights anew and calibrates its norms.
+    """
+    from ocl_inductor.sweep.inputs import cast
+
+    if DTYPES[job.dtype] is not torch.float32:
+        return load_subject(job, torch.float64)  # from float32, not from rounded weights
+    wide = fresh(subject)
+    changes = {"args": cast(wide.args, torch.float64), "kwargs": cast(wide.kwargs, torch.float64)}
+    if (target := getattr(wide, "target", None)) is not None:
+        changes["target"] = cast(target, torch.float64)
+    wide.module.to(torch.float64)
+    return dataclasses.replace(wide, **changes)  # type: ignore[type-var]
+
+
 def _cloned(value: Any) -> Any:
     return pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, value)
 

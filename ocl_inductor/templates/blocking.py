@@ -74,7 +74,7 @@ def choose_blocking(
     The arguments may be typical values of symbolic sizes. ``b_bytes`` is the size of B: when it is
     large and A is short, one work-item takes all rows, so that B is read from memory once.
     """
-    lanes = _lanes_for(device, acc, columns)
+    lanes = lanes_for(device, acc, columns)
     table = tile_table(device)
     vectors = ceil_div(columns, lanes)
 
@@ -96,7 +96,7 @@ def candidate_blockings(
     Each number of vectors with as many rows as there is room for, and with fewer rows to an item.
     """
     chosen = choose_blocking(device, acc, rows, columns, batch, b_bytes)
-    lanes = _lanes_for(device, acc, columns)
+    lanes = lanes_for(device, acc, columns)
     found = [chosen]
     for nv in tile_table(device).rows:
         if nv > ceil_div(columns, lanes):
@@ -107,7 +107,26 @@ def candidate_blockings(
     return tuple(dict.fromkeys(found))
 
 
-def _lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
+def choose_strip(device: DeviceInfo, acc: str, rows: int, columns: int) -> Blocking:
+    """Register tile that lies inside ``rows`` x ``columns``; ``mb`` is 1."""
+    lanes = lanes_of(device, acc)
+    while lanes > columns:
+        lanes //= 2
+    table, vectors = tile_table(device), ceil_div(columns, lanes)
+
+    def strip(nv: int) -> Blocking:
+        tiles = ceil_div(rows, table.rows[nv])
+        return Blocking(ceil_div(rows, tiles), nv, lanes, 1)
+
+    def cost(nv: int) -> float:
+        used = strip(nv).mr * nv
+        return ceil_div(vectors, nv) * nv / table.speed[nv] * max(1.0, 8 / used)
+
+    return strip(min((nv for nv in table.rows if nv <= vectors), key=cost))
+
+
+def lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
+    """Lanes for rows of ``columns``: fewer where most would idle."""
     lanes = lanes_of(device, acc)
     while lanes > 4 and columns <= lanes // 2:
         lanes //= 2
@@ -135,18 +154,20 @@ def _blocking(
     return Blocking(mr, nv, lanes, mb)
 
 
-def choose_query_vectors(device: DeviceInfo, acc: str, rows: int, batch: int) -> tuple[int, int]:
+def choose_query_vectors(
+    device: DeviceInfo, acc: str, rows: int, batch: int, most: int = 4
+) -> tuple[int, int]:
     """Lanes, and vectors to a work-item, for a kernel whose lanes are ``rows``, ``batch`` times.
 
-    What counts is the time of the last core to finish: padding of the last block, blocks that do
-    not share out evenly, and the speed of the register tile, here with the other operand read anew
-    for each block.
+    ``most``: vectors that there is room for. What counts is the time of the last core to finish:
+    padding of the last block, blocks that do not share out evenly, and the speed of the register
+    tile, here with the other operand read anew for each block.
     """
-    lanes = _lanes_for(device, acc, rows)
+    lanes = lanes_for(device, acc, rows)
     speeds = tile_table(device).query_speed
 
     def cost(nv: int) -> float:
         items = ceil_div(rows, nv * lanes) * batch
         return ceil_div(items, device.compute_units) * nv / speeds[nv]
 
-    return lanes, min(reversed(tuple(speeds)), key=cost)
+    return lanes, min(reversed([n for n in speeds if n <= most]), key=cost)

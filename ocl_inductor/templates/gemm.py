@@ -81,6 +81,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MB": p["mb"],
         "k_block": 0 if is_static(p["k"]) and int(p["k"]) <= MAX_K_CHAIN else MAX_K_CHAIN,
         **prefetching(device, nr, p["acc"], p["k"]),
+        "touching": device.prefetch,
         "packed_rows": p["a_layout"] == "panels",
         "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
         "whole_rows": p["a_layout"] != "panels" and is_static(p["m"]) and int(p["m"]) >= p["mr"],

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from ocl_inductor.templates.attention import ATTENTION
+from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.depthwise import DEPTHWISE
+from ocl_inductor.templates.few_queries import FEW_QUERIES
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.gemv import GEMV
 from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
+from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.winograd import WINOGRAD
 
-_ALL = (GEMM, GEMV, ATTENTION, CONV, DEPTHWISE, WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT)
+_ALL = (
+    GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
+    WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT,
+)  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

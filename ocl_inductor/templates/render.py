@@ -39,8 +39,9 @@ def render(
 ) -> str:
     """The source of one kernel.
 
-    ``holes`` gives ``size``, ``load``, ``pointer`` and ``store`` (see :class:`TemplateSpec`).
-    A name that the template uses and nobody supplies raises ``jinja2.UndefinedError``.
+    ``holes`` gives ``size``, ``load``, ``pointer``, ``store`` and ``touch`` (see
+    :class:`TemplateSpec`). A name that the template uses and nobody supplies raises
+    ``jinja2.UndefinedError``.
     """
     names = {"p": dict(params), "acc": params["acc"], **tile, **holes}
     template = _environment().get_template(spec.file)

@@ -43,7 +43,9 @@ class TemplateSpec:
       arithmetic in float32/float64 kernels;
     * ``store(coordinates, value, width=1)``: C statements that put ``value`` (``acc`` or a vector
       of it) at the list of C coordinates, one for each dimension of ``out_space``, through
-      whatever epilogue is attached.
+      whatever epilogue is attached;
+    * ``touch(coordinates)``: C statements that ask for the cache lines which ``store`` will write
+      and read there, where the device has an instruction for it; empty if there are none.
     """
 
     name: str

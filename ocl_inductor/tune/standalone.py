@@ -72,6 +72,10 @@ class StandaloneKernel:
                 return f"result[{index}] = {value};"
             return f"*(__global vec_u *)(result + {index}) = {value};"
 
+        def touch(coordinates: Sequence[str]) -> str:
+            at = row_major([f"({c})" for c in coordinates], space)
+            return f"__builtin_prefetch((const void *)(ulong)(result + {at}), 1);"
+
         def load(operand: int, index: str, width: int = 1) -> str:
             if width == 1:
                 return f"in{operand}[{index}]"
@@ -88,6 +92,7 @@ class StandaloneKernel:
                 "load": load,
                 "pointer": lambda i: f"in{i}",
                 "store": store,
+                "touch": touch,
             },
         )
         options = list(device.info.build_options)

@@ -66,6 +66,15 @@ PLAIN = [
     Conv((0, 3, 9, 11), (5, 3, 3, 3), padding=(1,)),
 ]
 
+#: Only the weight's gradient: edges of tiles, several parts, chains that are cut, joined taps.
+WEIGHT_ONLY = [
+    Conv((2, 20, 12, 13), (36, 20, 3, 2), (2, 1), (1, 0), (1, 2), mask=(False, True, False)),
+    Conv((1, 33, 60, 60), (18, 33, 3, 3), padding=(1,), mask=(False, True, False)),
+    Conv((3, 17, 900), (19, 17, 5), padding=(2,), mask=(False, True, False)),
+    Conv((2, 3, 40, 21), (65, 3, 7, 7), (2,), (3,), mask=(False, True, False)),
+    Conv((1, 24, 8, 8), (72, 8, 3, 3), padding=(1,), groups=3, mask=(False, True, False)),
+]
+
 GROUPED = [
     Conv((2, 8, 9, 9), (12, 2, 3, 3), padding=(1,), groups=4),
     Conv((2, 8, 9, 9), (12, 4, 3, 3), stride=(2,), padding=(1,), groups=2),
@@ -98,7 +107,13 @@ LONG = [
     Conv((2, 96, 10, 10), (160, 96, 3, 3), padding=(1,)),
 ]
 
-FAMILIES = {"plain": PLAIN, "grouped": GROUPED, "transposed": TRANSPOSED, "long": LONG}
+FAMILIES = {
+    "plain": PLAIN,
+    "weights": WEIGHT_ONLY,
+    "grouped": GROUPED,
+    "transposed": TRANSPOSED,
+    "long": LONG,
+}
 
 
 def run_all(convs: list[Conv], *tensors: torch.Tensor) -> list[Any]:
@@ -109,7 +124,8 @@ def run_all(convs: list[Conv], *tensors: torch.Tensor) -> list[Any]:
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("driver", two_drivers())
 @pytest.mark.parametrize(
-    "family", ["plain", *(pytest.param(f, marks=pytest.mark.slow) for f in list(FAMILIES)[1:])]
+    "family",
+    [*list(FAMILIES)[:2], *(pytest.param(f, marks=pytest.mark.slow) for f in list(FAMILIES)[2:])],
 )
 def test_agrees_with_eager(family: str, driver: str, profile: str) -> None:
     convs = FAMILIES[family]

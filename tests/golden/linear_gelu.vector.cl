@@ -68,6 +68,13 @@ void gemm_addmm_output(__global const float *restrict arg0, __global const float
         __global const float *restrict a3 = a + (m0 + 3) * lda;
         __global const float *restrict a4 = a + (m0 + 4) * lda;
         __global const float *restrict a5 = a + (m0 + 5) * lda;
+        // The memory of the results is on its way to the cache while they are summed.
+        for (int i = 0; i < 6; ++i) {
+            const long m = min(m0 + i, M - 1);
+            for (long n = n0; n < n0 + 16; n += 8) {
+                __builtin_prefetch((const void *)(ulong)(arg3 + (k1*(m)) + (n)), 1);
+            }
+        }
         vec_t c0_0 = (vec_t)(0), c0_1 = (vec_t)(0);
         vec_t c1_0 = (vec_t)(0), c1_1 = (vec_t)(0);
         vec_t c2_0 = (vec_t)(0), c2_1 = (vec_t)(0);
@@ -87,154 +94,28 @@ void gemm_addmm_output(__global const float *restrict arg0, __global const float
             { const float s = a5[k * ska]; c5_0 += s * b0; c5_1 += s * b1; }
         }
         const int row_begin = (int)(first - m0), row_end = (int)min((long)6, M - m0);
-        if (row_begin <= 0 && 0 < row_end) {
-            const long m = m0 + 0;
-            {
-                const long n = n0 + 0;
-                const vec_t value = c0_0;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-            {
-                const long n = n0 + 8;
-                const vec_t value = c0_1;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-        }
-        if (row_begin <= 1 && 1 < row_end) {
-            const long m = m0 + 1;
-            {
-                const long n = n0 + 0;
-                const vec_t value = c1_0;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-            {
-                const long n = n0 + 8;
-                const vec_t value = c1_1;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-        }
-        if (row_begin <= 2 && 2 < row_end) {
-            const long m = m0 + 2;
-            {
-                const long n = n0 + 0;
-                const vec_t value = c2_0;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-            {
-                const long n = n0 + 8;
-                const vec_t value = c2_1;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-        }
-        if (row_begin <= 3 && 3 < row_end) {
-            const long m = m0 + 3;
-            {
-                const long n = n0 + 0;
-                const vec_t value = c3_0;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-            {
-                const long n = n0 + 8;
-                const vec_t value = c3_1;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-        }
-        if (row_begin <= 4 && 4 < row_end) {
-            const long m = m0 + 4;
-            {
-                const long n = n0 + 0;
-                const vec_t value = c4_0;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-            {
-                const long n = n0 + 8;
-                const vec_t value = c4_1;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-        }
-        if (row_begin <= 5 && 5 < row_end) {
-            const long m = m0 + 5;
-            {
-                const long n = n0 + 0;
-                const vec_t value = c5_0;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
-            }
-            {
-                const long n = n0 + 8;
-                const vec_t value = c5_1;
-                const int c0 = m;
-                const int c1 = n;
-                const float8 t2 = (*(__global const float8u*)(arg2 + (c1)));
-                const float8 t3 = (value + t2);
-                const float8 t4 = ocl_normal_cdf_float8(t3);
-                const float8 t5 = (t3 * t4);
-                *(__global float8u*)(arg3 + ((k1*c0) + c1)) = t5;
+        // Through an array, so that a long epilogue is emitted once.
+        vec_t out[12];
+        out[0] = c0_0; out[1] = c0_1; 
+        out[2] = c1_0; out[3] = c1_1; 
+        out[4] = c2_0; out[5] = c2_1; 
+        out[6] = c3_0; out[7] = c3_1; 
+        out[8] = c4_0; out[9] = c4_1; 
+        out[10] = c5_0; out[11] = c5_1; 
+        for (int i = row_begin; i < row_end; ++i) {
+            const long m = m0 + i;
+            for (int j = 0; j < 2; ++j) {
+                const long n = n0 + j * 8;
+                if (n + 8 <= N) {
+                    const vec_t value = out[i * 2 + j];
+                    const int c6 = m;
+                    const int c7 = n;
+                    const float8 t8 = (*(__global const float8u*)(arg2 + (c7)));
+                    const float8 t9 = (value + t8);
+                    const float8 t10 = ocl_normal_cdf_float8(t9);
+                    const float8 t11 = (t9 * t10);
+                    *(__global float8u*)(arg3 + ((k1*c6) + c7)) = t11;
+                }
             }
         }
     }

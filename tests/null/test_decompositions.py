@@ -11,7 +11,13 @@ import torch
 from functorch.compile import aot_function, aot_module, make_boxed_func
 from torch._decomp import core_aten_decompositions
 
-from ocl_inductor.capture.decompositions import EXTRA, OWN, REMOVED, decomposition_table
+from ocl_inductor.capture.decompositions import (
+    EXTRA,
+    OWN,
+    REMOVED,
+    LazyDecompositions,
+    decomposition_table,
+)
 from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.lowering.registry import LOWERINGS
 
@@ -28,9 +34,15 @@ def operators(fn: Callable[..., Any], *args: torch.Tensor) -> set[Any]:
 
     with torch.no_grad():
         trace = aot_module if isinstance(fn, torch.nn.Module) else aot_function
-        compiled = trace(fn, compiler, decompositions=decomposition_table())
+        compiled = trace(fn, compiler, decompositions=LazyDecompositions())
         torch.testing.assert_close(compiled(*args), fn(*args))
     return found
+
+
+def test_lazy_table_is_the_table() -> None:
+    lazy, table = LazyDecompositions(), decomposition_table()
+    assert dict(lazy) == table and len(lazy) == len(table)
+    assert EXTRA[0] in lazy and aten.mm.default not in lazy
 
 
 def test_nothing_is_decomposed_that_has_a_lowering() -> None:

@@ -10,15 +10,17 @@ import pytest
 import torch
 from rows import write_row
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from ocl_inductor.sweep.accuracy import Rule, check_accuracy, compare
 from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
-from ocl_inductor.sweep.config import load
+from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import judge
 from ocl_inductor.sweep.results import collect
 from ocl_inductor.sweep.schema import Tolerance
 from ocl_inductor.sweep.status import Status
+from ocl_inductor.sweep.subject import in_float64, load_subject
 from ocl_inductor.sweep.torchbench import load_torchbench
 
 RULE = Rule(1e-4)
@@ -107,6 +109,43 @@ def test_every_kind_of_result_is_collected() -> None:
     }
 
 
+def test_an_exact_loss_of_eager_does_not_blow_the_ratio_up() -> None:
+    exact = torch.tensor(2.8561315504917992, dtype=torch.float64)
+    eager = exact.float()
+    one_off = torch.nextafter(eager, torch.tensor(3.0))
+    found = compare({"loss": eager}, {"loss": one_off}, {"loss": exact}, RULE)
+    assert found.passed and found.rmse_ratio is not None and 1 <= found.rmse_ratio <= 4
+
+
+def test_detections_are_a_set() -> None:
+    rule = Rule(1e-4, detections=True)
+    generator = torch.Generator().manual_seed(3)
+    boxes = torch.rand(2, 20, 4, generator=generator, dtype=torch.float64) * 500
+    scores = torch.linspace(0.9, 0.5, 20, dtype=torch.float64).expand(2, 20)
+    labels = torch.randint(0, 5, (2, 20), generator=generator)
+    masks = torch.rand(2, 20, 7, 7, generator=generator, dtype=torch.float64)
+    wide = {"out[0]": scores, "out[1]": boxes, "out[2]": labels, "out[3]": masks}
+    eager = {n: v.float() if v.is_floating_point() else v for n, v in wide.items()}
+    order = torch.randperm(20, generator=generator)
+    other = {n: v[:, order].clone() for n, v in eager.items()}
+    assert not compare(eager, other, wide, RULE).passed
+    assert compare(eager, other, wide, rule).passed
+    shuffled = {n: v[:, order.flip(0)] for n, v in wide.items()}
+    assert compare(eager, other, shuffled, rule).passed
+    for name in wide:  # one detection that is wrong in one thing
+        wrong = {n: v.clone() for n, v in other.items()}
+        wrong[name][1, 4] += 1
+        assert not compare(eager, wrong, wide, rule).passed, name
+
+
+def test_a_row_may_allow_more_in_one_mode() -> None:
+    config = load(CONFIGS / "squeezenet1_1.yaml")
+    jobs = {m: Job("accuracy", config.name, mode=m) for m in ("inference", "training")}
+    assert Rule.of(jobs["inference"], config).row == Tolerance()
+    assert Rule.of(jobs["training"], config).row.atol == 5e-4
+    assert Rule.of(replace(jobs["training"], dtype="float16"), config).row == Tolerance()
+
+
 def test_loss_curves() -> None:
     exact = tuple(1.0 / (step + 1) for step in range(10))
     eager = tuple(x + 1e-4 for x in exact)
@@ -126,7 +165,28 @@ def test_eager_agrees_with_itself_in_every_dtype(tmp_path: Path, dtype: str, mod
     phases: list[str] = []
     report = check_accuracy(job, load(path), lambda event, **v: phases.append(v["phase"]))
     assert report.status is Status.PASS, report
-    assert phases == ["load", "eager"]
+    assert phases == ["load", "eager", "float64"]
+    assert set(report.details["phase_s"]) == set(phases)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("name", ["phlippe_resnet", "lennard_jones"])
+def test_converting_to_float64_gives_what_building_in_it_gives(name: str, mode: Any) -> None:
+    job = Job("accuracy", name, str(CONFIGS / f"{name}.yaml"), None, mode, ("eager",), 2)
+    subject = load_subject(job)
+    found, built = in_float64(job, subject), load_subject(job, torch.float64)
+    expected = dict(built.module.state_dict())
+    assert found.module.state_dict().keys() == expected.keys()
+    for key, value in found.module.state_dict().items():
+        torch.testing.assert_close(value, expected[key], rtol=0, atol=0)
+    before, after = (
+        pytree.tree_leaves((s.args, s.kwargs, getattr(s, "target", None))) for s in (built, found)
+    )
+    for one, other in zip(before, after, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert all(p.dtype is torch.float32 for p in subject.module.parameters())
 
 
 def test_a_model_of_torchbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

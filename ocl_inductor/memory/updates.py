@@ -1,0 +1,89 @@
+"""Inputs that kernels may write over with what the graph fills them with at its end.
+
+An optimiser's step computes new parameters and states. Written to memory of their own they would
+have to be copied to where the old ones are; here a kernel writes them there itself, where nobody
+reads the old ones any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ocl_inductor.ir.expr import loads
+from ocl_inductor.ir.index import prod, same
+from ocl_inductor.ir.nodes import Buffer, Graph, Update
+from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup
+
+
+def updates_in_place(
+    graph: Graph,
+    groups: Sequence[Group],
+    batches: Sequence[range],
+    *,
+    dense: bool,
+    rows: bool,
+) -> dict[str, str]:
+    """Buffer to the input whose memory it can have, for groups that run in this order.
+
+    Why this is right: every other group that reads the input has run when the buffer is written
+    (``batches`` run at the same time, so none of its batch may read it), and the group itself
+    either does not read the input or reads it as ``_reads_what_it_writes`` wants. Host calls may
+    return views of what they read, so inputs that one reads stay as they are until the end.
+    ``dense``: only inputs without gaps, for memory that moves as a whole. ``rows``: one work-item
+    does what a kernel does once for a row; where a work-group does, one may read what another has
+    written.
+    """
+    inputs = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
+    writers = {b.name: n for n, g in enumerate(groups) for b in g.writes()}
+    batch_of = {n: b for b in batches for n in b}
+    readers: dict[str, list[int]] = {}
+    for n, g in enumerate(groups):
+        for name in g.reads() & inputs.keys():
+            readers.setdefault(name, []).append(n)
+    targets = [u.target for u in graph.updates]
+
+    def possible(u: Update) -> bool:
+        own = inputs.get(u.target)
+        writer = writers.get(u.source.name)
+        if not u.exact or own is None or writer is None or targets.count(u.target) > 1:
+            return False
+        if dense and not same(prod(own.size), own.storage):
+            return False
+        group = groups[writer]
+        if isinstance(group, ExternGroup):
+            return False
+        together = batch_of.get(writer, range(writer, writer + 1))
+        for n in readers.get(u.target, ()):
+            if isinstance(groups[n], ExternGroup):
+                return False
+            if n == writer:
+                if not _reads_what_it_writes(group, u.source.name, own, rows):
+                    return False
+            elif n >= together.start:
+                return False
+        return True
+
+    return {u.source.name: u.target for u in graph.updates if possible(u)}
+
+
+def _reads_what_it_writes(group: Group, name: str, own: Buffer, rows: bool) -> bool:
+    """Whether a group reads ``own`` only where it writes ``name``, at one and the same point.
+
+    So in a pointwise group that has as many points as the buffer has elements: each is written at
+    one point, and read at that point alone. Codegen keeps the promise that a point is visited once
+    and that all its values are computed before the first is stored. So, too, where a kernel sweeps
+    over rows and this is done once for a row, by a member that nobody but itself reads ``own`` for.
+    """
+    if not isinstance(group, LoopGroup) or not same(prod(list(group.outer)), prod(own.size)):
+        return False
+    result = next(m for m in group.members if m.buffer.name == name)
+    readers = [m for m in group.members if own.name in m.reads()]
+    if result.kind != "pointwise" or result.store_indirect:
+        return False
+    if group.inner:
+        if not (rows and result.row and readers == [result]):
+            return False
+    elif any(m.kind != "pointwise" or m.row or m.base or m.level for m in group.members):
+        return False
+    reads = [x for m in readers for x in loads(m.body) if x.payload.buffer == own.name]
+    return all(x.payload.index == result.store and not x.args for x in reads)
