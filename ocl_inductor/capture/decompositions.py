@@ -16,7 +16,11 @@ from torch._decomp import core_aten_decompositions
 from torch._decomp import decomposition_table as _all_decompositions
 from torch._decomp.decompositions import one_layer_lstm
 
-from ocl_inductor.capture.quantised import FAKE_QUANTISATION, export_quantisation
+from ocl_inductor.capture.quantised import (
+    FAKE_QUANTISATION,
+    export_quantisation,
+    exported_operators_exist,
+)
 from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.registry import LOWERINGS
@@ -132,17 +136,18 @@ OWN: dict[Any, Decomposition] = {
 
 def decomposition_table() -> dict[Any, Decomposition]:
     """Operator overload to decomposition, as ``aot_autograd(decompositions=)`` takes it."""
-    return _table() | export_quantisation()
+    return _table(exported_operators_exist())
 
 
 @functools.cache
-def _table() -> dict[Any, Decomposition]:
+def _table(with_exported: bool) -> dict[Any, Decomposition]:
     table: dict[Any, Decomposition] = dict(core_aten_decompositions())
     for target in EXTRA:
         table[target] = _all_decompositions[target]
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
-    return table | OWN | REWRITES | FAKE_QUANTISATION
+    table |= OWN | REWRITES | FAKE_QUANTISATION
+    return table | export_quantisation() if with_exported else table
 
 
 class LazyDecompositions(Mapping[Any, Decomposition]):

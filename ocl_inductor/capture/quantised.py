@@ -181,12 +181,14 @@ def quantize_per_channel_group(
     return q.clamp(quant_min, quant_max).to(dtype).reshape(x.shape)
 
 
+def exported_operators_exist() -> bool:
+    """Whether the module that makes ``quantized_decomposed`` has been imported."""
+    return _MODULE in sys.modules
+
+
 def export_quantisation() -> dict[Any, Callable[..., Any]]:
-    """Decompositions of ``quantized_decomposed``: none before its module has been imported."""
-    module = sys.modules.get(_MODULE)
-    if module is None:
-        return {}
-    ops = torch.ops.quantized_decomposed
+    """Decompositions of ``quantized_decomposed``, once its operators exist."""
+    module, ops = sys.modules[_MODULE], torch.ops.quantized_decomposed
     table: dict[Any, Callable[..., Any]] = {
         ops.quantize_per_tensor.tensor: quantize_by_tensors,
         ops.dequantize_per_tensor.tensor: dequantize_by_tensors,
