@@ -64,6 +64,17 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
     return result / x.numel() if reduction == mean else result
 
 
+def smooth_l1_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float
+) -> Any:
+    """PyTorch's decomposition takes ``sign(x - target)`` beyond ``beta``, which loses a NaN."""
+    mean = 1
+    scale = grad / x.numel() if reduction == mean else grad
+    d = x - target
+    slope = torch.where(d > beta, scale, scale * d / beta)
+    return torch.where(d < -beta, -scale, slope)
+
+
 def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> Any:
     """Sum over labels t of a row and classes c that are none of ``max(0, 1 - x[t] + x[c])``, over
     the number of classes; labels end at the first -1. Second result: which classes are labels.
@@ -93,6 +104,7 @@ REWRITES: dict[Any, Any] = {
     aten._trilinear.default: trilinear,
     aten.as_strided_copy.default: as_strided_copy,
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
+    aten.smooth_l1_loss_backward.default: smooth_l1_loss_backward,
     aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
 }
 

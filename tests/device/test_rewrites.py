@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 import torch
 from agreement import PROFILES, agree, compiled, random, two_drivers
-from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d, bilinear, soft_margin_loss
+from torch.nn.functional import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    bilinear,
+    smooth_l1_loss,
+    soft_margin_loss,
+)
 
 Case = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
@@ -75,3 +81,22 @@ def test_small_gradients_of_soft_margin_loss(device: str, reduction: str) -> Non
 
     ours = gradient(x, compiled(soft_margin_loss, device))
     torch.testing.assert_close(ours, gradient(x, soft_margin_loss), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+@pytest.mark.parametrize("device", two_drivers())
+def test_gradients_of_smooth_l1_loss_keep_nans(device: str, reduction: str) -> None:
+    """Inside of beta, outside, on its edge, and where there is no number."""
+    far = float("inf")
+    x = torch.cat([random(40), torch.tensor([0.5, -0.5, 0.0, far, -far, float("nan")])])
+    target = torch.zeros_like(x)
+
+    def gradient(fn: Callable[..., torch.Tensor]) -> torch.Tensor:
+        leaf = x.clone().requires_grad_()
+        fn(leaf, target, reduction=reduction, beta=0.5).sum().backward()
+        assert leaf.grad is not None
+        return leaf.grad
+
+    ours = gradient(compiled(smooth_l1_loss, device))
+    assert ours[-1].isnan()
+    torch.testing.assert_close(ours, gradient(smooth_l1_loss), equal_nan=True)
