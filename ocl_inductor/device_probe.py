@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.quirks import Names
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 _SCHEMA = 2
@@ -124,10 +124,7 @@ def _answer_path(question: str, key: str) -> Path:
 def _remember(path: Path, answer: dict[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as out:
-            json.dump(answer, out)
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(answer))
     except OSError as error:
         _log.info("the self-test's answer was not kept: %s", error)
 

@@ -15,7 +15,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 from ocl_inductor import apart, driver_library, quirks
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 _SCHEMA = 1
@@ -165,10 +165,7 @@ def _remember(path: Path, libraries: Sequence[Library]) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as out:
-            json.dump(document, out)
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(document))
     except OSError as error:
         _log.info("the survey of the drivers was not kept: %s", error)
 

@@ -33,6 +33,7 @@ from ocl_inductor import driver_library, driver_survey, fork, quirks
 from ocl_inductor.driver_code import DriverCode
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"
@@ -264,9 +265,5 @@ def _fill(folder: Path, libraries: list[str]) -> Path:
         path = folder / f"{number:02d}.icd"
         if path.exists() and path.read_text() == library + "\n":
             continue
-        # Written beside and renamed, so that a loader in another process never reads half a line.
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w") as out:
-            out.write(library + "\n")
-        os.replace(temporary, path)
+        write_whole(path, library + "\n")  # a loader in another process never reads half a line
     return folder

@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import torch
 
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 _SCHEMA = 1
@@ -97,9 +97,6 @@ def _remember(path: Path, state: str, digest: bytes) -> None:
         return
     try:
         make_private(path.parent)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as out:
-            json.dump({"state": state, "digest": digest.hex()}, out)
-        os.replace(temporary, path)
+        write_whole(path, json.dumps({"state": state, "digest": digest.hex()}))
     except OSError as error:
         _log.info("the digest of PyTorch's sources was not kept: %s", error)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,11 +23,11 @@ import filelock
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, decode, encode
 from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 ENTRY_SUFFIX = ".kernel"
 USED_SUFFIX = ".used"
-TEMPORARY_SUFFIX = ".tmp"
 LOCK_NAME = "lock"
 #: A process that was stopped while it builds must not stop the others for longer.
 BUILD_WAIT_SECONDS = 30.0
@@ -152,15 +151,7 @@ class KernelStore:
 def _replace(path: Path, data: bytes) -> None:
     make_private(path.parent.parent)
     path.parent.mkdir(exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=TEMPORARY_SUFFIX)  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    write_whole(path, data)
 
 
 def _why(error: OSError) -> str:

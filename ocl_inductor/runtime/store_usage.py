@@ -19,11 +19,11 @@ from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers, scan_pla
 from ocl_inductor.runtime.store import (
     ENTRY_SUFFIX,
     LOCK_NAME,
-    TEMPORARY_SUFFIX,
     USED_SUFFIX,
     KernelStore,
 )
 from ocl_inductor.runtime.store_entry import KEY_PATTERN
+from ocl_inductor.whole_file import TEMPORARY_SUFFIX
 
 _log = logger(__name__)
 #: How much of the limit is left after eviction, so that not every new kernel evicts.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ocl_inductor.log import logger
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 
@@ -32,16 +31,10 @@ def load(folder: Path, key: str) -> dict[str, Any] | None:
 
 
 def save(folder: Path, key: str, value: Mapping[str, Any]) -> None:
-    """Write beside and rename, so that another process never reads half a file.
-
-    A folder that cannot be written only means that the next process measures again.
-    """
+    """A folder that cannot be written only means that the next process measures again."""
     path = path_of(folder, key)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w") as out:
-            json.dump({"key": key, "value": dict(value)}, out)
-        os.replace(temporary, path)
+        write_whole(path, json.dumps({"key": key, "value": dict(value)}))
     except OSError as error:
         _log.info("a measurement was not kept: %s", error)
