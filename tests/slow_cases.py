@@ -51,6 +51,12 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         "15 s each to build; Intel's driver runs them",
     ),
     (r"test_only_max_autotune_measures\[intel", "8 s; PoCL runs it"),
+    (
+        r"test_one_graph_serves_all_sizes\[pocl\S*-automatic",
+        "5 s each; dynamic=True builds the same kernels there, Intel's driver runs these as well",
+    ),
+    (r"test_conv_backward\.py\S*\[plain-pocl", "28 s; `weights` and Intel's driver run by default"),
+    (r"test_model\[(efficientnet_b0|unet)-intel", "20 and 9 s; as slow as their PoCL cases"),
     (r"test_training\.py::test_model\[distilbert-pocl", "22 s; Intel's driver runs it"),
 )
 
