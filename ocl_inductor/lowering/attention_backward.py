@@ -16,12 +16,7 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, compare, const, op, where
 from ocl_inductor.ir.index import same
-from ocl_inductor.lowering.attention import (
-    check_attention,
-    group_heads,
-    scale_factor,
-    scores,
-)
+from ocl_inductor.lowering.attention import check_attention, group_heads, scale_factor, scores
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.flash_attention_backward import flash_attention_backward
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
