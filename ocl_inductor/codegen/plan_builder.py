@@ -3,56 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
-from torch.utils._sympy.printers import PythonPrinter
 
-from ocl_inductor.codegen.combine import (
-    MIN_PARTS,
-    combinable,
-    combine,
-    even_pieces,
-    most_parts,
-)
+from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name
 from ocl_inductor.codegen.loops import emit_loop_group
 from ocl_inductor.codegen.merge import merge_dimensions
+from ocl_inductor.codegen.plan_specs import (
+    buffer_specs,
+    host_call,
+    input_spec,
+    output_spec,
+    size_text,
+    texts,
+)
 from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
+from ocl_inductor.ir.nodes import Buffer, Graph, Origin
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan import (
-    BufferSpec,
-    HostCall,
-    InputSpec,
-    Kernel,
-    Launch,
-    OutputSpec,
-    Plan,
-    SizeRef,
-    SizeText,
-    Slot,
-    Step,
-    TensorRef,
-)
+from ocl_inductor.plan import HostCall, Kernel, Launch, Plan, Slot, Step
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 _code_log = artifact(__name__, "code")
 
 #: Name and canonical text of a kernel.
 Form: TypeAlias = tuple[str, str]
-_BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
 def build_plan(
@@ -72,13 +59,6 @@ def build_plan(
     """
     builder = _PlanBuilder(graph, schedule, memory, device, hint, operators, visible_outputs)
     return dataclasses.replace(builder.build(), visible_outputs=visible_outputs)
-
-
-def size_text(x: Size) -> SizeText:
-    """A Python int, or Python source over size symbols."""
-    if is_static(x):
-        return int(x)
-    return PythonPrinter().doprint(sympy.sympify(x))
 
 
 def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Group, bool]]:
@@ -152,9 +132,9 @@ class _PlanBuilder:
         symbols += [symbol for s in calls for symbol, _, _ in s.defines]
         return Plan(
             symbols=tuple(dict.fromkeys(symbols)),
-            inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
+            inputs=tuple(input_spec(x, self.graph.static_inputs) for x in self.graph.inputs),
             constants=self.graph.constants,
-            buffers=tuple(self.buffer_specs()),
+            buffers=tuple(buffer_specs(self.graph, self.schedule, self.memory)),
             slots=tuple(
                 Slot(size_text(s.nbytes), s.first, s.last, s.arena, s.offset)
                 for s in self.memory.slots
@@ -164,11 +144,11 @@ class _PlanBuilder:
             prologue=tuple(prologue),
             steps=tuple(steps),
             parts=tuple(parts),
-            outputs=tuple(map(self.output_spec, self.graph.outputs)),
+            outputs=tuple(map(output_spec, self.graph.outputs)),
             watched=watched,
             aliases=(*self.memory.aliases.items(), *self.memory.updated.items()),
             updates=tuple(
-                (u.target, self.output_spec(u.source))
+                (u.target, output_spec(u.source))
                 for u in self.graph.updates
                 if u.source.name not in self.memory.updated
             ),
@@ -189,7 +169,7 @@ class _PlanBuilder:
 
     def draft(self, group: Group, hoisted: bool) -> Draft | HostCall:
         if isinstance(group, ExternGroup):
-            return self.host_call(group.node)
+            return host_call(group.node)
         name = kernel_name(group)
         values: dict[sympy.Symbol, sympy.Integer] = {}
         cost = group_cost(group, self.buffers)
@@ -219,9 +199,9 @@ class _PlanBuilder:
         return Launch(
             self.kernel(source, lambda: self.example(source, scalars, global_size, draft.cost)),
             source.buffers,
-            _texts(scalars),
+            texts(scalars),
             source.literals,
-            _texts(global_size),
+            texts(global_size),
             source.local_size,
             size_text(draft.cost.flops),
             size_text(draft.cost.bytes),
@@ -319,18 +299,6 @@ class _PlanBuilder:
             self.hint(cost.bytes),
         )
 
-    def host_call(self, node: Extern) -> HostCall:
-        return HostCall(
-            node.operator,
-            tuple(_host_argument(a) for a in node.args),
-            tuple((k, _host_argument(v)) for k, v in node.kwargs),
-            node.results,
-            str(node.operator),
-            fallback=bool(node.reason),
-            reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
-            defines=node.defines,
-        )
-
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:
         names: dict[str, None] = {}
         for step in prologue:
@@ -338,126 +306,12 @@ class _PlanBuilder:
                 names |= dict.fromkeys(b for b in step.buffers if b in self.graph.static_inputs)
         return tuple(names)
 
-    # -- descriptions ----------------------------------------------------------------------
-
-    def input_spec(self, position: int) -> InputSpec:
-        x = self.graph.inputs[position]
-        if isinstance(x, str):
-            return InputSpec("host", x)
-        if isinstance(x, Buffer):
-            return InputSpec(
-                "tensor",
-                x.name,
-                x.dtype,
-                _texts(x.size),
-                _texts(x.stride),
-                size_text(x.storage),
-                x.name in self.graph.static_inputs,
-            )
-        return InputSpec("size", str(x))
-
-    def buffer_specs(self) -> list[BufferSpec]:
-        outputs = {o.name for o in self.graph.results if o.kind == "buffer"}
-        aliases = {**self.memory.aliases, **self.memory.updated}
-        rooted: dict[str, str] = {}
-        for name in aliases:
-            root = name
-            while root in aliases:
-                root = aliases[root]
-            rooted[name] = root
-        output_roots = {rooted.get(o, o) for o in outputs}
-        specs: list[BufferSpec] = []
-        for group in self.schedule.groups:
-            for b in group.writes():
-                if b.name in aliases:
-                    continue
-                if b.name in output_roots:
-                    where, slot = "output", -1
-                elif b.name in self.memory.kept:
-                    where, slot = "kept", -1
-                else:
-                    where, slot = "slot", self.memory.slot_of[b.name]
-                specs.append(
-                    BufferSpec(
-                        b.name,
-                        b.dtype,
-                        size_text(b.storage),
-                        _texts(b.size),
-                        _texts(b.stride),
-                        where,  # type: ignore[arg-type]
-                        slot,
-                    )
-                )
-        return specs
-
-    def output_spec(self, o: GraphOutput) -> OutputSpec:
-        if o.kind == "buffer":
-            return OutputSpec(
-                "tensor", o.name, _texts(o.size), _texts(o.stride), size_text(o.offset)
-            )
-        if o.kind == "host":
-            return OutputSpec("host", o.name)
-        if isinstance(o.value, sympy.Basic):
-            kind: Literal["size", "real"] = "size" if o.value.is_integer else "real"
-            return OutputSpec(kind, value=size_text(o.value))
-        return OutputSpec("constant", value=o.value)
-
 
 def _writes_nothing(group: Group) -> bool:
     """Whether every result has no elements: a kernel would still run its first element."""
     if isinstance(group, ExternGroup):
         return False
     return all(any(is_static(n) and n == 0 for n in b.size) for b in group.writes())
-
-
-def kernel_name(group: LoopGroup | Any) -> str:
-    """A readable name: the template or shape of loop, and the operators inside."""
-    operators = []
-    for text in group.origin.operators:
-        parts = text.split(".")
-        operators.append(parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[0])
-    words = [re.sub(r"\W", "", w).strip("_") for w in dict.fromkeys(operators)]
-    if isinstance(group, LoopGroup):
-        kinds = {m.kind for m in group.members} - {"pointwise"}
-        head = "_".join(sorted(kinds)) or "pointwise"
-    else:
-        head = group.template.spec
-    shown = words if len(words) <= 5 else [*words[:4], "etc"]
-    return "_".join([head, *shown])[:96]
-
-
-def canonical_names(text: str) -> str:
-    """Number buffers by first appearance, so that equal kernels have equal text."""
-    names: dict[str, str] = {}
-
-    def rename(match: re.Match[str]) -> str:
-        return names.setdefault(match.group(0), f"arg{len(names)}")
-
-    return _BUFFER_NAME.sub(rename, text)
-
-
-def _texts(sizes: Sequence[Size]) -> tuple[SizeText, ...]:
-    return tuple(size_text(s) for s in sizes)
-
-
-def _host_argument(x: Any) -> Any:
-    if isinstance(x, BufferRef):
-        if x.size is None:
-            return TensorRef(x.name)
-        assert x.stride is not None
-        return TensorRef(x.name, _texts(x.size), _texts(x.stride), size_text(x.offset))
-    if isinstance(x, sympy.Basic):
-        return SizeRef(size_text(x), real=not x.is_integer)
-    return map_tree(x, _host_argument)
-
-
-def map_tree(x: Any, fn: Callable[[Any], Any]) -> Any:
-    """Apply ``fn`` to the items of a tuple, list or dict; other values stay as they are."""
-    if isinstance(x, (tuple, list)):
-        return type(x)([fn(y) for y in x])
-    if isinstance(x, Mapping):
-        return {k: fn(v) for k, v in x.items()}
-    return x
 
 
 def _extent(tensor: Any) -> int:

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from ocl_inductor.codegen import conversions
-from ocl_inductor.codegen.conversions import (
-    convert,
-    is_float,
-    literal,
-    mask_as,
-    mask_from,
-    wrap,
-)
+from ocl_inductor.codegen.conversions import convert, is_float, literal, mask_as, mask_from, wrap
 from ocl_inductor.codegen.math_library import (
     SPECIAL_BINARY,
     SPECIAL_UNARY,
