@@ -197,7 +197,8 @@ def make_plan(
         hint,
         _operators(gm),
         visible_outputs,
-        settings.chain,
+        # Who wants to see what was fused wants to see kernels, not what shares a launch.
+        chained=settings.chain and observe is None,
     )
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
