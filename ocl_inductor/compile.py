@@ -30,8 +30,8 @@ from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.pressure import release_idle
 from ocl_inductor.runtime.programs import forget_programs, start_builders
-from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings

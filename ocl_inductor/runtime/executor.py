@@ -27,13 +27,14 @@ from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
+from ocl_inductor.runtime.pressure import release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, recording
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
 from ocl_inductor.runtime.roles import Roles
-from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
+from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.site import Site
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.runtime.steady import SteadyCall, serves
@@ -321,9 +322,12 @@ class Executor:
         produced: dict[str, torch.Tensor] = {}
         private = bool(self.roles.saved) and saved_tensors_are_private()
         for spec in self.roles.outputs:
-            tensor = torch.empty_strided(
-                self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
-            )
+            if self.steady is not None:
+                tensor = self.steady.recyclers[spec.name].make()
+            else:
+                tensor = torch.empty_strided(
+                    self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
+                )
             produced[spec.name] = tensor
             nbytes = self._spec_bytes(spec)
             if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:
