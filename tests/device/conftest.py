@@ -38,6 +38,7 @@ def folder(filled: Path, tmp_path: Path) -> Path:
 
     return copied(filled, tmp_path)
 
+
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel is a launch of its own, and can be counted; see codegen/chain.py."""
