@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ocl_inductor.schedule.groups import LoopGroup
@@ -10,13 +11,16 @@ from ocl_inductor.schedule.groups import LoopGroup
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
-def kernel_name(group: LoopGroup | Any) -> str:
-    """A readable name: the template or shape of loop, and the operators inside."""
-    operators = []
-    for text in group.origin.operators:
-        parts = text.split(".")
-        operators.append(parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[0])
-    words = [re.sub(r"\W", "", w).strip("_") for w in dict.fromkeys(operators)]
+#: What a kernel does not compute, only reads in another order.
+_NOT_NAMED = frozenset(
+    "alias clone detach expand getitem permute reshape select slice split squeeze t transpose "
+    "unsafe_view unsqueeze view".split()
+)
+
+
+def kernel_name(group: LoopGroup | Any, operators: Sequence[str]) -> str:
+    """A readable name: the template or shape of loop, and the ``operators`` inside."""
+    words = [w for w in dict.fromkeys(map(_word, operators)) if w not in _NOT_NAMED]
     if isinstance(group, LoopGroup):
         kinds = {m.kind for m in group.members} - {"pointwise"}
         head = "_".join(sorted(kinds)) or "pointwise"
@@ -24,6 +28,17 @@ def kernel_name(group: LoopGroup | Any) -> str:
         head = group.template.spec
     shown = words if len(words) <= 5 else [*words[:4], "etc"]
     return "_".join([head, *shown])[:96]
+
+
+def _word(operator: str) -> str:
+    parts = operator.split(".")
+    name = parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[0].split()[-1]
+    return re.sub(r"\W", "", name).strip("_")
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """``text`` with another name for what ``old`` names."""
+    return re.sub(rf"\b{re.escape(old)}\b", new, text)
 
 
 def canonical_names(text: str) -> str:

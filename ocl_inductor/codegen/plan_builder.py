@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 import sympy
 
+from ocl_inductor.codegen.chain import chain, chainable, fits
 from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name
+from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name, renamed
 from ocl_inductor.codegen.loops import emit_loop_group
 from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
@@ -50,14 +51,17 @@ def build_plan(
     hint: Callable[[Any], int] = int,
     operators: Mapping[str, str] = MappingProxyType({}),
     visible_outputs: int | None = None,
+    chained: bool = True,
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
     For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
     examples; ``operators`` gives the operator of each FX node by its name. ``visible_outputs``: see
-    :class:`Plan`.
+    :class:`Plan`; ``chained``: whether small launches may become one (chain.py).
     """
-    builder = _PlanBuilder(graph, schedule, memory, device, hint, operators, visible_outputs)
+    builder = _PlanBuilder(
+        graph, schedule, memory, device, hint, operators, visible_outputs, chained
+    )
     return dataclasses.replace(builder.build(), visible_outputs=visible_outputs)
 
 
@@ -88,8 +92,10 @@ class _PlanBuilder:
         hint: Callable[[Any], int],
         operators: Mapping[str, str],
         visible_outputs: int | None,
+        chained: bool,
     ) -> None:
         self.hint = hint
+        self.chained = chained
         self.operators = operators
         self.graph = graph
         self.schedule = schedule
@@ -109,7 +115,7 @@ class _PlanBuilder:
         self.streamed = streamed_results(
             (self.buffers[n] for n in names if n not in shared), read, device, hint
         )
-        self.kernels: dict[tuple[str, str], int] = {}
+        self.kernels: dict[str, int] = {}
         self.kernel_list: list[Kernel] = []
 
     def build(self) -> Plan:
@@ -122,7 +128,9 @@ class _PlanBuilder:
         for b in parts:
             own = self.form(drafts[b[0]]) if len(b) > 1 else None
             rooms[own] = max(len(b), rooms.get(own, 0))
-        steps = [self.combined([drafts[n] for n in b], rooms) for b in parts]
+        drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
+        runs = self.chains(drafts)
+        steps = [self.step(self.linked([drafts[n] for n in run])) for run in runs]
         watched = self.watched(prologue)
         calls = [s for s in steps if isinstance(s, HostCall)]
         inner = [body.statistics for s in calls for body in s.bodies]
@@ -143,7 +151,7 @@ class _PlanBuilder:
             kernels=tuple(self.kernel_list),
             prologue=tuple(prologue),
             steps=tuple(steps),
-            parts=tuple(parts),
+            parts=tuple(tuple(n for part in run for n in parts[part]) for run in runs),
             outputs=tuple(map(output_spec, self.graph.outputs)),
             watched=watched,
             aliases=(*self.memory.aliases.items(), *self.memory.updated.items()),
@@ -170,7 +178,7 @@ class _PlanBuilder:
     def draft(self, group: Group, hoisted: bool) -> Draft | HostCall:
         if isinstance(group, ExternGroup):
             return host_call(group.node)
-        name = kernel_name(group)
+        name = kernel_name(group, self.operators_of(group.origin))
         values: dict[sympy.Symbol, sympy.Integer] = {}
         cost = group_cost(group, self.buffers)
         if isinstance(group, LoopGroup):
@@ -239,14 +247,39 @@ class _PlanBuilder:
 
     def combined(
         self, drafts: Sequence[Draft | HostCall], rooms: Mapping[Form | None, int]
-    ) -> Step:
-        """One step for launches of one form; ``rooms``: parts that the kernel of a form takes."""
+    ) -> Draft | HostCall:
+        """One launch for those of one form; ``rooms``: parts that the kernel of a form takes."""
         if len(drafts) == 1:
-            return self.step(drafts[0])
+            return drafts[0]
         own = [d for d in drafts if isinstance(d, Draft)]
         source = combine([d.source for d in own], rooms[self.form(own[0])])
-        cost = Cost(sum(d.cost.flops for d in own), sum(d.cost.bytes for d in own))
-        return self.step(Draft(source, [], list(source.global_size), cost))
+        return Draft(source, [], list(source.global_size), _total(own))
+
+    # -- small launches after each other ---------------------------------------------------
+
+    def chains(self, drafts: Sequence[Draft | HostCall]) -> list[list[int]]:
+        """Numbers of the drafts that become one launch each, in order."""
+        runs: list[list[int]] = []
+        links: list[KernelSource] = []  # of the last run, while it may go on
+        for n, draft in enumerate(drafts):
+            own: list[KernelSource] = []
+            if self.chained and isinstance(draft, Draft):
+                own = [draft.source] if chainable(draft.source, draft.cost, self.device) else []
+            if own and links and fits(links + own, self.device):
+                runs[-1].append(n)
+                links += own
+            else:
+                runs.append([n])
+                links = own
+        return runs
+
+    def linked(self, drafts: Sequence[Draft | HostCall]) -> Draft | HostCall:
+        """One launch for a chain of them."""
+        if len(drafts) == 1:
+            return drafts[0]
+        own = [d for d in drafts if isinstance(d, Draft)]
+        source = chain([d.source for d in own])
+        return Draft(source, [], list(source.global_size), _total(own))
 
     def overwritten(self, group: LoopGroup) -> frozenset[str]:
         """Results that overwrite what the group reads, and that; nothing for most groups."""
@@ -258,7 +291,7 @@ class _PlanBuilder:
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
         text = canonical_names(source.text)
-        key = (source.name, text)
+        key = renamed(text, source.name, "kernel_name")
         if key not in self.kernels:
             _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
             self.kernels[key] = len(self.kernel_list)
@@ -305,6 +338,14 @@ class _PlanBuilder:
             if isinstance(step, Launch):
                 names |= dict.fromkeys(b for b in step.buffers if b in self.graph.static_inputs)
         return tuple(names)
+
+
+def _total(drafts: Sequence[Draft]) -> Cost:
+    return Cost(
+        sum(d.cost.flops for d in drafts),
+        sum(d.cost.bytes for d in drafts),
+        sum(d.cost.calls for d in drafts),
+    )
 
 
 def _writes_nothing(group: Group) -> bool:

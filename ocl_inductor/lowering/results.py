@@ -94,6 +94,7 @@ class ResultLowering:
         shared = {s for s, of in dtypes.items() if len(of) > 1} - self.walk.input_storage.keys()
         for node in self.walk.gm.graph.nodes if shared else ():
             value, fake = self.walk.env.get(node), node.meta.get("val")
+            self.ctx.origin = origin_of(node)
             self.ctx.pending = self.walk.carried([node])
             if not isinstance(value, Value) or storage_of(fake) not in shared:
                 continue
@@ -113,6 +114,7 @@ class ResultLowering:
                 "value", value=self.walk.size(x) if isinstance(x, torch.SymInt) else x
             )
         value = self.walk.env[x]
+        self.ctx.origin = origin_of(x)
         self.ctx.pending = self.walk.carried([x])
         if isinstance(value, HostValue):
             return GraphOutput("host", value.name)

@@ -120,4 +120,6 @@ def origin_of(node: FxNode) -> Origin:
     # newer Pythons a line of marks below the code.
     frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
     source = ": ".join(lines[frames[-1] : frames[-1] + 2]) if frames else ""
-    return Origin((node.name,), (str(node.target),), source)
+    made = node.args[0] if node.target is operator.getitem else node
+    target = made.target if isinstance(made, FxNode) else node.target
+    return Origin((node.name,), (str(target),), source)

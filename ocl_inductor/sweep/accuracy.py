@@ -10,19 +10,19 @@ loss, gradients and buffers count as results. Dropout is off, so that steps can 
 from __future__ import annotations
 
 import gc
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch._dynamo.utils import rmse, same
+from torch._dynamo.utils import same
 
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.child import Emit, is_out_of_memory, short_message
 from ocl_inductor.sweep.compiled import forget, statistics
 from ocl_inductor.sweep.detections import in_order_of
+from ocl_inductor.sweep.distances import difference, floating, identical, rmse_ratio
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import compare_loss_curves
 from ocl_inductor.sweep.phases import PhaseClock
@@ -103,9 +103,9 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
     for name, reference in expected.items():
         value = actual[name]
         exact = wide[name] if wide is not None else None
-        distance = _difference(reference, value)
+        distance = difference(reference, value)
         largest = max(largest, distance)
-        ratio = _rmse_ratio(reference, value, exact)
+        ratio = rmse_ratio(reference, value, exact)
         if ratio is not None:
             ratios.append(ratio)
         if not _accepted(reference, value, exact, rule):
@@ -117,6 +117,8 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
 
 
 def _accepted(reference: Any, value: Any, exact: Any, rule: Rule) -> bool:
+    if identical(reference, value):
+        return True
     quiet: Callable[..., None] = lambda *_: None  # noqa: E731
     try:
         if same(
@@ -135,7 +137,7 @@ def _accepted(reference: Any, value: Any, exact: Any, rule: Rule) -> bool:
 
 
 def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> bool:
-    if not _floating(reference, value) or reference.dtype != value.dtype:
+    if not floating(reference, value) or reference.dtype != value.dtype:
         return False
     if row.rtol is not None or row.atol is not None:
         rtol, atol = row.rtol or 0.0, row.atol or 0.0
@@ -143,45 +145,8 @@ def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> 
             return True
     if row.rmse_ratio is None:
         return False
-    ratio = _rmse_ratio(reference, value, exact)
+    ratio = rmse_ratio(reference, value, exact)
     return ratio is not None and ratio <= row.rmse_ratio
-
-
-def _floating(*values: Any) -> bool:
-    return all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
-
-
-def _difference(reference: Any, value: Any) -> float:
-    """The largest absolute difference; infinity where only one side is finite."""
-    if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
-        return 0.0 if reference == value else math.inf
-    if reference.shape != value.shape:
-        return math.inf
-    if not reference.numel():
-        return 0.0
-    if _floating(reference, value):  # what gradients are: no need for what follows if all is finite
-        distance = (reference.double() - value.double()).abs_().max()
-        if distance.isfinite():
-            return float(distance)
-    left, right = reference.to(torch.complex128), value.to(torch.complex128)
-    if not reference.is_complex():
-        left, right = left.real, right.real
-    alike = (left == right) | (left.isnan() & right.isnan())
-    distances = torch.where(alike, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
-    return float(distances.max())
-
-
-def _rmse_ratio(reference: Any, value: Any, exact: Any) -> float | None:
-    if not _floating(reference, value, exact) or reference.shape != value.shape:
-        return None
-    if exact.dtype is not torch.float64 or not reference.numel():
-        return None
-    size = float(exact.pow(2).mean().sqrt())
-    own = max(float(rmse(exact, reference)), size * torch.finfo(reference.dtype).eps / 2)
-    if not own > 0:
-        return None
-    ratio = float(rmse(exact, value)) / own
-    return ratio if math.isfinite(ratio) else math.inf
 
 
 def _describe(reference: Any, value: Any, distance: float, ratio: float | None) -> str:
@@ -324,4 +289,4 @@ def _float64_results(job: Job, subject: Subject, expected: Named) -> Named | Non
 
 def _widened(found: Named) -> Iterator[tuple[str, Any]]:
     for name, value in found.items():
-        yield name, value.double() if _floating(value) else value
+        yield name, value.double() if floating(value) else value

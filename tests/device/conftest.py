@@ -37,3 +37,9 @@ def folder(filled: Path, tmp_path: Path) -> Path:
     from cache_commands import copied
 
     return copied(filled, tmp_path)
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel is a launch of its own, and can be counted; see codegen/chain.py."""
+    monkeypatch.setenv("OCL_INDUCTOR_CHAIN", "0")

@@ -81,6 +81,7 @@ def test_other_weights_of_the_same_shapes(cache: Cache) -> None:
             assert cache.same(net, x) == expected
 
 
+@pytest.mark.usefixtures("apart")
 @each_driver
 @pytest.mark.parametrize("usual", [True, False], ids=["usual folder", "folder by option"])
 def test_artifacts_carry_plans_and_kernels(
@@ -122,13 +123,14 @@ _CHILD = """
 import sys, torch
 from torch._dynamo.utils import counters
 import plan_cache as t
+from agreement import random
 from pathlib import Path
 def never(*a, **k): raise AssertionError("compiled again")
 import ocl_inductor.compile
 ocl_inductor.compile.make_plan = never
 cache = t.Cache(Path(sys.argv[1]))
 for driver in sys.argv[2:]:
-    assert cache.same(t.program, t.random(9, 17), device=driver) == "hit"
+    assert cache.same(t.program, random(9, 17), device=driver) == "hit"
     assert counters["opencl"]["cache_misses"] == 0
     torch.manual_seed(0)
     net = t.Net()
@@ -164,6 +166,7 @@ _PRECOMPILED = """
 import sys, torch
 from torch._dynamo.utils import counters
 import plan_cache as t
+from agreement import random
 torch.manual_seed(0)
 x, net = torch.arange(54.0).reshape(9, 6), t.Net().eval()
 with torch.no_grad():

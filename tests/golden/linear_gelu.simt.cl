@@ -11,7 +11,7 @@ static inline __attribute__((always_inline)) float ocl_normal_cdf_float(float x)
 
 #pragma OPENCL FP_CONTRACT ON
 __kernel __attribute__((reqd_work_group_size(16, 16, 1)))
-void gemm_addmm_output(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
+void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
     const long M = k0, N = k1;
     // 32 bits: cheaper on most GPUs, and one driver folds 64-bit guards of a short loop wrongly.

@@ -44,7 +44,7 @@ typedef float8 __attribute__((aligned(4))) vec_u;
 // A work-item computes up to 4 tiles of 6 rows of one panel of 16 columns, one
 // after the other, so that the panel stays in its core's cache.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void gemm_addmm_output(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
+void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
     const long M = k0, N = k1, K = k2;
     const long panel = get_global_id(0);
