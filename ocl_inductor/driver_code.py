@@ -1,9 +1,9 @@
 """Give back the memory of drivers' code that has run for the last time, for now.
 
-A driver's library contains a whole compiler: when a device is open, 75 MiB of its code and constants
-are resident, and again when programs were loaded; 25 MiB of them are needed to run kernels. These are
-clean copies of the file, so the system may drop them, and reads back what is used again, 64 KiB at a
-time from its file cache.
+A driver's library contains a whole compiler: when a device is open, 75 MiB of its code and
+constants are resident, and again when programs were loaded; 25 MiB of them are needed to run
+kernels. These are clean copies of the file, so the system may drop them, and reads back what is
+used again, 64 KiB at a time from its file cache.
 """
 
 from __future__ import annotations
