@@ -9,14 +9,7 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import const, indices, masked, op
-from ocl_inductor.ir.index import (
-    Size,
-    contiguous_strides,
-    is_static,
-    loop_vars,
-    prod,
-    same,
-)
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_rows import few_rows
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -32,7 +25,7 @@ from ocl_inductor.lowering.values import (
     strided_view,
     transposed,
 )
-from ocl_inductor.templates.blocking import candidate_blockings, size_ceil_div
+from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, size_ceil_div
 from ocl_inductor.templates.gemv import MAX_ROWS
 from ocl_inductor.templates.simt_tiles import candidate_tiles
 
@@ -53,6 +46,11 @@ _PACKED_RUN_BYTES = 256
 #: B is read where it lies when it has unit stride along the columns and at most this many rows:
 #: each row of a tile is another page.
 _MAX_UNPACKED_ROWS = 64
+#: A longer panel of B than this is cut, so that one part of it stays in a second-level cache.
+_MAX_PANEL_BYTES = 1 << 20
+_CHUNK_BYTES = 512 << 10
+#: Fewer tiles of rows than this do not read a panel often enough.
+_MIN_TILES_FOR_PARTS = 4
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -296,7 +294,47 @@ def _product_by_template(
     if lying is None:
         b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
         params["b_strides"] = _batch_strides(b, shared_b[:nb])
+    chunk = _chunk_of_sum(ctx, params, out)
+    if chunk:
+        return _sum_of_parts(ctx, params, chunk, out, [a, b])
     return ctx.template("gemm", out, size, order, [a, b], **params)
+
+
+def _chunk_of_sum(ctx: LoweringContext, params: dict[str, Any], dtype: torch.dtype) -> int:
+    """Terms of a partial sum for such a product; 0: the sum stays whole.
+
+    Each tile of rows reads a panel of B once: it should come from a cache nearby.
+    """
+    k, row = ctx.hint(params["k"]), params["nv"] * params["lanes"] * dtype.itemsize
+    if k * row <= _MAX_PANEL_BYTES or params["m_hint"] < _MIN_TILES_FOR_PARTS * params["mr"]:
+        return 0
+    parts = ceil_div(k * row, _CHUNK_BYTES)
+    return ceil_div(k, parts)
+
+
+def _sum_of_parts(
+    ctx: LoweringContext, params: dict[str, Any], chunk: int, dtype: torch.dtype, ab: list[Value]
+) -> Value:
+    """The product by ``params`` as partial sums of ``chunk`` terms, which are then added up."""
+    nb, parts = len(params["batch"]), size_ceil_div(params["k"], chunk)
+    row = params["mr"] if params["a_layout"] == "panels" else params["a_strides"][nb + 1]
+    column = params["nv"] * params["lanes"]
+    if params["b_layout"] != "panels":
+        column = params["b_strides"][nb]
+    out_batch = params["out_batch"]
+    size = (parts, *out_batch, params["m"], params["n"])
+    # The parts of one row are neighbours.
+    order = (*(d + 1 for d in params["out_order"]), 0)
+    params |= {
+        "k_chunk": chunk,
+        "batch": (parts, *params["batch"]),
+        "out_batch": (parts, *out_batch),
+        "out_order": order,
+        "a_strides": (chunk * row, *params["a_strides"]),
+        "b_strides": (chunk * column, *params["b_strides"]),
+    }
+    found = ctx.template("gemm", dtype, size, (*order, len(size) - 1), ab, **params)
+    return ctx.reduce(found, [0], "sum")
 
 
 def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, panels: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from torch.fx import GraphModule
 
+from ocl_inductor.passes.accumulate import scatter_into_sums
 from ocl_inductor.passes.attention import fuse_attention
 from ocl_inductor.passes.effects import remove_effect_tokens
 from ocl_inductor.passes.replace_random import replace_random
@@ -26,6 +27,7 @@ PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     replace_random,
     remove_dead_code,
     fuse_attention,
+    scatter_into_sums,
     remove_effect_tokens,
 )
 

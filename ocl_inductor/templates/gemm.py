@@ -11,6 +11,8 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
   and n divisible by ``nr``; ``"strided"`` (simt only): any strides (\\*batch, k, n);
+* ``k_chunk`` (vector): 0, or the terms of one partial sum: the first dimension of ``batch`` and
+  ``out_batch`` then counts the parts, and its strides are those of a chunk;
 * ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``side r_rows r_columns
   slab``: the tile (simt; see simt_tiles.py);
 * ``acc``: ``"float"`` or ``"double"``, the type of both operands.
@@ -70,7 +72,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
             "b_rows_dense": p["b_strides"][nb + 1] == 1,
             **tile_names(p),
         }
-    nr = p["nv"] * p["lanes"]
+    nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
+    depth = chunk or p["k"]
     return {
         "profile": profile,
         "out_prefix": prefix,
@@ -79,8 +82,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "NR": nr,
         "MR": p["mr"],
         "MB": p["mb"],
-        "k_block": 0 if is_static(p["k"]) and int(p["k"]) <= MAX_K_CHAIN else MAX_K_CHAIN,
-        **prefetching(device, nr, p["acc"], p["k"]),
+        "k_chunk": chunk,
+        "k_block": 0 if is_static(depth) and int(depth) <= MAX_K_CHAIN else MAX_K_CHAIN,
+        **prefetching(device, nr, p["acc"], depth),
         "touching": device.prefetch,
         "packed_rows": p["a_layout"] == "panels",
         "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
@@ -99,16 +103,23 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     return Launch((size_ceil_div(p["n"], tile["NR"]), chunks, batch), (1, 1, 1))
 
 
+def _products(p: Params) -> tuple[Size, ...]:
+    """How many products there are, by batch dimension: partial sums are parts of one."""
+    return tuple(p["batch"][1:] if p.get("k_chunk") else p["batch"])
+
+
 def _flops(p: Params) -> Size:
-    return prod((2, *p["batch"], p["m"], p["n"], p["k"]))
+    return prod((2, *_products(p), p["m"], p["n"], p["k"]))
 
 
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
+    products = _products(p)
+    parts = len(p["batch"]) - len(products)
 
     def matrices(strides: Sequence[Size]) -> Size:
         """How many an operand has: a stride of 0 is a batch dimension that shares one."""
-        return prod([n for n, s in zip(p["batch"], strides, strict=False) if s != 0])
+        return prod([n for n, s in zip(products, strides[parts:], strict=False) if s != 0])
 
     a = prod((matrices(p["a_strides"]), p["m"], p["k"]))
     b = prod((matrices(p["b_strides"]), p["k"], p["n"]))
