@@ -169,8 +169,8 @@ class LoopKernel:
             for line in accumulator.take(target, value_text, position):
                 writer.line(line)
             if m.kind == "scan":
-                running = Text(accumulator.name, wide)
-                writer.store(name, dtype, m.store, running)
+                running = self._as_stored(m, accumulator.name, accumulator.width)
+                writer.store(name, dtype, m.store, Text(running, wide))
 
     def _visit_in_place(self, writer: Emitter, members: Sequence[Member]) -> None:
         """One point of pointwise members, all read before the first of them writes."""
@@ -226,16 +226,21 @@ class LoopKernel:
             if m.kind in ("reduction", "scan")
         }
 
+    def _as_stored(self, m: Member, text: str, width: int) -> str:
+        """What was accumulated in the type of the body, in the type of the buffer."""
+        if m.body.dtype == m.buffer.dtype:
+            return text
+        leaf = Expr("load", (), m.body.dtype, None)
+        node = Expr("cast", (leaf,), m.buffer.dtype)
+        return PRIMITIVES["cast"].emit(Target(width, self.device), node, [text])
+
     def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
         """Name the result and store it when somebody outside wants it."""
         kind = register_type(m.buffer.dtype, a.width)
-        text = a.result
         if a.is_position:
-            text = f"convert_{kind}({text})"
-        elif m.body.dtype != m.buffer.dtype:
-            leaf = Expr("load", (), m.body.dtype, None)
-            node = Expr("cast", (leaf,), m.buffer.dtype)
-            text = PRIMITIVES["cast"].emit(Target(a.width, self.device), node, [text])
+            text = f"convert_{kind}({a.result})"
+        else:
+            text = self._as_stored(m, a.result, a.width)
         name = writer.fresh("r")
         writer.line(f"const {kind} {name} = {text};")
         result = Text(name, a.width > 1)

@@ -18,23 +18,35 @@ aten = torch.ops.aten
 def _running(
     ctx: LoweringContext, x: Value, dim: int, dtype: torch.dtype | None, how: str
 ) -> Value:
-    """Integers accumulate in int64, half types in float32 (rounded once each element)."""
+    """Integers accumulate in int64, floats as :func:`_wide` says (rounded once each element)."""
     if dtype is None:
         dtype = x.dtype if x.dtype.is_floating_point else torch.int64
-    source = cast_value(cast_value(x, dtype), accumulation_dtype(dtype))
+    source = cast_value(cast_value(x, dtype), _wide(ctx, dtype))
     if dtype is torch.bool:  # a running sum of truth values is a running "or"
         small = cast_value(source, torch.int32)
         how = {"sum": "max", "prod": "min"}[how]
         return cast_value(scan_along(ctx, small, dim, how), dtype)
-    return cast_value(scan_along(ctx, source, dim, how), dtype)
+    return scan_along(ctx, source, dim, how, dtype)
 
 
-def scan_along(ctx: LoweringContext, x: Value, dim: int, how: str) -> Value:
-    """Inclusive scan in the dtype of ``x``."""
+def _wide(ctx: LoweringContext, dtype: torch.dtype) -> torch.dtype:
+    """What a running value is kept in, as in eager: float64 for float32, where there is one.
+
+    The error of a running sum grows with its length, and a scan cannot be taken in pieces.
+    """
+    wide = ctx.device.fp64 and dtype is torch.float32
+    return torch.float64 if wide else accumulation_dtype(dtype)
+
+
+def scan_along(
+    ctx: LoweringContext, x: Value, dim: int, how: str, dtype: torch.dtype | None = None
+) -> Value:
+    """Inclusive scan in the dtype of ``x``; the results are stored as ``dtype``."""
+    dtype = dtype or x.dtype
     if x.ndim == 0 or any(same(n, 0) for n in x.size):
-        return x
+        return cast_value(x, dtype)
     dim = normalize_dim(dim, x.ndim)
-    return x if same(x.size[dim], 1) else ctx.scan(x, dim, how, x.dtype)
+    return cast_value(x, dtype) if same(x.size[dim], 1) else ctx.scan(x, dim, how, dtype)
 
 
 @register(aten.cumsum.default)
@@ -57,7 +69,7 @@ def lower_logcumsumexp(ctx: LoweringContext, x: Value, dim: int) -> Value:
     if not x.dtype.is_floating_point:
         raise CannotLower(f"logcumsumexp of {x.dtype}")
     wide = torch.float64 if ctx.device.fp64 else accumulation_dtype(x.dtype)
-    return cast_value(scan_along(ctx, cast_value(x, wide), dim, "logaddexp"), x.dtype)
+    return scan_along(ctx, cast_value(x, wide), dim, "logaddexp", x.dtype)
 
 
 def _extremum(ctx: LoweringContext, x: Value, dim: int, how: str) -> tuple[Value, Value]:

@@ -171,7 +171,8 @@ def run_loop(loop: Loop, memory: dict[str, torch.Tensor]) -> None:
         shape = shape[:outer]
     elif loop.kind == "scan":
         assert len(loop.reduction_ranges) == 1
-        body = SCAN[loop.how](body) if body.numel() else body
+        # A running value may be kept in a wider type than it is stored as.
+        body = (SCAN[loop.how](body) if body.numel() else body).to(loop.buffer.dtype)
     where = ev.index(loop.store, {}).broadcast_to(
         [int(s) for s in loop.ranges + loop.reduction_ranges]
     )
