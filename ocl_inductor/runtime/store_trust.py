@@ -7,7 +7,6 @@ not be able to write them.
 
 from __future__ import annotations
 
-import functools
 import os
 import stat
 from pathlib import Path
@@ -18,10 +17,15 @@ _log = logger(__name__)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-@functools.cache
+#: Each message, and the call that was the first with it.
+_said: dict[str, object] = {}
+
+
 def warn_once(message: str) -> None:
-    """A warning for the user's log, the same one only once a process."""
-    _log.warning("%s", message)
+    """A warning for the user's log, the same one only once a process, whichever threads have it."""
+    call = object()
+    if _said.setdefault(message, call) is call:
+        _log.warning("%s", message)
 
 
 def make_private(folder: Path) -> None:

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -288,3 +289,22 @@ def test_the_store_needs_no_torch() -> None:
     """So that ``ocl-inductor cache list`` answers at once."""
     code = "import sys, ocl_inductor.cli.cache; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_threads_warn_once_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up fails the writes of all threads at the same moment."""
+    said: list[str] = []
+
+    def slowly(form: str, message: str) -> None:
+        time.sleep(0.05)
+        said.append(message)
+
+    monkeypatch.setattr(store_trust._log, "warning", slowly)
+    threads = [
+        threading.Thread(target=store_trust.warn_once, args=("no room in here",)) for _ in range(8)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert said == ["no room in here"]
