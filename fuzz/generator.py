@@ -20,8 +20,11 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 LAYOUTS = ("offset", "reversed", "last", "gaps", "expanded", "windows")
 
+#: Of programs with large tensors; two are primes.
+LARGE = (4099, 16384, 65537, 100_003, 131_072, 262_145)
+
 #: Elements of the largest tensor, and the largest magnitude that a line may reach in a type.
-LARGEST = 40_000
+LARGEST, LARGEST_OF_ALL = 40_000, 400_000
 MAGNITUDE = {torch.float16: 1e3, torch.bfloat16: 1e5, torch.float32: 1e6, torch.float64: 1e8}
 
 Family = Callable[["Generator"], None]
@@ -39,6 +42,8 @@ class Generator:
         self.backward = rng.random() < 0.3 and not small
         self.special = rng.random() < 0.1
         self.small = small
+        self.large = rng.random() < 0.04 and not (small or self.dynamic)
+        self.limit = 600 if small else LARGEST_OF_ALL if self.large else LARGEST
         self.dtype = rng.choices(FLOATS, (10, 2, 2, 2))[0]
         sizes = rng.sample([s for s in SIZES if s < 200], 5)
         self.sizes: Sizes = dict(zip("ABCDE", sizes)) if self.dynamic else {}
@@ -54,10 +59,11 @@ class Generator:
 
     def shape(self, rank: int | None = None) -> list[int]:
         rank = self.rng.choices(range(6), (1, 4, 8, 5, 4, 1))[0] if rank is None else rank
-        limit = 600 if self.small else LARGEST
         while True:
             shape = [self.size() for _ in range(rank)]
-            if _count(shape) <= limit:
+            if self.large and rank:
+                shape[self.rng.randrange(rank)] = self.rng.choice(LARGE)
+            if _count(shape) <= self.limit:
                 return shape
 
     def chance(self, p: float) -> bool:
@@ -182,7 +188,11 @@ class Generator:
     def _fine(self, x: Any) -> bool:
         if not isinstance(x, torch.Tensor):
             return isinstance(x, int | float | bool)
-        if x.numel() > LARGEST * 2 or x.layout is not torch.strided or x.is_complex():
+        if (
+            x.numel() > max(self.limit, LARGEST) * 2
+            or x.layout is not torch.strided
+            or x.is_complex()
+        ):
             return False
         if not x.is_floating_point() or self.special or not x.numel():
             return True
@@ -244,14 +254,15 @@ def _count(shape: Sequence[int]) -> int:
 
 def generate(seed: int, number: int, *, small: bool = False) -> Program | None:
     """Program ``number`` of ``seed``: the same one each time."""
-    from fuzz.families import FAMILIES
+    from fuzz.families import FAMILIES, LINEAR
 
     g = Generator(random.Random(f"{seed}/{number}"), small=small)
     g.new(g.shape())
     if g.chance(0.4):
         g.new(g.shape(), g.rng.choice((*FLOATS, *INTEGERS, "bool")))
     steps = g.rng.randint(1, 4) if small else g.rng.randint(1, 9)
-    families, weights = zip(*FAMILIES)
+    # Elsewhere the size of a result may be the square of what it reads.
+    families, weights = zip(*[f for f in FAMILIES if not g.large or f[0] in LINEAR])
     for _ in range(4 * steps):
         if len(g.steps) >= steps:
             break

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fuzz import values
 from fuzz.program import Input, Program
+from fuzz.run import weight
 
 _FILE = '''"""Found by `make fuzz` ({where}):
 
@@ -41,16 +42,18 @@ def filled(seed, kind, shape, layout, dtype):
     return numbers(seed, kind, count, dtype).as_strided(shape, stride, offset)
 
 
+{weight}
+
 def results(function, sizes):
-    """Outputs, inputs afterwards, and gradients of the outputs' sum."""
+    """Outputs, inputs afterwards, and gradients of a weighted sum of the outputs."""
     arguments = inputs(*sizes)
     outputs = list(function(*arguments))
     found = [x.detach() if isinstance(x, torch.Tensor) else x for x in outputs + arguments]
     if BACKWARD:
         wanted = [x for x in arguments if x.requires_grad and x.is_leaf]
         outs = [x for x in outputs if isinstance(x, torch.Tensor) and x.requires_grad]
-        ones = [torch.ones_like(x) for x in outs]
-        found += torch.autograd.grad(outs, wanted, ones, allow_unused=True)
+        weights = [weight(x, k) for k, x in enumerate(outs)]
+        found += torch.autograd.grad(outs, wanted, weights, allow_unused=True)
     return found
 
 
@@ -86,6 +89,7 @@ def source(program: Program, title: str, where: str, device: str, profile: str) 
         calls=repr(calls),
         numbers=_plain(values.numbers),
         strides=_plain(values.strides),
+        weight=_plain(weight),
         device=device,
         profile=profile,
     )

@@ -30,8 +30,8 @@ from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.pressure import release_idle
 from ocl_inductor.runtime.programs import forget_programs, start_builders
-from ocl_inductor.runtime.scratch import release_idle
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
@@ -98,34 +98,29 @@ def compile_graph(
     ``free_outputs``: positions of those that may have any strides.
     """
     start_builders(device, settings)
+    plan_for = partial(
+        make_plan,
+        shape_env=shape_env,
+        device=device,
+        settings=settings,
+        kind=kind,
+        observe=observe,
+    )
     if depends_on_data(gm):
 
         def plan_of(piece: GraphModule, static: frozenset[int]) -> Plan:
-            plan = make_plan(
-                piece,
-                static_inputs=static,
-                shape_env=shape_env,
-                device=device,
-                settings=settings,
-                kind=kind,
-                observe=observe,
-            )
+            plan = plan_for(piece, static_inputs=static)
             count_plan(plan)
             return plan
 
         return StagedExecutor(
             plan_stages(gm, static_inputs, shape_env, settings.fallback, plan_of), device, settings
         )
-    plan = make_plan(
+    plan = plan_for(
         gm,
         static_inputs=static_inputs,
-        shape_env=shape_env,
-        device=device,
-        settings=settings,
-        kind=kind,
         visible_outputs=visible_outputs,
         free_outputs=free_outputs,
-        observe=observe,
     )
     count_plan(plan)
     _log.info(
@@ -194,7 +189,17 @@ def make_plan(
     memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
-    plan = build_plan(graph, schedule, memory, info, hint, _operators(gm), visible_outputs)
+    plan = build_plan(
+        graph,
+        schedule,
+        memory,
+        info,
+        hint,
+        _operators(gm),
+        visible_outputs,
+        # Who wants to see what was fused wants to see kernels, not what shares a launch.
+        chained=settings.chain and observe is None,
+    )
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))
 

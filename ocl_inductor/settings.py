@@ -176,6 +176,13 @@ class Settings:
         env="OCL_INDUCTOR_WINOGRAD",
         affects_code=True,
     )
+    chain: bool = _setting(
+        "Let small kernels that follow each other on a CPU device run as one launch.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_CHAIN",
+        affects_code=True,
+    )
     cache: bool = _setting(
         "Keep plans and kernel binaries on disk.",
         _parse_bool,

@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.codegen.plan_builder import size_text
+from ocl_inductor.codegen.plan_specs import size_text
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.ir.index import as_size
 from ocl_inductor.log import artifact
@@ -27,7 +27,7 @@ from ocl_inductor.staged_plan import (
     Step,
 )
 
-_fallback_log = artifact("ocl_inductor.lowering.interpret", "fallback")
+_fallback_log = artifact("ocl_inductor.lowering.host", "fallback")
 
 _WHY = "how large the result is depends on data"
 

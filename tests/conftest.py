@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
             # What a user has set must not steer the tests.
             if name.startswith("OCL_INDUCTOR_") and not name.startswith(_KEPT):
                 del os.environ[name]
+        os.environ.pop("TORCH_COMPILE_DEBUG", None)  # then no plan comes from the cache
         folder = os.environ.get("OCL_INDUCTOR_TEST_CACHE_DIR")
         if folder is None:  # a named one is kept, to run twice against one cache
             folder = tempfile.mkdtemp(prefix="ocl_inductor_tests_")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fuzz.families import (
     contractions,
     indexing,
+    losses,
     mutations,
     neural,
     pointwise,
@@ -33,6 +34,26 @@ FAMILIES: tuple[tuple[Family, int], ...] = (
     (sorting.sort, 4),
     (indexing.read, 7),
     (indexing.scatter, 5),
-    (mutations.mutate, 7),
+    (indexing.search, 3),
+    (losses.loss, 4),
+    (mutations.mutate, 8),
     (mutations.aliased_input, 2),
+)
+
+#: Those whose results are about as large as what they read.
+LINEAR = frozenset(
+    {
+        pointwise.unary,
+        pointwise.binary,
+        pointwise.integer,
+        pointwise.comparison,
+        pointwise.selection,
+        pointwise.cast,
+        reductions.reduce,
+        reductions.scan,
+        views.view,
+        views.join,
+        sorting.sort,
+        mutations.mutate,
+    }
 )

@@ -13,8 +13,10 @@ def product(g: Generator) -> None:
     k, batch = value.shape[-1], list(value.shape[:-2])
     m = value.shape[-2] if value.dim() > 1 else 1
     n = g.size()
-    which = g.rng.randrange(9)
-    if which < 2:
+    which = g.rng.randrange(12)
+    if which > 8:
+        _rare(g, x, which)
+    elif which < 2:
         bias = f",{g.new([n], dtype)}" if g.chance(0.6) else ""
         g.emit(f"F.linear({x},{g.new([n, k], dtype)}{bias})", SUM)
     elif which < 4:
@@ -36,10 +38,31 @@ def product(g: Generator) -> None:
         g.emit(f"torch.matmul({x},{g.new([k], dtype)})", SUM)
     elif value.dim() == 3:
         y = g.new([n, k], dtype)
-        text = g.rng.choice(("bmk,nk->bnm", "bmk,nk->mn", "bmk,nk->bn", "bmk,nk->nmb"))
+        text = g.rng.choice(
+            ("bmk,nk->bnm", "bmk,nk->mn", "bmk,nk->bn", "bmk,nk->nmb", "...k,nk->...", "bmk,nk")
+        )
         g.emit(f"torch.einsum('{text}',{x},{y})", SUM)
     else:
         g.emit(f"torch.tensordot({x},{g.new([k, n], dtype)},1)", SUM)
+
+
+def _rare(g: Generator, x: str, which: int) -> None:
+    """Products with a name of their own."""
+    value = g.value(x)
+    dtype, rank, k = str(value.dtype)[6:], value.dim(), value.shape[-1]
+    if which == 9 and rank == 2:
+        vector = g.new([k], dtype)
+        g.emit(f"torch.addmv({g.new([value.shape[0]], dtype)},{x},{vector},alpha=0.5)", SUM)
+    elif which == 9 and rank == 3:
+        c = g.new([value.shape[1], 3], dtype)
+        g.emit(f"torch.addbmm({c},{x},{g.new([value.shape[0], k, 3], dtype)},beta=2)", SUM)
+    elif which == 10 and rank > 1:
+        y = g.new([*value.shape[:-2], g.rng.choice((1, 3, 7, 30)), k], dtype)
+        g.emit(f"torch.cdist({x},{y},p=1.0)", SUM)
+    elif which == 10:
+        g.emit(f"torch.inner({x},{g.new([2, k], dtype)})", SUM)
+    elif value.numel() < 500:
+        g.exact(f"torch.kron({x},{g.new(g.rng.choice(([2], [2, 3])), dtype, 'lattice')}.sign())")
 
 
 def convolution(g: Generator) -> None:

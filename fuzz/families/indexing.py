@@ -94,3 +94,42 @@ def scatter(g: Generator) -> None:
         g.exact(f"{x}.index_copy({d},torch.argsort({order},stable=True),{x}.flip({d}))")
     else:
         g.exact(f"{x}.scatter({d},{_index(g, source_shape, x, d)},2)")
+
+
+def search(g: Generator) -> None:
+    """Places of values, sizes that depend on data, bags of rows."""
+    x = g.pick(lambda t: t.dim() > 0 and 0 not in t.shape and t.dtype is not torch.bool)
+    if x is None:
+        return
+    value = g.value(x)
+    d, dtype = g.dim(x), str(value.dtype)[6:]
+    which = g.rng.randrange(8)
+    right = g.chance(0.5)
+    if which == 0:
+        edges = g.new([g.rng.choice((1, 4, 17))], dtype)
+        g.exact(f"torch.bucketize({x},{edges}.sort()[0],right={right})")
+    elif which == 1:
+        shape = list(value.shape)
+        shape[-1] = g.rng.choice((1, 3, 20))
+        wanted = g.new(shape, dtype)
+        g.exact(f"torch.searchsorted({x}.sort(-1)[0],{wanted},right={right})")
+    elif which == 2:
+        g.exact(f"torch.histc({x},9,-4.03,4.01)")
+    elif which == 3:
+        # Which elements there are must not depend on rounding.
+        g.exact(f"{x}[{g.new(value.shape, 'bool', layout='dense')}]")
+    elif which == 4:
+        g.exact(f"torch.nonzero({g.new(value.shape, 'bool')})")
+    elif which == 5:
+        g.exact(f"F.one_hot({_index(g, [g.rng.choice((1, 5, 33))], x, d)},{value.shape[d]})")
+    elif which == 6 and value.dim() == 2 and value.is_floating_point():
+        index = _index(g, [4, g.rng.choice((1, 3, 8))], x, 0)
+        how = g.rng.choice(("sum", "mean"))
+        g.emit(f"F.embedding_bag({index},{x},mode='{how}')", SUM)
+    elif value.is_floating_point():
+        shape = list(value.shape)
+        shape[d] = 3
+        source, how = g.new(shape, dtype), g.rng.choice(("amax", "amin", "mean", "prod"))
+        index, own = _index(g, [3], x, d), g.chance(0.6)
+        text = f"{x}.index_reduce({d},{index},{source},'{how}',include_self={own})"
+        g.emit(text, FUNCTION if how in ("mean", "prod") else EXACT)

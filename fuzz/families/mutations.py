@@ -6,7 +6,7 @@ import torch
 
 from fuzz.families.pointwise import other
 from fuzz.generator import Generator
-from fuzz.program import EXACT, FUNCTION, ROUND
+from fuzz.program import EXACT, FUNCTION, ROUND, SUM
 
 
 def mutate(g: Generator) -> None:
@@ -22,7 +22,20 @@ def mutate(g: Generator) -> None:
     number = g.rng.choice(("0.5", "2", "-1"))
     d = g.dim(x)
     condition = g.new([1 if g.chance(0.2) else n for n in value.shape], "bool")
+    spare = g.pick(lambda t: t.shape == value.shape and t.dtype == value.dtype)
+    index = f"({g.new([2], 'int64', layout='dense')}%{x}.shape[0])" if value.dim() else "0"
     choices = [
+        # The name that is written comes first: noise.py goes by that.
+        (f"({x},torch.add({spare},{y},out={x}))", ROUND),
+        (f"({x},torch.sigmoid({spare},out={x}))", FUNCTION),
+        (f"{x}.index_fill_(0,{index},{number})", EXACT),
+        (f"{x}.index_add_(0,{index},{x}[:1].repeat_interleave(2,0))", SUM),
+        (f"{x}.index_put_(({index},),{x}.sum(),accumulate=True)", SUM),
+        (f"{x}.masked_scatter_({condition},{x}.flip({d}).clone())", EXACT),
+        (f"{x}.narrow({d},0,1).copy_({x}.select({d},-1).unsqueeze({d}).clone())", EXACT),
+        (f"{x}.mT.sub_({number})", ROUND),
+        (f"{x}[:1].addcmul_({x}[:1],{x}[:1].clone(),value=0.5)", FUNCTION),
+        (f"{x}.cumsum_({d})", SUM),
         (f"{x}.add_({y})", ROUND),
         (f"{x}.mul_({number})", ROUND),
         (f"{x}.sub_({y})", ROUND),

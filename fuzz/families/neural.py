@@ -9,7 +9,7 @@ from fuzz.program import EXACT, NORM, SUM
 
 
 def pool(g: Generator) -> None:
-    x = g.pick(lambda t: t.is_floating_point() and t.dim() in (3, 4) and 0 not in t.shape)
+    x = g.pick(lambda t: t.is_floating_point() and t.dim() in (3, 4, 5) and 0 not in t.shape)
     if x is None:
         x = g.new([g.rng.choice((1, 2)), g.rng.choice((1, 3, 5)), g.size() or 1, g.size() or 1])
     rank = g.value(x).dim() - 2
@@ -24,7 +24,13 @@ def pool(g: Generator) -> None:
         (f"F.adaptive_avg_pool{rank}d({x},{g.rng.randint(1, 5)})", SUM, 1),
         (f"F.adaptive_max_pool{rank}d({x},{g.rng.randint(1, 5)})", EXACT, 1),
         (f"F.interpolate({x},scale_factor=2.0,mode='nearest')", EXACT, 1),
+        (f"F.interpolate({x},scale_factor=1.5,mode='nearest-exact')", EXACT, 1),
+        (f"F.interpolate({x},size={[5, 7, 3][:rank]},mode='area')", SUM, 1),
     ]
+    if rank == 1:
+        choices.append((f"F.interpolate({x},size=9,mode='linear')", NORM, 1))
+    if rank == 3:
+        choices.append((f"F.interpolate({x},size=(3,5,2),mode='trilinear')", NORM, 1))
     if rank == 2:
         corners = g.chance(0.5)
         choices += [
@@ -32,16 +38,34 @@ def pool(g: Generator) -> None:
             (f"F.interpolate({x},size=(6,4),mode='bicubic',align_corners={corners})", NORM, 1),
             (f"F.unfold({x},{k},padding={pad},stride={stride})", EXACT, 1),
             (f"F.pixel_unshuffle({x},2)", EXACT, 1),
+            (f"F.pixel_shuffle({x}.repeat(1,4,1,1),2)", EXACT, 1),
+            (f"F.interpolate({x},size=(3,5),mode='bilinear',antialias=True)", NORM, 1),
+            (f"F.fold(F.unfold({x},2,padding=1),{x}.shape[-2:],2,padding=1)", SUM, 1),
+            (_sampled(g, x), NORM, 1),
         ]
     g.emit(*g.rng.choice(choices))
+
+
+def _sampled(g: Generator, x: str) -> str:
+    """``grid_sample`` at multiples of 1/8, and in between."""
+    value = g.value(x)
+    grid = g.new([value.shape[0], 4, 3, 2], str(value.dtype)[6:], "normal")
+    mode = g.rng.choice(("bilinear", "bicubic"))
+    padding = g.rng.choice(("zeros", "border"))
+    return f"F.grid_sample({x},{grid},mode='{mode}',padding_mode='{padding}',align_corners=False)"
 
 
 def normalise(g: Generator) -> None:
     x = g.floating(min_rank=1)
     value = g.value(x)
     dtype, d, last = str(value.dtype)[6:], g.dim(x), value.shape[-1]
-    which = g.rng.randrange(10)
-    if which < 3:
+    which = g.rng.randrange(12)
+    if which == 10:
+        g.emit(f"F.glu({x},{d})", NORM)
+    elif which == 11 and value.dim() > 2:
+        names = ("F.instance_norm({x})", "F.local_response_norm({x},3)")
+        g.emit(g.rng.choice(names).format(x=x), NORM)
+    elif which < 3:
         name = g.rng.choice(("softmax", "log_softmax", "softmin"))
         g.emit(f"F.{name}({x},{d})", NORM)
     elif which == 3:

@@ -14,7 +14,12 @@ _EXACT = (
     "F.threshold({x},0.5,-1.0) torch.positive({x}) torch.isinf({x}) torch.clamp_min({x},-0.5)"
 ).split()
 _ROUND = "torch.square({x}) torch.frac({x}) {x}*2 {x}+1 1-{x} {x}-0.5 {x}*0.25".split()
-_CANCELS = "F.gelu({x}) F.gelu({x},approximate='tanh') F.mish({x}) F.tanhshrink({x})".split()
+_CANCELS = (
+    "F.gelu({x}) F.gelu({x},approximate='tanh') F.mish({x}) F.tanhshrink({x}) "
+    "torch.digamma({x}.abs()+0.5) torch.polygamma(1,{x}.abs()+0.5) torch.special.bessel_j0({x}) "
+    "torch.special.bessel_j1({x}) torch.special.log_ndtr({x}) "
+    "torch.special.ndtri(torch.clamp({x},-4,4)/10+0.5)"
+).split()
 _FUNCTIONS = (
     "torch.exp(torch.clamp({x},-8,8)) torch.sin({x}) torch.cos({x}) torch.tanh({x}) "
     "torch.sigmoid({x}) torch.erf({x}) torch.sqrt({x}.abs()) torch.rsqrt({x}.abs()+0.5) "
@@ -28,7 +33,10 @@ _FUNCTIONS = (
     " torch.log2({x}.abs()+0.5) torch.log10({x}.abs()+0.5) torch.pow({x}.abs(),1.5)"
     " torch.pow({x},3) torch.sinc({x}) torch.deg2rad({x}) torch.lgamma({x}.abs()+0.5) {x}/3 "
     "torch.logit({x},0.125) torch.special.i0({x}) torch.special.entr({x}.abs()) "
-    "torch.atanh(torch.clamp({x},-0.75,0.75))"
+    "torch.atanh(torch.clamp({x},-0.75,0.75)) torch.erfinv(torch.clamp({x},-0.75,0.75)) "
+    "torch.special.ndtr({x}) torch.special.i0e({x}) torch.special.i1({x}) torch.special.i1e({x}) "
+    "torch.special.erfcx({x}.abs()) torch.mvlgamma({x}.abs()+1.5,2) F.hardshrink({x},0.25) "
+    "F.softshrink({x},0.25) torch.ldexp({x},torch.tensor(3)) torch.special.expit({x})"
 ).split()
 
 
@@ -92,6 +100,13 @@ def binary(g: Generator) -> None:
                     "F.smooth_l1_loss({x},{y},reduction='none')",
                     "torch.heaviside({x},{y})",
                     "torch.floor_divide({x},{y}.abs()+0.5)",
+                    "torch.fmin({x},{y})",
+                    "torch.logaddexp2({x},{y})",
+                    "torch.rsub({x},{y},alpha=2)",
+                    "torch.special.xlog1py({x},{y}.abs())",
+                    "torch.special.zeta({x}.abs()+1.5,{y}.abs()+0.5)",
+                    "torch.pow({x}.abs()+0.5,{y}.clamp(-3,3))",
+                    "F.prelu({x},torch.full((1,),0.25,dtype={x}.dtype))",
                 ),
                 FUNCTION,
             ),

@@ -41,7 +41,15 @@ def reduce(g: Generator) -> None:
         (f"torch.nansum({x},{dims})", SUM),
         (f"torch.std_mean({x},{dims})[0]", NORM),
         (f"torch.aminmax({x},{one})[1]", EXACT),
+        (f"torch.nanmean({x},{dims})", SUM),
+        (f"{x}.norm()", NORM),
+        (f"torch.trace({x})", SUM),
+        (f"torch.trapezoid({x},dim={g.dim(x)})", SUM),
+        (f"torch.quantile({x},0.375,{one})", NORM),
+        (f"torch.renorm({x},2,{g.dim(x)},3.0)", NORM),
     ]
+    if not g.backward:  # which of equal elements the others take is left open
+        choices += [(f"torch.mode({x},{one})[0]", EXACT), (f"torch.nanmedian({x})", EXACT)]
     # In eager a running mean meets an infinity: whether that is left or NaN depends on its place.
     if g.chance(0.12) and value.isfinite().all():
         g.emit(f"torch.var_mean({x},{dims})", NORM, 2)

@@ -59,7 +59,14 @@ def _anywhere(g: Generator, x: str) -> str:
         f"{x}.unbind({d})[{g.rng.choice((0, -1))}]",
         f"{x}.unfold({d},{g.rng.randint(1, min(4, max(n, 1)))},{step})",
         f"{x}.contiguous()",
-        f"torch.diag_embed({x})" if rank < 3 else f"{x}.mT",
+        f"torch.diag_embed({x})" if rank < 3 and g.value(x).numel() < 2000 else f"{x}.mT",
+        f"torch.fliplr({x})",
+        f"torch.tensor_split({x},{g.rng.randint(1, 3)},{d})[{g.rng.choice((0, -1))}]",
+        f"torch.swapaxes({x},{d},{e})",
+        f"torch.atleast_3d({x})",
+        f"torch.slice_scatter({x},{x}.narrow({d},{start},1).clone(),{d},{start},{start + 1})",
+        f"torch.select_scatter({x},{x}.select({e},0),{e},-1)",
+        f"torch.diagonal_scatter({x},{x}.diagonal(0,{d},{e}).flip(-1),0,{d},{e})",
     ]
     return g.rng.choice(choices)
 

@@ -19,6 +19,7 @@ from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
+from ocl_inductor.capture.tangents import gradients_of_overlapping_results
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.passes.replace_random import replace_random
@@ -59,6 +60,7 @@ def capture(
         config["force_non_lazy_backward_lowering"] = True
     with (
         portable_operators(),
+        gradients_of_overlapping_results(),
         torch._functorch.config.patch(config),
         keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as kept,
     ):

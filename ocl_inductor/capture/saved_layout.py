@@ -8,18 +8,20 @@ takes the strides that the forward compiler reports into the backward graph.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._guards import TracingContext
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from ocl_inductor.plan import Plan
 
 aten = torch.ops.aten
 
-#: Operators whose result depends on how their operand lies in memory.
+#: Operators of PyTorch whose result depends on how their operand lies in memory.
 _SEE_STRIDES = frozenset(
     {
         aten.as_strided.default,
@@ -30,6 +32,12 @@ _SEE_STRIDES = frozenset(
     }
 )
 
+#: Views by another name: what they are given is not used elsewhere.
+_RESHAPES = frozenset({aten._unsafe_view.default, aten.reshape.default})
+
+#: Operators of these namespaces, but those above, give the same numbers whatever the strides.
+_BLIND_NAMESPACES = frozenset({"aten", "prims"})
+
 
 def free_outputs(forward: GraphModule, backward: GraphModule, visible: int) -> frozenset[int]:
     """Positions of the forward graph's outputs whose strides matter to nobody.
@@ -38,20 +46,47 @@ def free_outputs(forward: GraphModule, backward: GraphModule, visible: int) -> f
     """
     outputs = forward.graph.output_node().args[0]
     readers = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
+    seen = _seen(backward)
     return frozenset(
         n
         for n, x in enumerate(outputs)  # type: ignore[arg-type]
-        if n >= visible and isinstance(x, Node) and _is_free(x, readers.get(x.name))
+        if n >= visible and isinstance(x, Node) and _is_free(x, readers.get(x.name), seen)
     )
 
 
-def _is_free(made: Node, read: Node | None) -> bool:
+def _seen(graph: GraphModule) -> frozenset[Node]:
+    """Values whose strides are seen: by an operator, or by the caller; themselves or as a view."""
+    seen: set[Node] = set()
+    for node in reversed(graph.graph.nodes):
+        if any(_sees(u) or (u in seen and _is_view(u)) for u in node.users):
+            seen.add(node)
+    return frozenset(seen)
+
+
+def _sees(user: Node) -> bool:
+    """True for a graph's outputs, and for what may look at strides: what is not known not to."""
+    if user.op == "output":
+        return True
+    if not isinstance(user.target, OpOverload):  # higher-order operators, Python functions
+        return user.target is not operator.getitem
+    return user.target in _SEE_STRIDES or user.target.namespace not in _BLIND_NAMESPACES
+
+
+def _is_view(node: Node) -> bool:
+    """True where a result shares memory with an operand (aten.split returns a list of such)."""
+    if node.target is operator.getitem:
+        return True
+    aliases = (a.alias_info for a in node.target._schema.arguments)  # type: ignore[union-attr]
+    return any(a is not None for a in aliases) or node.target in _RESHAPES
+
+
+def _is_free(made: Node, read: Node | None, seen: frozenset[Node]) -> bool:
     fake = made.meta.get("val")
     if read is None or made.op == "placeholder" or not isinstance(fake, torch.Tensor):
         return False
     if not all(isinstance(n, int) for n in (*fake.shape, *fake.stride())):
         return False
-    return not any(u.op == "output" or u.target in _SEE_STRIDES for u in read.users)
+    return read not in seen
 
 
 def report_strides(plan: Plan, free: frozenset[int]) -> None:

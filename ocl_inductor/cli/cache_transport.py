@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from ocl_inductor.cli.console import print_json
 from ocl_inductor.runtime.store import ENTRY_SUFFIX
 from ocl_inductor.runtime.store_entry import KEY_PATTERN, DamagedEntryError, decode
 from ocl_inductor.units import format_size, plural
+from ocl_inductor.whole_file import writing_whole
 
 #: No kernel comes near; a member that says it is larger is refused unread.
 _LARGEST_MEMBER = 256 << 20
@@ -46,10 +45,9 @@ def export(
         named = {find_key(cache, k) for k in keys}
         entries = [e for e in entries if e.stored.key in named]
     exported, damaged = 0, []
-    handle, temporary = _temporary_beside(file)
     try:
         mode = "w:gz" if file.suffix in (".gz", ".tgz") else "w"
-        with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode=mode) as tar:  # type: ignore[call-overload]
+        with writing_whole(file) as out, tarfile.open(fileobj=out, mode=mode) as tar:  # type: ignore[call-overload]
             for e in entries:
                 try:
                     data = cache.store.read_bytes(e.stored.key)
@@ -63,9 +61,7 @@ def export(
                 member.size, member.mode = len(data), 0o600
                 tar.addfile(member, io.BytesIO(data))
                 exported += 1
-        os.replace(temporary, file)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise click.ClickException(f"{file} could not be written: {error}") from None
     if as_json:
         print_json({"file": str(file), "exported": exported, "damaged": damaged})
@@ -77,13 +73,6 @@ def export(
             click.echo(f"left out, damaged: {key[:SHOWN]}")
     if damaged:
         raise SystemExit(1)
-
-
-def _temporary_beside(file: Path) -> tuple[int, str]:
-    try:
-        return tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    except OSError as error:
-        raise click.ClickException(f"{file} could not be written: {error}") from None
 
 
 @click.command("import")

@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ocl_inductor.dtypes import (
-    MEMORY_TYPE,
-    REGISTER_TYPE,
-    mask_type,
-    register_type,
-    vector,
-)
+from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE, mask_type, register_type, vector
 
 #: float types whose register is a ``float`` that holds a value of fewer bits.
 HALF_TYPES = frozenset({torch.float16, torch.bfloat16})

@@ -9,6 +9,8 @@ arithmetic. A reduction or scan adds one for each element it takes in.
 Bytes count each buffer once for reading and once for writing, as far as it is touched: a load
 touches at most as many elements as it has distinct points, and at most the whole buffer. What stays
 in registers is free. A gather counts an element for each point, although caches may save some.
+
+Calls are evaluations of functions that take many instructions; they count as operations as well.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from ocl_inductor.ir.expr import COMPARISONS, Expr, loads
+from ocl_inductor.ir.expr import COMPARISONS, EXPENSIVE, Expr, loads, walk
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import LoopGroup, Member, TemplateGroup
@@ -34,32 +36,34 @@ _FREE_FOLDS = frozenset({"any", "all", "set"})
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one call of a kernel; either may contain size symbols."""
+    """Of one call of a kernel; each may contain size symbols."""
 
     flops: Size
     bytes: Size
+    calls: Size
 
 
 def group_cost(group: LoopGroup | TemplateGroup, buffers: Mapping[str, Buffer]) -> Cost:
     """The work of one kernel. ``buffers``: every buffer that it reads or writes, by name."""
     if isinstance(group, LoopGroup):
         touched = _Touched(group.var_ranges, buffers)
-        flops = _members(group.members, group, touched)
-        return Cost(flops, touched.total())
+        flops, calls = _members(group.members, group, touched)
+        return Cost(flops, touched.total(), calls)
     spec, template = SPECS[group.template.spec], group.template
     params = dict(template.params)
     ranges = dict(zip(loop_vars(len(group.space)), group.space, strict=True))
     touched = _Touched(ranges, buffers)
-    flops = spec.flops(params)
+    flops, calls = spec.flops(params), 0
     nbytes = spec.bytes(params)
     if template.buffer.name not in group.stored:
         nbytes -= prod((template.buffer.itemsize, *spec.out_space(params)))
     for m in group.epilogue:
         flops += operations(m.body) * prod(group.space)
+        calls += expensive_calls(m.body) * prod(group.space)
         touched.read(m, {template.buffer.name} | {e.buffer.name for e in group.epilogue})
         if m.buffer.name in group.stored:
             touched.write(m.buffer, prod(group.space))
-    return Cost(flops, nbytes + touched.total())
+    return Cost(flops, nbytes + touched.total(), calls)
 
 
 def operations(body: Expr) -> int:
@@ -75,20 +79,27 @@ def operations(body: Expr) -> int:
     return total
 
 
-def _members(members: Iterable[Member], group: LoopGroup, touched: _Touched) -> Size:
+def expensive_calls(body: Expr) -> int:
+    """Functions that take many instructions, in one evaluation of a body."""
+    return sum(n.op in EXPENSIVE and n.dtype.is_floating_point for n in walk(body))
+
+
+def _members(members: Iterable[Member], group: LoopGroup, touched: _Touched) -> tuple[Size, Size]:
     own = {m.buffer.name for m in group.members}
     rows, points = prod(group.outer), prod((*group.outer, *group.inner))
     flops: Size = 0
+    calls: Size = 0
     for m in members:
         count = rows if m.row else points
         folds = m.kind != "pointwise" and m.how not in _FREE_FOLDS
         flops += (operations(m.body) + folds) * count
+        calls += expensive_calls(m.body) * count
         touched.read(m, own)
         if m.buffer.name in group.stored:
             touched.write(m.buffer, rows if m.kind == "reduction" else count)
             if m.kind == "scatter" and m.how != "set":
                 touched.update(m.buffer, count)
-    return flops
+    return flops, calls
 
 
 class _Touched:

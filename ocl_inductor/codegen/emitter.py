@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import sympy
 import torch
 
 from ocl_inductor.codegen.conversions import literal
+from ocl_inductor.codegen.emitted import Result, Scope, Stash, Text
+from ocl_inductor.codegen.guarded import emit_masked
 from ocl_inductor.codegen.indexing import Literals, index_text, known_multiple, lane_stride
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
@@ -28,46 +29,6 @@ from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
 from ocl_inductor.schedule.groups import Member
 
 LANES = "0123456789abcdef"
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """C text of a value: a register of the emitter's width, or one scalar for all lanes."""
-
-    text: str
-    lanes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The value of a buffer of this kernel that a variable holds: a fold's, or a template's."""
-
-    value: Text
-    dtype: torch.dtype
-
-
-@dataclass(slots=True)
-class Scope:
-    """A C block that is being written: the loop variables it defines and what it has computed."""
-
-    variables: frozenset[sympy.Symbol]
-    lines: list[str] = field(default_factory=list)
-    known: dict[Expr, Text] = field(default_factory=dict)
-    guarded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Stash:
-    """A private array with an element for each point of a row's sweep.
-
-    Filled by the first sweep that computes the value, ``ready`` for the sweeps after it.
-    """
-
-    name: str
-    dtype: torch.dtype
-    index: str
-    filled: bool = False
-    ready: bool = False
 
 
 class Emitter:
@@ -109,7 +70,7 @@ class Emitter:
         self.in_memory: set[str] = set()
         self.stash: dict[Expr, Stash] = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
-        self._numbers = temporaries if temporaries is not None else iter(range(1 << 30))
+        self.numbers = temporaries if temporaries is not None else iter(range(1 << 30))
 
     # -- scopes ----------------------------------------------------------------------------
 
@@ -117,7 +78,7 @@ class Emitter:
         self.scopes[-1].lines.append(text)
 
     def fresh(self, prefix: str = "t") -> str:
-        return f"{prefix}{next(self._numbers)}"
+        return f"{prefix}{next(self.numbers)}"
 
     @contextmanager
     def block(
@@ -228,7 +189,7 @@ class Emitter:
             text = emit_load(self.target, stash.dtype, stash.name, stash.index, "__private")
             return Text(text, self.width > 1)
         if e.op == "masked":
-            return self._emit_masked(e)
+            return emit_masked(self, e)
         if e.op in ("lt", "ge") and self.vector_var is not None:
             same = self._compare_in_block(e)
             if same is not None:
@@ -391,69 +352,9 @@ class Emitter:
                 text = f"({text} != 0)"
             self.line(emit_store(self.scalar, dtype, buffer, f"{position}.s{lane}", text))
 
-    # -- guarded evaluation ----------------------------------------------------------------
+    # -- one lane ---------------------------------------------------------------------------
 
-    def _emit_masked(self, e: Expr) -> Text:
-        condition, value, other = e.args
-        if condition.op == "const":
-            return self.emit(value if condition.payload else other)
-        test = self.emit(condition)
-        reads = any(n.op == "load" for n in walk(value))
-        if not reads:
-            return self.emit(Expr("where", (condition, value, other), e.dtype))
-        if not test.lanes:
-            return self._emit_branch(e, test.text)
-        return self._emit_lanewise(e, test.text)
-
-    def _emit_branch(self, e: Expr, test: str) -> Text:
-        """All lanes agree: a plain branch around the reads."""
-        _, value, other = e.args
-        lanes = self.vector_var is not None and (
-            self.vector_var in self.free(value) or self.vector_var in self.free(other)
-        )
-        kind = register_type(e.dtype, self.width if lanes else 1)
-        name = self.fresh("m")
-        start = self.emit(other)
-        start_text = self.broadcast(start, other.dtype) if lanes else start.text
-        self.line(f"{kind} {name} = {start_text};")
-        with self.block(f"if ({test})", guarded=True):
-            inside = self.emit(value)
-            text = self.broadcast(inside, value.dtype) if lanes else inside.text
-            self.line(f"{name} = {text};")
-        result = Text(name, lanes)
-        self.scopes[-1].known[e] = result
-        return result
-
-    def _emit_lanewise(self, e: Expr, test: str) -> Text:
-        """Lanes differ: whole vectors where all lanes hold, else one lane after the other."""
-        _, value, other = e.args
-        name, array = self.fresh("m"), self.fresh("lane")
-        kind = register_type(e.dtype, self.width)
-        self.line(f"{kind} {name} = {self.vectorised(other)};")
-        with self.block(f"if (all({test}))", guarded=True):
-            self.line(f"{name} = {self.vectorised(value)};")
-        with self.block(f"else if (any({test}))", guarded=True):
-            scalar_kind = register_type(e.dtype, 1)
-            self.line(f"{scalar_kind} {array}[{self.width}];")
-            self.line(f"vstore{self.width}({name}, 0, {array});")
-            counter = self.fresh("l")
-            with self.block(
-                f"for (int {counter} = 0; {counter} < {self.width}; ++{counter})", guarded=True
-            ):
-                lane = self._lane_emitter(counter)
-                lane_test = lane.emit(e.args[0]).text
-                with lane.block(f"if ({lane_test})", guarded=True):
-                    text = lane.emit(value).text
-                    if e.dtype is torch.bool:
-                        text = f"-({text})"  # back to a lane's truth
-                    lane.line(f"{array}[{counter}] = {text};")
-                self.scopes[-1].lines += lane.scopes[-1].lines
-            self.line(f"{name} = vload{self.width}(0, {array});")
-        result = Text(name, True)
-        self.scopes[-1].known[e] = result
-        return result
-
-    def _lane_emitter(self, counter: str) -> Emitter:
+    def lane(self, counter: str) -> Emitter:
         """A scalar emitter for lane ``counter`` of this one's vector."""
         assert self.vector_var is not None
         base = self.names.get(self.vector_var, self.vector_var.name)
@@ -462,7 +363,7 @@ class Emitter:
             self.members,
             index_type=self.index_type,
             names={**self.names, self.vector_var: f"({base} + {counter})"},
-            temporaries=self._numbers,
+            temporaries=self.numbers,
             literals=self.literals,
         )
         for name, result in self.results.items():

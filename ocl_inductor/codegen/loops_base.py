@@ -23,7 +23,8 @@ import torch
 from ocl_inductor.codegen.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.conversions import literal
-from ocl_inductor.codegen.emitter import Emitter, Result, Scope, Text
+from ocl_inductor.codegen.emitted import Result, Scope, Text
+from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import Frame, KernelSource
 from ocl_inductor.codegen.pieces import Pieces, cut
@@ -31,13 +32,7 @@ from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
-from ocl_inductor.ir.index import (
-    Size,
-    is_static,
-    loop_vars,
-    prod,
-    size_symbols,
-)
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import LoopGroup, Member
 

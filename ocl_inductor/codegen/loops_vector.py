@@ -11,7 +11,8 @@ import torch
 
 from ocl_inductor.codegen.accumulators import Accumulator
 from ocl_inductor.codegen.conversions import HALF_TYPES
-from ocl_inductor.codegen.emitter import Emitter, Scope, Stash
+from ocl_inductor.codegen.emitted import Scope, Stash
+from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
 from ocl_inductor.codegen.pieces import Pieces

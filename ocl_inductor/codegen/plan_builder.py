@@ -3,56 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
-from torch.utils._sympy.printers import PythonPrinter
 
-from ocl_inductor.codegen.combine import (
-    MIN_PARTS,
-    combinable,
-    combine,
-    even_pieces,
-    most_parts,
-)
+from ocl_inductor.codegen.chain import chain, chainable, fits
+from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name, renamed
 from ocl_inductor.codegen.loops import emit_loop_group
 from ocl_inductor.codegen.merge import merge_dimensions
+from ocl_inductor.codegen.plan_specs import (
+    buffer_specs,
+    host_call,
+    input_spec,
+    output_spec,
+    size_text,
+    texts,
+)
 from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput, Origin
+from ocl_inductor.ir.nodes import Buffer, Graph, Origin
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan import (
-    BufferSpec,
-    HostCall,
-    InputSpec,
-    Kernel,
-    Launch,
-    OutputSpec,
-    Plan,
-    SizeRef,
-    SizeText,
-    Slot,
-    Step,
-    TensorRef,
-)
+from ocl_inductor.plan import HostCall, Kernel, Launch, Plan, Slot, Step
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 _code_log = artifact(__name__, "code")
 
 #: Name and canonical text of a kernel.
 Form: TypeAlias = tuple[str, str]
-_BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
 def build_plan(
@@ -63,22 +51,18 @@ def build_plan(
     hint: Callable[[Any], int] = int,
     operators: Mapping[str, str] = MappingProxyType({}),
     visible_outputs: int | None = None,
+    chained: bool = True,
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
     For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
     examples; ``operators`` gives the operator of each FX node by its name. ``visible_outputs``: see
-    :class:`Plan`.
+    :class:`Plan`; ``chained``: whether small launches may become one (chain.py).
     """
-    builder = _PlanBuilder(graph, schedule, memory, device, hint, operators, visible_outputs)
+    builder = _PlanBuilder(
+        graph, schedule, memory, device, hint, operators, visible_outputs, chained
+    )
     return dataclasses.replace(builder.build(), visible_outputs=visible_outputs)
-
-
-def size_text(x: Size) -> SizeText:
-    """A Python int, or Python source over size symbols."""
-    if is_static(x):
-        return int(x)
-    return PythonPrinter().doprint(sympy.sympify(x))
 
 
 def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Group, bool]]:
@@ -108,8 +92,10 @@ class _PlanBuilder:
         hint: Callable[[Any], int],
         operators: Mapping[str, str],
         visible_outputs: int | None,
+        chained: bool,
     ) -> None:
         self.hint = hint
+        self.chained = chained
         self.operators = operators
         self.graph = graph
         self.schedule = schedule
@@ -129,7 +115,7 @@ class _PlanBuilder:
         self.streamed = streamed_results(
             (self.buffers[n] for n in names if n not in shared), read, device, hint
         )
-        self.kernels: dict[tuple[str, str], int] = {}
+        self.kernels: dict[str, int] = {}
         self.kernel_list: list[Kernel] = []
 
     def build(self) -> Plan:
@@ -142,7 +128,9 @@ class _PlanBuilder:
         for b in parts:
             own = self.form(drafts[b[0]]) if len(b) > 1 else None
             rooms[own] = max(len(b), rooms.get(own, 0))
-        steps = [self.combined([drafts[n] for n in b], rooms) for b in parts]
+        drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
+        runs = self.chains(drafts)
+        steps = [self.step(self.linked([drafts[n] for n in run])) for run in runs]
         watched = self.watched(prologue)
         calls = [s for s in steps if isinstance(s, HostCall)]
         inner = [body.statistics for s in calls for body in s.bodies]
@@ -152,9 +140,9 @@ class _PlanBuilder:
         symbols += [symbol for s in calls for symbol, _, _ in s.defines]
         return Plan(
             symbols=tuple(dict.fromkeys(symbols)),
-            inputs=tuple(map(self.input_spec, range(len(self.graph.inputs)))),
+            inputs=tuple(input_spec(x, self.graph.static_inputs) for x in self.graph.inputs),
             constants=self.graph.constants,
-            buffers=tuple(self.buffer_specs()),
+            buffers=tuple(buffer_specs(self.graph, self.schedule, self.memory)),
             slots=tuple(
                 Slot(size_text(s.nbytes), s.first, s.last, s.arena, s.offset)
                 for s in self.memory.slots
@@ -163,12 +151,12 @@ class _PlanBuilder:
             kernels=tuple(self.kernel_list),
             prologue=tuple(prologue),
             steps=tuple(steps),
-            parts=tuple(parts),
-            outputs=tuple(map(self.output_spec, self.graph.outputs)),
+            parts=tuple(tuple(n for part in run for n in parts[part]) for run in runs),
+            outputs=tuple(map(output_spec, self.graph.outputs)),
             watched=watched,
             aliases=(*self.memory.aliases.items(), *self.memory.updated.items()),
             updates=tuple(
-                (u.target, self.output_spec(u.source))
+                (u.target, output_spec(u.source))
                 for u in self.graph.updates
                 if u.source.name not in self.memory.updated
             ),
@@ -189,8 +177,8 @@ class _PlanBuilder:
 
     def draft(self, group: Group, hoisted: bool) -> Draft | HostCall:
         if isinstance(group, ExternGroup):
-            return self.host_call(group.node)
-        name = kernel_name(group)
+            return host_call(group.node)
+        name = kernel_name(group, self.operators_of(group.origin))
         values: dict[sympy.Symbol, sympy.Integer] = {}
         cost = group_cost(group, self.buffers)
         if isinstance(group, LoopGroup):
@@ -219,9 +207,9 @@ class _PlanBuilder:
         return Launch(
             self.kernel(source, lambda: self.example(source, scalars, global_size, draft.cost)),
             source.buffers,
-            _texts(scalars),
+            texts(scalars),
             source.literals,
-            _texts(global_size),
+            texts(global_size),
             source.local_size,
             size_text(draft.cost.flops),
             size_text(draft.cost.bytes),
@@ -259,14 +247,39 @@ class _PlanBuilder:
 
     def combined(
         self, drafts: Sequence[Draft | HostCall], rooms: Mapping[Form | None, int]
-    ) -> Step:
-        """One step for launches of one form; ``rooms``: parts that the kernel of a form takes."""
+    ) -> Draft | HostCall:
+        """One launch for those of one form; ``rooms``: parts that the kernel of a form takes."""
         if len(drafts) == 1:
-            return self.step(drafts[0])
+            return drafts[0]
         own = [d for d in drafts if isinstance(d, Draft)]
         source = combine([d.source for d in own], rooms[self.form(own[0])])
-        cost = Cost(sum(d.cost.flops for d in own), sum(d.cost.bytes for d in own))
-        return self.step(Draft(source, [], list(source.global_size), cost))
+        return Draft(source, [], list(source.global_size), _total(own))
+
+    # -- small launches after each other ---------------------------------------------------
+
+    def chains(self, drafts: Sequence[Draft | HostCall]) -> list[list[int]]:
+        """Numbers of the drafts that become one launch each, in order."""
+        runs: list[list[int]] = []
+        links: list[KernelSource] = []  # of the last run, while it may go on
+        for n, draft in enumerate(drafts):
+            own: list[KernelSource] = []
+            if self.chained and isinstance(draft, Draft):
+                own = [draft.source] if chainable(draft.source, draft.cost, self.device) else []
+            if own and links and fits(links + own, self.device):
+                runs[-1].append(n)
+                links += own
+            else:
+                runs.append([n])
+                links = own
+        return runs
+
+    def linked(self, drafts: Sequence[Draft | HostCall]) -> Draft | HostCall:
+        """One launch for a chain of them."""
+        if len(drafts) == 1:
+            return drafts[0]
+        own = [d for d in drafts if isinstance(d, Draft)]
+        source = chain([d.source for d in own])
+        return Draft(source, [], list(source.global_size), _total(own))
 
     def overwritten(self, group: LoopGroup) -> frozenset[str]:
         """Results that overwrite what the group reads, and that; nothing for most groups."""
@@ -278,7 +291,7 @@ class _PlanBuilder:
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
         text = canonical_names(source.text)
-        key = (source.name, text)
+        key = renamed(text, source.name, "kernel_name")
         if key not in self.kernels:
             _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
             self.kernels[key] = len(self.kernel_list)
@@ -319,18 +332,6 @@ class _PlanBuilder:
             self.hint(cost.bytes),
         )
 
-    def host_call(self, node: Extern) -> HostCall:
-        return HostCall(
-            node.operator,
-            tuple(_host_argument(a) for a in node.args),
-            tuple((k, _host_argument(v)) for k, v in node.kwargs),
-            node.results,
-            str(node.operator),
-            fallback=bool(node.reason),
-            reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
-            defines=node.defines,
-        )
-
     def watched(self, prologue: Sequence[Step]) -> tuple[str, ...]:
         names: dict[str, None] = {}
         for step in prologue:
@@ -338,69 +339,13 @@ class _PlanBuilder:
                 names |= dict.fromkeys(b for b in step.buffers if b in self.graph.static_inputs)
         return tuple(names)
 
-    # -- descriptions ----------------------------------------------------------------------
 
-    def input_spec(self, position: int) -> InputSpec:
-        x = self.graph.inputs[position]
-        if isinstance(x, str):
-            return InputSpec("host", x)
-        if isinstance(x, Buffer):
-            return InputSpec(
-                "tensor",
-                x.name,
-                x.dtype,
-                _texts(x.size),
-                _texts(x.stride),
-                size_text(x.storage),
-                x.name in self.graph.static_inputs,
-            )
-        return InputSpec("size", str(x))
-
-    def buffer_specs(self) -> list[BufferSpec]:
-        outputs = {o.name for o in self.graph.results if o.kind == "buffer"}
-        aliases = {**self.memory.aliases, **self.memory.updated}
-        rooted: dict[str, str] = {}
-        for name in aliases:
-            root = name
-            while root in aliases:
-                root = aliases[root]
-            rooted[name] = root
-        output_roots = {rooted.get(o, o) for o in outputs}
-        specs: list[BufferSpec] = []
-        for group in self.schedule.groups:
-            for b in group.writes():
-                if b.name in aliases:
-                    continue
-                if b.name in output_roots:
-                    where, slot = "output", -1
-                elif b.name in self.memory.kept:
-                    where, slot = "kept", -1
-                else:
-                    where, slot = "slot", self.memory.slot_of[b.name]
-                specs.append(
-                    BufferSpec(
-                        b.name,
-                        b.dtype,
-                        size_text(b.storage),
-                        _texts(b.size),
-                        _texts(b.stride),
-                        where,  # type: ignore[arg-type]
-                        slot,
-                    )
-                )
-        return specs
-
-    def output_spec(self, o: GraphOutput) -> OutputSpec:
-        if o.kind == "buffer":
-            return OutputSpec(
-                "tensor", o.name, _texts(o.size), _texts(o.stride), size_text(o.offset)
-            )
-        if o.kind == "host":
-            return OutputSpec("host", o.name)
-        if isinstance(o.value, sympy.Basic):
-            kind: Literal["size", "real"] = "size" if o.value.is_integer else "real"
-            return OutputSpec(kind, value=size_text(o.value))
-        return OutputSpec("constant", value=o.value)
+def _total(drafts: Sequence[Draft]) -> Cost:
+    return Cost(
+        sum(d.cost.flops for d in drafts),
+        sum(d.cost.bytes for d in drafts),
+        sum(d.cost.calls for d in drafts),
+    )
 
 
 def _writes_nothing(group: Group) -> bool:
@@ -408,56 +353,6 @@ def _writes_nothing(group: Group) -> bool:
     if isinstance(group, ExternGroup):
         return False
     return all(any(is_static(n) and n == 0 for n in b.size) for b in group.writes())
-
-
-def kernel_name(group: LoopGroup | Any) -> str:
-    """A readable name: the template or shape of loop, and the operators inside."""
-    operators = []
-    for text in group.origin.operators:
-        parts = text.split(".")
-        operators.append(parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[0])
-    words = [re.sub(r"\W", "", w).strip("_") for w in dict.fromkeys(operators)]
-    if isinstance(group, LoopGroup):
-        kinds = {m.kind for m in group.members} - {"pointwise"}
-        head = "_".join(sorted(kinds)) or "pointwise"
-    else:
-        head = group.template.spec
-    shown = words if len(words) <= 5 else [*words[:4], "etc"]
-    return "_".join([head, *shown])[:96]
-
-
-def canonical_names(text: str) -> str:
-    """Number buffers by first appearance, so that equal kernels have equal text."""
-    names: dict[str, str] = {}
-
-    def rename(match: re.Match[str]) -> str:
-        return names.setdefault(match.group(0), f"arg{len(names)}")
-
-    return _BUFFER_NAME.sub(rename, text)
-
-
-def _texts(sizes: Sequence[Size]) -> tuple[SizeText, ...]:
-    return tuple(size_text(s) for s in sizes)
-
-
-def _host_argument(x: Any) -> Any:
-    if isinstance(x, BufferRef):
-        if x.size is None:
-            return TensorRef(x.name)
-        assert x.stride is not None
-        return TensorRef(x.name, _texts(x.size), _texts(x.stride), size_text(x.offset))
-    if isinstance(x, sympy.Basic):
-        return SizeRef(size_text(x), real=not x.is_integer)
-    return map_tree(x, _host_argument)
-
-
-def map_tree(x: Any, fn: Callable[[Any], Any]) -> Any:
-    """Apply ``fn`` to the items of a tuple, list or dict; other values stay as they are."""
-    if isinstance(x, (tuple, list)):
-        return type(x)([fn(y) for y in x])
-    if isinstance(x, Mapping):
-        return {k: fn(v) for k, v in x.items()}
-    return x
 
 
 def _extent(tensor: Any) -> int:

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from ocl_inductor.codegen import conversions
-from ocl_inductor.codegen.conversions import (
-    convert,
-    is_float,
-    literal,
-    mask_as,
-    mask_from,
-    wrap,
-)
+from ocl_inductor.codegen.conversions import convert, is_float, literal, mask_as, mask_from, wrap
 from ocl_inductor.codegen.math_library import (
     SPECIAL_BINARY,
     SPECIAL_UNARY,
@@ -171,6 +164,9 @@ def _neg(target: Target, node: Expr, args: Sequence[str]) -> str:
 def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
     if node.dtype is torch.uint8:
         return args[0]
+    if target.width == 1:
+        # Compilers make an intrinsic of a negation in a choice, and oclgrind does not know it.
+        return f"(({REGISTER_TYPE[node.dtype]})abs({args[0]}))"
     zero = literal(0, node.dtype, target.width)
     negative = _neg(target, node, args)
     return wrap(f"{args[0]} < {zero} ? {negative} : {args[0]}", node.dtype, target.width)

@@ -8,7 +8,8 @@ from typing import cast
 import sympy
 
 from ocl_inductor.codegen.arguments import Parameters, index_type
-from ocl_inductor.codegen.emitter import Emitter, Result, Scope, Text
+from ocl_inductor.codegen.emitted import Result, Scope, Text
+from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.primitives import Target, emit_load, prefetch, prelude

@@ -15,7 +15,8 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
-from ocl_inductor.ir.index import Size, is_static, loop_vars, same
+from ocl_inductor.ir.index import is_static, loop_vars, same
+from ocl_inductor.lowering.attention_call import Attention, check_attention
 from ocl_inductor.lowering.attention_operands import row_order
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.flash_attention import flash_attention
@@ -33,36 +34,17 @@ def _map(value: Value, body: Expr) -> Value:
     return Value(value.size, body.dtype, body)
 
 
-def check_attention(query: Value, key: Value, value: Value, dropout_p: float) -> None:
-    if not all(isinstance(v, Value) for v in (query, key, value)):
-        raise CannotLower("an operand of attention lives on the host")
-    if not query.dtype.is_floating_point or not query.dtype == key.dtype == value.dtype:
-        raise CannotLower(f"attention of {query.dtype}, {key.dtype} and {value.dtype}")
-    if dropout_p != 0.0:
-        raise CannotLower("attention with dropout")
-
-
-def scores(
-    ctx: LoweringContext,
-    query: Value,
-    key: Value,
-    mask: Value | None,
-    is_causal: bool,
-    scale: float | None,
-) -> Value:
-    """``query @ key.T * scale + mask`` (\\*batch, rows, columns) in the compute dtype, in memory.
-
-    A bool mask keeps where it is True; a causal one keeps columns up to the row's own number.
-    """
-    product = matmul(ctx, query, transposed(key))
+def scores(ctx: LoweringContext, a: Attention) -> Value:
+    """``query @ key.T * scale + mask`` (\\*batch, m, n) in the compute dtype, in memory."""
+    product = matmul(ctx, a.query, transposed(a.key))
     dtype = product.dtype
-    body = op("mul", product.body, scale_factor(scale, query.size[-1], dtype))
-    if is_causal:
+    body = op("mul", product.body, scale_factor(a, dtype))
+    if a.causal:
         row, column = loop_vars(product.ndim)[-2:]
         seen = compare("le", index_value(column), index_value(row))
         body = where(seen, body, const(_MINUS_INFINITY, dtype))
-    if mask is not None:
-        mask = expand(mask, product.size)
+    if a.mask is not None:
+        mask = expand(a.mask, product.size)
         if mask.dtype is torch.bool:
             body = where(mask.body, body, const(_MINUS_INFINITY, dtype))
         else:
@@ -93,20 +75,11 @@ def _or_one(total: Value) -> Value:
     return _map(total, where(empty, const(1, total.dtype), total.body))
 
 
-def is_empty(*values: Value) -> bool:
-    return any(same(s, 0) for v in values for s in v.size)
-
-
-def attend(
-    ctx: LoweringContext, query: Value, value: Value, s: Value, *, empty_is_nan: bool = False
-) -> tuple[Value, Value, Value]:
-    """Softmax of the scores ``s`` times ``value``; also the row sums and shifts.
-
-    A row of -inf gives zeros, or NaN if ``empty_is_nan``.
-    """
+def attend(ctx: LoweringContext, a: Attention, s: Value) -> tuple[Value, Value, Value]:
+    """Softmax of the scores ``s`` times the values; also the row sums and shifts."""
     e, total, shift = exponentials(ctx, s)
-    out = matmul(ctx, e, cast_value(value, e.dtype), out_order=row_order(ctx, query))
-    return binary("div", out, total if empty_is_nan else _or_one(total)), total, shift
+    out = matmul(ctx, e, cast_value(a.value, e.dtype), out_order=row_order(ctx, a.query))
+    return binary("div", out, total if a.empty_is_nan else _or_one(total)), total, shift
 
 
 def _is_used(ctx: LoweringContext, position: int) -> bool:
@@ -118,40 +91,11 @@ def _is_used(ctx: LoweringContext, position: int) -> bool:
     return others or any(u.args[1] == position and u.users for u in items)
 
 
-def scale_factor(scale: float | None, width: Size, dtype: torch.dtype) -> Expr:
-    """The factor on scores; by default one over the root of the head size."""
-    if scale is not None:
-        return const(scale, dtype)
-    if is_static(width):
-        return const(1.0 / math.sqrt(int(width)) if int(width) else 1.0, dtype)
-    return op("rsqrt", cast(index_value(sympy.sympify(width)), dtype))
-
-
-def group_heads(
-    query: Value, key: Value, value: Value, mask: Value | None
-) -> tuple[Value, Value, Value, Value | None]:
-    """Grouped queries: their heads split into (key heads, repeats), keys and values broadcast.
-
-    Returns the operands unchanged where the head counts are equal.
-    """
-    if query.ndim < 3 or same(query.size[-3], key.size[-3]):
-        return query, key, value, mask
-    heads, shared = query.size[-3], key.size[-3]
-    if not is_static(heads) or not is_static(shared) or not same(shared, value.size[-3]):
-        raise CannotLower("grouped query attention over these head counts")
-    if int(heads) % int(shared):
-        raise CannotLower(f"{heads} query heads over {shared} key heads")
-    repeats = int(heads) // int(shared)
-    size = (*query.size[:-3], int(shared), repeats, *query.size[-2:])
-
-    def repeated(x: Value) -> Value:
-        one = reshape(x, (*x.size[:-2], 1, *x.size[-2:]))
-        return expand(one, (*x.size[:-2], repeats, *x.size[-2:]))
-
-    if mask is not None and mask.ndim > 2:
-        mask = expand(mask, (*query.size[:-1], key.size[-2]))
-        mask = reshape(mask, (*size[:-1], key.size[-2]))
-    return reshape(query, size), repeated(key), repeated(value), mask
+def scale_factor(a: Attention, dtype: torch.dtype) -> Expr:
+    """The factor on scores, which may depend on a symbolic width."""
+    if a.scale is not None or is_static(a.width):
+        return const(a.factor(), dtype)
+    return op("rsqrt", cast(index_value(sympy.sympify(a.width)), dtype))
 
 
 @register(aten._scaled_dot_product_flash_attention_for_cpu.default)
@@ -170,16 +114,14 @@ def lower_flash_attention_for_cpu(
     check_attention(query, key, value, dropout_p)
     dtype = compute_dtype(query.dtype)
     rows = query.size[:-1]
-    if is_empty(query, key, value):
-        return full((*rows, value.size[-1]), 0, query.dtype), full(rows, 0, dtype)
     size = (*rows, value.size[-1])
-    query, key, value, attn_mask = group_heads(query, key, value, attn_mask)
-    flash = flash_attention(
-        ctx, query, key, value, attn_mask, is_causal, scale, logsumexp=_is_used(ctx, 1)
-    )
+    a = Attention(query, key, value, attn_mask, is_causal, scale)
+    if a.empty:
+        return full(size, 0, query.dtype), full(rows, 0, dtype)
+    a = a.grouped()
+    flash = flash_attention(ctx, a, logsumexp=_is_used(ctx, 1))
     if flash is None:
-        s = scores(ctx, query, key, attn_mask, is_causal, scale)
-        out, total, shift = attend(ctx, query, value, s)
+        out, total, shift = attend(ctx, a, scores(ctx, a))
         safe = _or_one(total)
         # log(1) is the 0 that eager gives for empty rows.
         logsumexp = binary("add", shift, _map(safe, op("log", safe.body)))
@@ -189,42 +131,32 @@ def lower_flash_attention_for_cpu(
 
 
 def _math(
-    ctx: LoweringContext,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-    weights_used: bool,
+    ctx: LoweringContext, a: Attention, enable_gqa: bool, weights_used: bool
 ) -> tuple[Value, Value]:
     """Output and attention weights (zeros where not ``weights_used``), in the query's dtype."""
-    batch, rows, columns = query.size[:-2], query.size[-2], key.size[-2]
+    query, key, value = a.query, a.key, a.value
     if query.ndim < 2 or key.ndim != query.ndim or value.ndim != query.ndim:
         raise CannotLower("attention over operands of different dimensions")
-    if is_empty(query, key, value):
-        dtype = query.dtype
-        out = full((*batch, rows, value.size[-1]), 0, dtype)
-        return out, full((*batch, rows, columns), 0, dtype)
+    size, weights_size = (*a.batch, a.m, a.v_width), (*a.batch, a.m, a.n)
+    if a.empty:
+        return full(size, 0, query.dtype), full(weights_size, 0, query.dtype)
     grouped = enable_gqa and not same(query.size[-3], key.size[-3])
-    if not grouped and not all(map(same, batch, key.size[:-2])):
+    if not grouped and not all(map(same, a.batch, key.size[:-2])):
         raise CannotLower("attention over broadcast batches")
     if grouped:
-        query, key, value, mask = group_heads(query, key, value, mask)
+        a = a.grouped()
     if not weights_used:
-        flash = flash_attention(ctx, query, key, value, mask, is_causal, scale, logsumexp=False)
+        flash = flash_attention(ctx, a, logsumexp=False)
         if flash is not None:
-            out = reshape(cast_value(flash[0], query.dtype), (*batch, rows, value.size[-1]))
-            return out, full((*batch, rows, columns), 0, query.dtype)
-    s = scores(ctx, query, key, mask, is_causal, scale)
-    out, total, shift = attend(ctx, query, value, s)
+            out = reshape(cast_value(flash[0], query.dtype), size)
+            return out, full(weights_size, 0, query.dtype)
+    s = scores(ctx, a)
+    out, total, shift = attend(ctx, a, s)
     # Recomputed from the scores, and dead unless the caller uses them.
     shifted = binary("sub", s, shift)
     weights = binary("div", _map(s, op("exp", shifted.body)), _or_one(total))
     out, weights = cast_value(out, query.dtype), cast_value(weights, query.dtype)
-    out = reshape(out, (*batch, rows, value.size[-1]))
-    return out, reshape(weights, (*batch, rows, columns))
+    return reshape(out, size), reshape(weights, weights_size)
 
 
 @register(aten._scaled_dot_product_attention_math.default)
@@ -247,8 +179,8 @@ def lower_attention_math(
         raise CannotLower("attention with a dropout mask")
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = cast_value(attn_mask, query.dtype)
-    used = _is_used(ctx, 1)
-    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa, used)
+    a = Attention(query, key, value, attn_mask, is_causal, scale)
+    return _math(ctx, a, enable_gqa, _is_used(ctx, 1))
 
 
 @register(aten.scaled_dot_product_attention.default)
@@ -265,4 +197,5 @@ def lower_attention(
     enable_gqa: bool = False,
 ) -> Value:
     check_attention(query, key, value, dropout_p)
-    return _math(ctx, query, key, value, attn_mask, is_causal, scale, enable_gqa, False)[0]
+    a = Attention(query, key, value, attn_mask, is_causal, scale)
+    return _math(ctx, a, enable_gqa, False)[0]

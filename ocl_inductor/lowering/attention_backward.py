@@ -9,19 +9,13 @@ row sums ``D = sum(dO * O)``,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from ocl_inductor.ir.expr import Expr, compare, const, op, where
-from ocl_inductor.ir.index import same
-from ocl_inductor.lowering.attention import (
-    check_attention,
-    group_heads,
-    scale_factor,
-    scores,
-)
+from ocl_inductor.ir.expr import compare, const, op, where
+from ocl_inductor.lowering.attention import scale_factor, scores
+from ocl_inductor.lowering.attention_call import Attention, check_attention
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.flash_attention_backward import flash_attention_backward
 from ocl_inductor.lowering.matmul import binary, compute_dtype, matmul
@@ -55,33 +49,28 @@ def lower_flash_attention_for_cpu_backward(
         raise CannotLower("an operand of attention lives on the host")
     check_attention(query, key, value, dropout_p)
     dtype = compute_dtype(query.dtype)
-    if any(same(s, 0) for v in (query, key, value) for s in v.size):
+    a = Attention(query, key, value, attn_mask, is_causal, scale)
+    if a.empty:
         zeros = [full(v.size, 0, v.dtype) for v in (query, key, value)]
         return zeros[0], zeros[1], zeros[2]
     sizes = [v.size for v in (query, key, value)]
-    query, key, value, attn_mask = group_heads(query, key, value, attn_mask)
-    groups = query.ndim > len(sizes[0])
-    grad, out = (reshape(cast_value(v, dtype), (*query.size[:-1], v.size[-1])) for v in (grad, out))
-    wide = [cast_value(v, dtype) for v in (query, key, value)]
-
+    dtypes = (query.dtype, key.dtype, value.dtype)
+    a = a.grouped().cast(dtype)
+    groups = a.query.ndim > query.ndim
+    rows = a.query.size[:-1]
+    grad, out = (reshape(cast_value(v, dtype), (*rows, v.size[-1])) for v in (grad, out))
     grad = ctx.realize(grad)
     product = binary("mul", grad, out)
     d = ctx.reduce(product, [product.ndim - 1], "sum")
-    shift = reshape(cast_value(logsumexp, dtype), query.size[:-1])
-    summed = [query.ndim - 3] if groups else []
-    q, k, v = wide
-    found = flash_attention_backward(
-        ctx, q, k, v, attn_mask, grad, shift, d, is_causal, scale, summed
-    )
+    shift = reshape(cast_value(logsumexp, dtype), rows)
+    summed = [a.query.ndim - 3] if groups else []
+    found = flash_attention_backward(ctx, a, grad, shift, d, summed)
     if found is None:
-        s = scores(ctx, query, key, attn_mask, is_causal, scale)
-        factor = scale_factor(scale, query.size[-1], dtype)
-        dq, dk, dv = _by_products(ctx, wide, grad, s, shift, d, factor)
+        dq, dk, dv = _by_products(ctx, a, grad, shift, d)
         # A key or value is shared by the repeats of its head.
         dk, dv = (ctx.reduce(v, summed, "sum") if groups else v for v in (dk, dv))
     else:
         dq, dk, dv = found
-    dtypes = (query.dtype, key.dtype, value.dtype)
     results = zip((dq, dk, dv), sizes, dtypes, strict=True)
     dq, dk, dv = (reshape(cast_value(v, d), size) for v, size, d in results)
     return dq, dk, dv
@@ -89,28 +78,25 @@ def lower_flash_attention_for_cpu_backward(
 
 def _by_products(
     ctx: LoweringContext,
-    operands: Sequence[Value],
+    a: Attention,
     grad: Value,
-    s: Value,
     logsumexp: Value,
     row_products: Value,
-    factor: Expr,
 ) -> tuple[Value, Value, Value]:
-    """dQ, dK and dV through matrices of weights in memory; ``s``: the scores."""
-    query, key, value = operands
-    rows = (*query.size[:-1], 1)
-    dtype = query.dtype
+    """dQ, dK and dV through matrices of weights in memory."""
+    rows = (*a.query.size[:-1], 1)
+    dtype = a.query.dtype
     shift, d = reshape(logsumexp, rows), reshape(row_products, rows)
     # An empty row whose sum eager kept as log(0) must not give exp(-inf + inf).
     empty = compare("eq", shift.body, const(float("-inf"), dtype))
     shift = replace(shift, body=where(empty, const(0, dtype), shift.body))
-    shifted = binary("sub", s, shift)
+    shifted = binary("sub", scores(ctx, a), shift)
     p = ctx.realize(replace(shifted, body=op("exp", shifted.body)))
-    dp = matmul(ctx, grad, transposed(value))
+    dp = matmul(ctx, grad, transposed(a.value))
     ds = binary("mul", p, binary("sub", dp, d))
-    ds = ctx.realize(replace(ds, body=op("mul", ds.body, factor)))
+    ds = ctx.realize(replace(ds, body=op("mul", ds.body, scale_factor(a, dtype))))
     return (
-        matmul(ctx, ds, key),
-        matmul(ctx, transposed(ds), query),
+        matmul(ctx, ds, a.key),
+        matmul(ctx, transposed(ds), a.query),
         matmul(ctx, transposed(p), grad),
     )

@@ -34,13 +34,7 @@ from ocl_inductor.ir.nodes import (
     Template,
     dense_buffer,
 )
-from ocl_inductor.lowering.values import (
-    ZERO,
-    Value,
-    buffer_value,
-    operation_count,
-    strided_view,
-)
+from ocl_inductor.lowering.values import ZERO, Value, buffer_value, operation_count, strided_view
 from ocl_inductor.settings import Settings
 
 #: A value read more than once is written to memory when it costs more than this many operations;

@@ -17,7 +17,8 @@ from torch.utils._sympy.functions import FloorDiv
 from ocl_inductor.ir.expr import const, masked, op
 from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.conv import Geometry, channels_last, convolve, read_geometry
+from ocl_inductor.lowering.conv import convolve
+from ocl_inductor.lowering.conv_geometry import Geometry, channels_last, read_geometry
 from ocl_inductor.lowering.conv_weight_gradient import weight_gradient
 from ocl_inductor.lowering.matmul import compute_dtype
 from ocl_inductor.lowering.reduce import reduce_dims

@@ -14,15 +14,13 @@ from typing import Any
 from ocl_inductor.ir.expr import op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.conv import Geometry, channels_last, window_element, zero_padded
+from ocl_inductor.lowering.conv_expressions import window_element
+from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
+from ocl_inductor.lowering.conv_template import zero_padded
 from ocl_inductor.lowering.matmul import accumulator, matmul
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
-from ocl_inductor.templates.blocking import (
-    Blocking,
-    ceil_div,
-    choose_strip,
-)
+from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip
 from ocl_inductor.templates.weight_gradient import count_runs, run_length
 
 #: Windows that make a product of its own worth its result in memory.

@@ -7,14 +7,7 @@ import torch
 from ocl_inductor.ir.expr import cast, compare, const, op, where
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.embedding_bag import (
-    MAX,
-    MEAN,
-    Term,
-    bags_of,
-    beginnings,
-    sizes_of_bags,
-)
+from ocl_inductor.lowering.embedding_bag import MAX, MEAN, Term, bags_of, beginnings, sizes_of_bags
 from ocl_inductor.lowering.gathering import as_coordinate, element, in_memory
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register

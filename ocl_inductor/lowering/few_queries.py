@@ -8,6 +8,7 @@ from typing import Any
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.expr import compare, const, op, where
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.lowering.attention_call import Attention
 from ocl_inductor.lowering.attention_operands import (
     additive_mask,
     operand_in_place,
@@ -31,29 +32,19 @@ _ITEMS_PER_UNIT = 4
 
 
 def few_queries(
-    ctx: LoweringContext,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
-    is_causal: bool,
-    scale: float | None,
-    *,
-    logsumexp: bool,
-    empty_is_nan: bool,
+    ctx: LoweringContext, a: Attention, *, logsumexp: bool
 ) -> tuple[Value, Value] | None:
     """As `flash_attention`; None where there are many queries, or the kernel does not suit."""
-    *batch, m, width = query.size
-    n, v_width = key.size[-2], value.size[-1]
+    batch, m, n, width, v_width = a.batch, a.m, a.n, a.width, a.v_width
     if ctx.device.profile != "vector" or not all(map(is_static, (m, width, v_width))):
         return None
-    dtype = compute_dtype(query.dtype)
+    dtype = compute_dtype(a.query.dtype)
     acc = accumulator(dtype)
     narrow, wide = sorted((int(width), int(v_width)))
     lanes = lanes_for(ctx.device, acc, narrow)
     if int(m) > _MAX_QUERIES or wide > _MAX_WIDTH or narrow < lanes:
         return None
-    q, k, v = (operand_in_place(ctx, x) for x in (query, key, value))
+    q, k, v = (operand_in_place(ctx, x) for x in (a.query, a.key, a.value))
     if not (same(k.strides[-1], 1) and same(v.strides[-1], 1)):
         return None
     shared = tuple(
@@ -65,23 +56,23 @@ def few_queries(
         return None
     operands = [q, k, v]
     params: dict[str, Any] = {}
-    if mask is not None:
-        m_ = additive_mask(ctx, mask, (*batch, m, n), dtype, rows_adjacent=False)
+    if a.mask is not None:
+        m_ = additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=False)
         operands.append(m_)
         params |= {"mask_strides": m_.strides, "mask_offset": m_.offset}
     heads = ctx.hint(prod([s for d, s in enumerate(batch) if d not in shared]))
     splits = choose_splits(ctx.device, heads, ctx.hint(n))
-    order = row_order(ctx, query)
+    order = row_order(ctx, a.query)
     params |= {
         "m": int(m), "n": n, "width": int(width), "v_width": int(v_width),
-        "batch": tuple(batch), "shared": shared, "out_order": order,
+        "batch": batch, "shared": shared, "out_order": order,
         "q_strides": q.strides, "q_offset": q.offset,
         "k_strides": k.strides[:-1], "k_offset": k.offset,
         "v_strides": v.strides[:-1], "v_offset": v.offset,
-        "kv_bytes": key.dtype.itemsize,
-        "masked": mask is not None, "causal": is_causal,
-        "scale": 1.0 / math.sqrt(int(width)) if scale is None else float(scale),
-        "logsumexp": logsumexp and splits == 1, "empty_is_nan": empty_is_nan,
+        "kv_bytes": a.key.dtype.itemsize,
+        "masked": a.mask is not None, "causal": a.causal,
+        "scale": a.factor(),
+        "logsumexp": logsumexp and splits == 1, "empty_is_nan": a.empty_is_nan,
         "splits": splits, "lanes": lanes, "acc": acc,
     }  # fmt: skip
     values = [x.value for x in operands]
@@ -101,7 +92,7 @@ def few_queries(
     row = row * int(m) + coordinates[-2]
     index = [*(coordinates[1 + d] for d in kept), coordinates[0], row, coordinates[-1]]
     parts = reindex(parts, (splits, *batch, m, int(v_width) + 2), index)
-    return put_together(ctx, parts, empty_is_nan)
+    return put_together(ctx, parts, a.empty_is_nan)
 
 
 def choose_splits(device: DeviceInfo, heads: int, keys: int) -> int:

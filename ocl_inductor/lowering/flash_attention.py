@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ocl_inductor.ir.index import is_static, prod, same
+from ocl_inductor.lowering.attention_call import Attention
 from ocl_inductor.lowering.attention_operands import (
     additive_mask,
     operand_in_place,
@@ -15,7 +15,6 @@ from ocl_inductor.lowering.attention_operands import (
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_queries import few_queries
 from ocl_inductor.lowering.matmul import accumulator, compute_dtype
-from ocl_inductor.lowering.shapes import cast_value
 from ocl_inductor.lowering.values import Value
 from ocl_inductor.templates.attention import choose_group
 from ocl_inductor.templates.blocking import choose_query_vectors
@@ -27,39 +26,17 @@ _MAX_WIDTH = 512
 
 
 def flash_attention(
-    ctx: LoweringContext,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
-    is_causal: bool,
-    scale: float | None,
-    *,
-    logsumexp: bool,
-    empty_is_nan: bool = False,
+    ctx: LoweringContext, a: Attention, *, logsumexp: bool
 ) -> tuple[Value, Value] | None:
-    """The output (\\*batch, m, width), and the logarithm of each row's sum of exponentials.
+    """The output (\\*batch, m, v_width), and the logarithm of each row's sum of exponentials.
 
-    ``query``, ``key`` and ``value`` have equal batch dimensions; ``mask`` broadcasts to
-    (\\*batch, m, n), a bool one keeps where it is True. A row that sees nothing is zero, or NaN if
-    ``empty_is_nan``. Without ``logsumexp`` the second result,
-    which nobody reads then, is zeros. Both have the compute dtype. None: the kernel does not suit.
+    Without ``logsumexp`` the second result, which nobody reads then, is zeros. Both have the
+    compute dtype. None: the kernel does not suit.
     """
-    few = few_queries(
-        ctx,
-        query,
-        key,
-        value,
-        mask,
-        is_causal,
-        scale,
-        logsumexp=logsumexp,
-        empty_is_nan=empty_is_nan,
-    )
+    few = few_queries(ctx, a, logsumexp=logsumexp)
     if few is not None:
         return few
-    *batch, m, width = query.size
-    n, v_width = key.size[-2], value.size[-1]
+    batch, m, n, width, v_width = a.batch, a.m, a.n, a.width, a.v_width
     if (
         not (is_static(width) and is_static(v_width))
         or max(int(width), int(v_width)) > _MAX_WIDTH
@@ -67,7 +44,7 @@ def flash_attention(
         or not batch
     ):
         return None
-    dtype = compute_dtype(query.dtype)
+    dtype = compute_dtype(a.query.dtype)
     acc = accumulator(dtype)
     params: dict[str, Any] = {}
     if ctx.device.profile == "simt":
@@ -78,14 +55,15 @@ def flash_attention(
     else:
         lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(m), ctx.hint(prod(batch)))
         params |= {"lanes": lanes, "nv": vectors}
-    operands = [operand_in_place(ctx, cast_value(v, dtype)) for v in (query, key, value)]
+    wide = a.cast(dtype)
+    operands = [operand_in_place(ctx, v) for v in (wide.query, wide.key, wide.value)]
     kind = ""
-    if mask is not None:
-        additive = additive_mask(ctx, mask, (*batch, m, n), dtype, rows_adjacent=True)
+    if a.mask is not None:
+        additive = additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=True)
         stride = additive.strides[len(batch)]
         kind = "row" if same(stride, 0) else ("lanes" if same(stride, 1) else "any")
         operands.append(additive)
-    order = row_order(ctx, query)
+    order = row_order(ctx, a.query)
     columns = int(v_width) + logsumexp
     for name, operand in zip(("q", "k", "v", "mask"), operands, strict=False):
         params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
@@ -99,13 +77,13 @@ def flash_attention(
         n=n,
         width=int(width),
         v_width=int(v_width),
-        batch=tuple(batch),
+        batch=batch,
         out_order=order,
         mask=kind,
-        causal=is_causal,
-        scale=1.0 / math.sqrt(int(width)) if scale is None else float(scale),
+        causal=a.causal,
+        scale=a.factor(),
         logsumexp=logsumexp,
-        empty_is_nan=empty_is_nan,
+        empty_is_nan=a.empty_is_nan,
         acc=acc,
         **params,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
+from ocl_inductor.lowering.attention_call import Attention
 from ocl_inductor.lowering.attention_operands import additive_mask, operand_in_place, row_order
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import accumulator
@@ -22,44 +22,39 @@ _MAX_VECTORS = 2
 
 def flash_attention_backward(
     ctx: LoweringContext,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
+    a: Attention,
     grad: Value,
     logsumexp: Value,
     row_products: Value,
-    is_causal: bool,
-    scale: float | None,
     summed: Sequence[int],
 ) -> tuple[Value, Value, Value] | None:
-    """dQ, dK and dV, all operands in the compute dtype and with equal batch dimensions.
+    """dQ, dK and dV, all operands in the compute dtype.
 
-    ``logsumexp`` and ``row_products`` (the sums of dO * O) are (\\*batch, m), ``mask`` broadcasts
-    to (\\*batch, m, n). Over the dimensions ``summed`` of the batch dK and dV are summed: there
-    they have extent 1. None: the kernels do not suit.
+    ``logsumexp`` and ``row_products`` (the sums of dO * O) are (\\*batch, m). Over the dimensions
+    ``summed`` of the batch dK and dV are summed: there they have extent 1. None: the kernels do not
+    suit.
     """
-    *batch, m, width = query.size
-    n = key.size[-2]
+    batch, m, n, width = a.batch, a.m, a.n, a.width
     if (
         ctx.device.profile != "vector"
         or not is_static(width)
-        or not same(width, value.size[-1])
+        or not same(width, a.v_width)
         or int(width) > _MAX_WIDTH
         or min(ctx.hint(m), ctx.hint(n)) < _MIN_ROWS
     ):
         return None
-    dtype = query.dtype
-    found = [operand_in_place(ctx, x) for x in (query, key, value, grad, logsumexp, row_products)]
+    dtype = a.query.dtype
+    values = (a.query, a.key, a.value, grad, logsumexp, row_products)
+    found = [operand_in_place(ctx, x) for x in values]
     acc = accumulator(dtype)
     params: dict[str, Any] = {
-        "m": m, "n": n, "width": int(width), "batch": tuple(batch),
-        "masked": mask is not None, "causal": is_causal,
-        "scale": 1.0 / math.sqrt(int(width)) if scale is None else float(scale),
+        "m": m, "n": n, "width": int(width), "batch": batch,
+        "masked": a.mask is not None, "causal": a.causal,
+        "scale": a.factor(),
         "acc": acc,
     }  # fmt: skip
-    if mask is not None:
-        found.append(additive_mask(ctx, mask, (*batch, m, n), dtype, rows_adjacent=True))
+    if a.mask is not None:
+        found.append(additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=True))
     for name, operand in zip(("q", "k", "v", "g", "s", "d", "mask"), found, strict=False):
         params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
     operands = [x.value for x in found]
@@ -87,10 +82,10 @@ def flash_attention_backward(
         )
 
     everywhere = list(range(len(batch)))
-    dq = gradient("queries", everywhere, m, [], row_order(ctx, query))
+    dq = gradient("queries", everywhere, m, [], row_order(ctx, a.query))
     kept = [d for d in everywhere if d not in summed]
     # The order of the key's own dimensions, without those that are summed up.
-    order = [d for d in row_order(ctx, key) if d not in summed]
+    order = [d for d in row_order(ctx, a.key) if d not in summed]
     order = [(*kept, len(batch)).index(d) for d in order]
     both = gradient("keys", kept, n, [2], order)
 

@@ -9,14 +9,7 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import const, indices, masked, op
-from ocl_inductor.ir.index import (
-    Size,
-    contiguous_strides,
-    is_static,
-    loop_vars,
-    prod,
-    same,
-)
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_rows import few_rows
 from ocl_inductor.lowering.registry import CannotLower, register

@@ -30,12 +30,7 @@ from ocl_inductor.lowering.shapes import (
     static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reshape
-from ocl_inductor.lowering.windows import (
-    MAX_UNROLLED_POINTS,
-    AdaptiveWindows,
-    per_dim,
-    window_vars,
-)
+from ocl_inductor.lowering.windows import MAX_UNROLLED_POINTS, AdaptiveWindows, per_dim, window_vars
 
 aten = torch.ops.aten
 

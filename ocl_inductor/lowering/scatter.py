@@ -15,20 +15,9 @@ import torch
 from ocl_inductor.ir.expr import Expr, cast, const, op, substitute
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.gathering import (
-    Coordinate,
-    as_coordinate,
-    bind,
-    require_index,
-)
+from ocl_inductor.lowering.gathering import Coordinate, as_coordinate, bind, require_index
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import (
-    cast_value,
-    full,
-    highest,
-    lowest,
-    normalize_dim,
-)
+from ocl_inductor.lowering.shapes import cast_value, full, highest, lowest, normalize_dim
 from ocl_inductor.lowering.values import Value, expand, reshape
 
 aten = torch.ops.aten

@@ -12,14 +12,7 @@ from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import (
-    decide,
-    full,
-    is_known,
-    position_dtype,
-    reused,
-    size_expr,
-)
+from ocl_inductor.lowering.shapes import decide, full, is_known, position_dtype, reused, size_expr
 from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import (
-    GuardOnDataDependentSymNode,
-    free_unbacked_symbols,
-)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and
 from ocl_inductor.ir.index import (

@@ -9,25 +9,11 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from ocl_inductor.ir.index import (
-    Size,
-    as_size,
-    is_static,
-    loop_vars,
-    prod,
-    same,
-)
+from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import decide, normalize_dim, normalize_dims, static_sizes
-from ocl_inductor.lowering.values import (
-    ZERO,
-    Value,
-    expand,
-    permute,
-    reindex,
-    reshape,
-)
+from ocl_inductor.lowering.values import ZERO, Value, expand, permute, reindex, reshape
 
 aten = torch.ops.aten
 

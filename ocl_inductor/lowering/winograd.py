@@ -14,12 +14,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matmul import pack_panels
 from ocl_inductor.lowering.values import Value, permute, reshape, strided_view
 from ocl_inductor.templates.blocking import lanes_of
-from ocl_inductor.templates.winograd import (
-    POINTS,
-    register_tile,
-    tiles_of,
-    weight_coefficients,
-)
+from ocl_inductor.templates.winograd import POINTS, register_tile, tiles_of, weight_coefficients
 
 #: Below this many channels the transforms cost more than the products save.
 _MIN_CHANNELS = 32

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ocl_inductor.lowering.attention import attend, check_attention, is_empty, scores
+from ocl_inductor.lowering.attention import attend, scores
+from ocl_inductor.lowering.attention_call import Attention, check_attention
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.flash_attention import flash_attention
 from ocl_inductor.lowering.registry import register
@@ -35,13 +36,10 @@ def lower_written_attention(
 ) -> Value:
     """(\\*batch, rows, width), all of one dtype."""
     check_attention(query, key, value, 0.0)
-    if is_empty(query, key, value):
+    a = Attention(query, key, value, mask, scale=scale, empty_is_nan=True)
+    if a.empty:
         # An empty sum of keys is an empty softmax, whose product with no values is zero.
         return full((*query.size[:-1], value.size[-1]), 0, query.dtype)
-    flash = flash_attention(
-        ctx, query, key, value, mask, False, scale, logsumexp=False, empty_is_nan=True
-    )
-    if flash is not None:
-        return cast_value(flash[0], query.dtype)
-    s = scores(ctx, query, key, mask, False, scale)
-    return cast_value(attend(ctx, query, value, s, empty_is_nan=True)[0], query.dtype)
+    flash = flash_attention(ctx, a, logsumexp=False)
+    out = attend(ctx, a, scores(ctx, a))[0] if flash is None else flash[0]
+    return cast_value(out, query.dtype)

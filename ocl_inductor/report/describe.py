@@ -278,7 +278,8 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
     return MemoryReport(
         tuple(buffers),
         planned=planned,
-        lower_bound=max(live, default=0),
+        # Buffers of a chain of kernels, which is one step, need not be alive together.
+        lower_bound=min(max(live, default=0), planned),
         unplanned=total("slot"),
         kept=total("kept"),
         outputs=total("output"),

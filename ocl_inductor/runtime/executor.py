@@ -18,7 +18,6 @@ from ocl_inductor.plan import (
     HostCall,
     InputSpec,
     Launch,
-    OutputSpec,
     Plan,
     Region,
     Step,
@@ -28,14 +27,18 @@ from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
+from ocl_inductor.runtime.pressure import release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, recording
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
-from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of, release_idle, with_room
+from ocl_inductor.runtime.results import Results
+from ocl_inductor.runtime.roles import Roles
+from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.site import Site
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.runtime.steady import SteadyCall, serves
+from ocl_inductor.runtime.tensors import KERNEL_DTYPES, as_planned, reach
 from ocl_inductor.settings import Settings
 
 
@@ -58,7 +61,7 @@ class Executor:
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
         self.steady: SteadyCall | None = None
-        self.sizes = Sizes(plan.symbols)
+        self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
         self.memory: Strategy = (
             UnifiedMemory(device)
@@ -68,11 +71,7 @@ class Executor:
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.programs = build_kernels(plan.kernels, device, settings)
-        self.specs = {b.name: b for b in plan.buffers}
-        self.alias = dict(plan.aliases)
-        self.outputs = [b for b in plan.buffers if b.where == "output"]
-        self.shape_symbols = _shape_symbols(plan)
-        self.input_spec = {s.name: s for s in plan.inputs}
+        self.roles = Roles.of(plan)
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, Site] = {}
         self.uses: dict[str, list[tuple[Any, int]]] = {}
@@ -90,10 +89,6 @@ class Executor:
         self.tensors: dict[str, torch.Tensor] = {}
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call
-        self.in_slot: dict[int, list[str]] = {}
-        for spec in plan.buffers:
-            if spec.where == "slot":
-                self.in_slot.setdefault(spec.slot, []).append(spec.name)
         # Of these a copy is kept: packed or folded by the prologue, or uploaded.
         self.parameters = Parameters(
             s.name
@@ -103,41 +98,25 @@ class Executor:
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         self.given: dict[str, torch.Tensor] = {}
-        #: Inputs that kernels write, and those that are filled when all kernels have run.
-        self.overwritten = set(self.alias.values()) & self.input_spec.keys()
-        self.filled = {name for name, _ in plan.updates}
-        written = self.overwritten | self.filled
-        #: Inputs that a call keeps as they were passed.
-        self.noted_inputs = written | (
-            {o.name for o in (*plan.outputs, *(o for _, o in plan.updates))}
-            & self.input_spec.keys()
-        )
-        visible = (*plan.outputs[: plan.visible_outputs], *(o for _, o in plan.updates))
-        #: Outputs that only the backward graph of this plan reads.
-        self.saved = {b.name for b in self.outputs} - {self._root(o.name) for o in visible}
-        #: Inputs that the host reads.
-        self.on_host = self.noted_inputs | (
-            set() if all(isinstance(s, Launch) for s in plan.steps) else self.input_spec.keys()
-        )
-        self.done_after = self._done_after()
+        self.results = Results(plan, self.roles, self.sizes, self.given, self.tensors, self.host)
         for name, tensor in plan.constants:
             self.host[name] = tensor
-            if tensor.dtype in _KERNEL_DTYPES and tensor.layout is torch.strided:
-                self._bind(name, self.memory.input(name, tensor, _nbytes(tensor)))
+            if tensor.dtype in KERNEL_DTYPES and tensor.layout is torch.strided:
+                self._bind(name, self.memory.input(name, tensor, reach(tensor)))
         self.host_calls = HostCalls(
             self.sizes,
             self.memory,
-            self.specs,
+            self.roles.buffers,
             self.host,
             self.tensors,
-            self._root,
+            self.roles.root,
             self._buffer,
             self._in_scratch,
             self.regions,
         )
         self.steady = (
-            SteadyCall(plan, self.memory, self.uses, self._kernels(), self._root)
-            if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self._root)
+            SteadyCall(plan, self.memory, self.uses, self._kernels(), self.roles.root)
+            if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.roles.root)
             else None
         )
 
@@ -160,33 +139,14 @@ class Executor:
         site = Site(kernel, step)
         self.sites[id(step)] = site
         for position, name in enumerate(step.buffers):
-            self.uses.setdefault(self._root(name), []).append((kernel, position))
+            self.uses.setdefault(self.roles.root(name), []).append((kernel, position))
 
     def _kernels(self) -> dict[int, Any]:
         return {number: site.kernel for number, site in self.sites.items()}
 
-    def _done_after(self) -> dict[int, list[str]]:
-        """By step, the outputs that nothing after it touches; none of a plan with host calls."""
-        if not all(isinstance(s, Launch) for s in self.plan.steps):
-            return {}
-        outputs = {b.name for b in self.outputs}
-        last: dict[str, Step] = {}
-        for step in self.plan.steps:
-            assert isinstance(step, Launch)
-            last |= dict.fromkeys(outputs & {self._root(n) for n in step.buffers}, step)
-        found: dict[int, list[str]] = {}
-        for name, step in last.items():
-            found.setdefault(id(step), []).append(name)
-        return found
-
     def _parameters(self, inputs: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
         specs = enumerate(self.plan.inputs)
         return [(n, inputs[n]) for n, s in specs if s.static and s.kind == "tensor"]
-
-    def _root(self, name: str) -> str:
-        while name in self.alias:
-            name = self.alias[name]
-        return name
 
     def _bind(self, name: str, buffer: Any) -> None:
         self.bound[name] = buffer
@@ -211,12 +171,12 @@ class Executor:
             self.scratch.bind(self.arena, self.sizes, self.memory, self._point_slot)
 
     def _point_slot(self, slot: int, buffer: Any) -> None:
-        for name in self.in_slot.get(slot, ()):
+        for name in self.roles.in_slot.get(slot, ()):
             self._point(name, buffer)
 
     def _buffer(self, name: str) -> tuple[Any, torch.Tensor | None]:
         """A buffer of the plan, and its bytes where the host can read them in place."""
-        spec = self.specs.get(name)
+        spec = self.roles.buffers.get(name)
         if spec is None or spec.where != "slot":
             return self.bound[name], None
         assert self.arena is not None
@@ -247,7 +207,7 @@ class Executor:
                 results = self.steady.run(inputs)
                 if results is None:
                     results = self._run(inputs)
-                    if self.overwritten.isdisjoint(self.pinned):
+                    if self.roles.overwritten.isdisjoint(self.pinned):
                         self.steady.learn(self._parameters(inputs), self.parameters)
                 return results
             except BaseException as error:
@@ -279,10 +239,7 @@ class Executor:
 
     def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
         if self.sizes.dynamic:
-            sizes = ((s.name, x) for s, x in zip(self.plan.inputs, inputs) if s.kind == "size")
-            self.sizes.bind({n: x if isinstance(x, float) else int(x) for n, x in sizes})
-            for symbol, position, dim in self.shape_symbols:
-                self.sizes.define(symbol, inputs[position].shape[dim])
+            self.sizes.bind_call(inputs)
         self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
@@ -293,25 +250,9 @@ class Executor:
         for step in self.plan.steps:
             self._step(step)
         self.memory.finish()
-        self._update_inputs(produced)
-        results = tuple(self._result(o, produced) for o in self.plan.outputs)
+        results = self.results.make(produced)
         del keep
         return results
-
-    def _update_inputs(self, produced: dict[str, torch.Tensor]) -> None:
-        """Fill inputs from results, and those that kernels wrote in a copy from that."""
-        with torch.no_grad():
-            specs = self.plan.updates
-            inputs = any(o.name in self.input_spec for _, o in specs)
-            sources = [(name, self._result(o, produced)) for name, o in specs]
-            if inputs and len(specs) > 1:  # one may be a view of an input that another fills
-                sources = [(n, x.clone()) for n, x in sources]
-            for name, source in sources:
-                self.given[name].copy_(source)
-            for name in self.overwritten:
-                given, used = self.given[name], self.tensors[name]
-                if used.data_ptr() != given.data_ptr():
-                    given.copy_(used)
 
     def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         """Bind tensors; parameters only when they were replaced or written since the last call."""
@@ -320,11 +261,11 @@ class Executor:
         for spec, x in zip(self.plan.inputs, inputs, strict=True):
             if spec.kind == "host":
                 self.host[spec.name] = x
-                if spec.name in self.noted_inputs:
+                if spec.name in self.roles.noted:
                     self.given[spec.name] = x
             if spec.kind != "tensor":
                 continue
-            if spec.name in self.noted_inputs:
+            if spec.name in self.roles.noted:
                 self.given[spec.name] = x
             if spec.static and spec.name not in changed:
                 self.tensors[spec.name] = self.pinned.get(spec.name, x)
@@ -332,7 +273,7 @@ class Executor:
             if self.discrete is not None and self._bind_resident(spec, x):
                 keep.append(x)
                 continue
-            tensor = self._as_planned(spec, x)
+            tensor = as_planned(x, self.sizes.all(spec.stride))
             self.tensors[spec.name] = tensor
             keep.append(tensor)
             if spec.static:
@@ -341,8 +282,8 @@ class Executor:
                     self.pinned[spec.name] = tensor  # the binding outlives this call
             self._bind(spec.name, self.memory.input(spec.name, tensor, self._reach(spec, tensor)))
         if self.discrete is not None:
-            for name in self.overwritten:  # it comes home from where it was uploaded to
-                nbytes = self._reach(self.input_spec[name], self.tensors[name])
+            for name in self.roles.overwritten:  # it comes home from where it was uploaded to
+                nbytes = self._reach(self.roles.inputs[name], self.tensors[name])
                 self.discrete.output(name, self.tensors[name], nbytes)
         return keep
 
@@ -351,7 +292,13 @@ class Executor:
         assert self.discrete is not None
         buffer = self.discrete.resident(x, self._reach(spec, x))
         planned = buffer is not None and x.stride() == self.sizes.all(spec.stride)
-        if not planned or spec.static or spec.name in self.on_host or x.is_conj() or x.is_neg():
+        if (
+            not planned
+            or spec.static
+            or spec.name in self.roles.on_host
+            or x.is_conj()
+            or x.is_neg()
+        ):
             self.discrete.bring_home(x)
             return False
         self.tensors[spec.name] = x
@@ -365,58 +312,31 @@ class Executor:
         """Names of the parameters that were replaced, moved or written since the last call."""
         changed = self.parameters.changed(
             [(self.plan.inputs[n].name, x) for n, x in self._parameters(inputs)],
-            lambda name, x: self._reach(self.input_spec[name], x),
+            lambda name, x: self._reach(self.roles.inputs[name], x),
         )
         if not changed.isdisjoint(self.plan.watched):
             self.prologue_due = True
         return changed
 
-    def _as_planned(self, spec: InputSpec, x: torch.Tensor) -> torch.Tensor:
-        """The tensor with the strides that kernels were generated for; a copy when they differ."""
-        x = x.detach()
-        if x.is_conj() or x.is_neg():
-            x = x.resolve_conj().resolve_neg()
-        stride = self.sizes.all(spec.stride)
-        if x.stride() == stride:
-            return x
-        size = tuple(x.shape)
-        if all(n == 1 or a == b for n, a, b in zip(size, x.stride(), stride, strict=True)):
-            return x
-        planned = torch.empty_strided(size, stride, dtype=x.dtype)
-        return planned.copy_(x)
-
     def _bind_outputs(self) -> dict[str, torch.Tensor]:
         produced: dict[str, torch.Tensor] = {}
-        private = bool(self.saved) and saved_tensors_are_private()
-        for spec in self.outputs:
-            tensor = torch.empty_strided(
-                self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
-            )
+        private = bool(self.roles.saved) and saved_tensors_are_private()
+        for spec in self.roles.outputs:
+            if self.steady is not None:
+                tensor = self.steady.recyclers[spec.name].make()
+            else:
+                tensor = torch.empty_strided(
+                    self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
+                )
             produced[spec.name] = tensor
             nbytes = self._spec_bytes(spec)
-            if self.discrete is not None and private and spec.name in self.saved and nbytes:
+            if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:
                 buffer = self.discrete.stay(tensor, nbytes)
             else:
                 buffer = self.memory.output(spec.name, tensor, nbytes)
             self._bind(spec.name, buffer)
         self.tensors |= produced
         return produced
-
-    def _result(self, o: OutputSpec, produced: dict[str, torch.Tensor]) -> Any:
-        if o.kind == "tensor":
-            size, stride = self.sizes.all(o.size), self.sizes.all(o.stride)
-            given = self.given.get(o.name)
-            if given is not None:  # a view of the tensor that the caller passed
-                return given.as_strided(size, stride, given.storage_offset() + self.sizes(o.offset))
-            base = produced[self._root(o.name)]
-            if base.shape == size and base.stride() == stride:
-                return base
-            return base.as_strided(size, stride, self.sizes(o.offset))
-        if o.kind == "host":
-            return self.host[o.name]
-        if o.kind == "real":
-            return self.sizes.number(o.value)
-        return self.sizes(o.value) if o.kind == "size" else o.value
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -439,43 +359,9 @@ class Executor:
         step = site.step
         after = None
         if self.discrete is not None:
-            after = self.discrete.arrivals(map(self._root, step.buffers))
+            after = self.discrete.arrivals(map(self.roles.root, step.buffers))
         event = self.cl.enqueue_nd_range_kernel(
             self.queue, site.kernel, global_size, step.local_size, wait_for=after
         )
-        if self.discrete is not None and id(step) in self.done_after:
-            self.discrete.ready(self.done_after[id(step)], event)
-
-
-def _shape_symbols(plan: Plan) -> list[tuple[str, int, int]]:
-    """Sizes that no argument is: symbol, and which dimension of which argument has it."""
-    known = {s.name for s in plan.inputs if s.kind == "size"}
-    found: dict[str, tuple[str, int, int]] = {}
-    for position, spec in enumerate(plan.inputs):
-        for dim, size in enumerate(spec.size):
-            if isinstance(size, str) and size in plan.symbols and size not in known:
-                found.setdefault(size, (size, position, dim))
-    return list(found.values())
-
-
-def _nbytes(tensor: torch.Tensor) -> int:
-    if tensor.numel() == 0:
-        return 0
-    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return (1 + reach) * tensor.itemsize
-
-
-_KERNEL_DTYPES = frozenset(
-    {
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.uint8,
-        torch.bool,
-    }
-)
+        if self.discrete is not None and id(step) in self.roles.done_after:
+            self.discrete.ready(self.roles.done_after[id(step)], event)

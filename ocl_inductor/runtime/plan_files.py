@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from ocl_inductor.log import logger
-from ocl_inductor.runtime.plan_scan import plan_name
+from ocl_inductor.runtime.plan_scan import is_unfinished, plan_name
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
 from ocl_inductor.runtime.store_usage import evict
+from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 
@@ -42,7 +42,7 @@ class PlanFiles:
             return
         folder = self.folder / key
         try:
-            paths = sorted(p for p in folder.iterdir() if not p.name.startswith("."))
+            paths = sorted(p for p in folder.iterdir() if not is_unfinished(p))
         except OSError:
             return
         for path in paths:
@@ -67,14 +67,7 @@ class PlanFiles:
         try:
             make_private(self.folder)
             folder.mkdir(exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")
-            try:
-                with os.fdopen(handle, "wb") as out:
-                    out.write(content)
-                os.replace(temporary, folder / plan_name(content))
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            write_whole(folder / plan_name(content), content)
         except OSError as error:
             _log.info("plan not kept: %s", error)
         if self.limit is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ocl_inductor.runtime.store_trust import read_own_file
+from ocl_inductor.whole_file import TEMPORARY_SUFFIX
 
 #: A temporary file that nobody has written for so long was left by a process that died.
 _ABANDONED_SECONDS = 3600.0
@@ -50,11 +51,18 @@ def scan_plans(folder: Path) -> list[StoredGraph]:
 def plan_leftovers(folder: Path, now: float) -> list[Path]:
     """What processes left that died while they wrote."""
     found = []
-    for path in folder.glob("*/.*"):
+    for path in filter(is_unfinished, folder.glob("*/*")):
         with contextlib.suppress(OSError):
             if abs(now - path.lstat().st_mtime) > _ABANDONED_SECONDS:
                 found.append(path)
     return found
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether somebody is writing this file, or died while writing; those of former versions of
+    this package have names that begin with a dot.
+    """
+    return path.name.startswith(".") or path.suffix == TEMPORARY_SUFFIX
 
 
 def plan_name(content: bytes) -> str:

@@ -3,15 +3,21 @@
 A training step makes and drops the same large tensors each time: saved activations, gradients. The
 allocator gives such memory back to the system in between, and then every page is mapped and cleared
 anew, which takes longer than writing it. PyTorch still owns the lifetimes: a storage is used again
-only when no tensor, view, array or graph but this module refers to it.
+only when no tensor, view, array or graph but this module refers to it. When memory is short, and at
+``torch.compiler.reset()``, nothing is kept.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
 from collections.abc import Sequence
 
 import torch
+
+from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.pressure import frees, release_idle
 
 #: Smaller results come from memory that the allocator keeps anyway.
 MIN_BYTES = 128 << 10
@@ -19,10 +25,24 @@ MIN_BYTES = 128 << 10
 _users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 
+#: Those that have kept something.
+_keeping: weakref.WeakSet[Recycler] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+@frees
+def release_results() -> int:
+    """Free the results of last calls that nobody holds; the bytes freed."""
+    with _lock:
+        recyclers = list(_keeping)
+        _keeping.clear()
+    return sum(recycler.release() for recycler in recyclers)
+
+
 class Recycler:
     """Makes one result of a plan at each call."""
 
-    __slots__ = ("dtype", "kept", "pointer", "size", "stride", "worthwhile")
+    __slots__ = ("__weakref__", "dtype", "kept", "pointer", "size", "stride", "worthwhile")
 
     def __init__(
         self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, nbytes: int
@@ -33,7 +53,11 @@ class Recycler:
         self.pointer = 0
 
     def make(self) -> torch.Tensor:
-        """An uninitialised tensor that shares memory with no other."""
+        """An uninitialised tensor that shares memory with no other.
+
+        Raises:
+            RuntimeError: PyTorch has no memory for it, not even after everything idle was freed.
+        """
         kept = self.kept
         if kept is not None:
             # Memory that was moved (to be shared between processes) or resized is not ours alone.
@@ -44,10 +68,24 @@ class Recycler:
             ):
                 return torch.empty(0, dtype=self.dtype).set_(kept, 0, self.size, self.stride)
             self.kept = None
-        x = torch.empty_strided(self.size, self.stride, dtype=self.dtype)
-        if self.worthwhile:
-            self.kept, self.pointer = x.untyped_storage(), x.data_ptr()
+        if not self.worthwhile:
+            return torch.empty_strided(self.size, self.stride, dtype=self.dtype)
+        try:
+            x = torch.empty_strided(self.size, self.stride, dtype=self.dtype)
+        except RuntimeError:  # what PyTorch's allocator raises
+            if release_idle() == 0:
+                raise
+            count("memory_retries")
+            x = torch.empty_strided(self.size, self.stride, dtype=self.dtype)
+        self.kept, self.pointer = x.untyped_storage(), x.data_ptr()
+        with _lock:
+            _keeping.add(self)
         return x
+
+    def release(self) -> int:
+        """Keep nothing; the bytes that nobody else holds either."""
+        kept, self.kept = self.kept, None
+        return 0 if kept is None or _users(kept._cdata) > 1 else kept.nbytes()
 
     def references(self) -> int:
         """Python's references to the storage: an object like any other, which anyone may hold."""

@@ -19,6 +19,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ocl_inductor.device import Device
+from ocl_inductor.runtime.pressure import frees
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def residents_of(device: Device) -> Residents:
         return _residents.setdefault(device, Residents())
 
 
+@frees
 def release_dead() -> int:
     """Free the buffers that dead tensors of all devices had; the bytes freed."""
     with _lock:

@@ -46,11 +46,7 @@ class Samples:
         self.values = values
         return True
 
-    def forget(self) -> None:
-        """Make the next look find a change."""
-        self.values = None
-
-    def _look(self) -> bytes | None:
+    def _look(self) -> bytes:
         return self.memory.take(self.positions).tobytes() if len(self.positions) else b""
 
 

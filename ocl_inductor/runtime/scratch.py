@@ -7,25 +7,21 @@ get an arena each. Idle arenas go when memory is short, and at ``torch.compiler.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from ocl_inductor.device import Device, DeviceInfo
-from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.plan import Plan, Slot
 from ocl_inductor.runtime.arena import ALIGNMENT, Layout, Lifetime, Place, aligned, place
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import Allocation, Strategy
-from ocl_inductor.runtime.residents import release_dead
+from ocl_inductor.runtime.pressure import frees, with_room
 from ocl_inductor.runtime.sizes import Sizes
-
-T = TypeVar("T")
 
 _versions = itertools.count()
 
@@ -123,22 +119,12 @@ def pool_of(device: Device, memory: Strategy) -> ScratchPool:
         return _pools.setdefault(device, {}).setdefault(type(memory).__name__, ScratchPool())
 
 
-def release_idle() -> int:
+@frees
+def release_arenas() -> int:
     """Free the scratch memory of all devices that no running plan uses; the bytes freed."""
     with _pools_lock:
         pools = [pool for kinds in _pools.values() for pool in kinds.values()]
-    return sum(pool.release() for pool in pools) + release_dead()
-
-
-def with_room(allocate: Callable[[], T]) -> T:
-    """``allocate()``, and once more after freeing what is idle if there was not enough memory."""
-    try:
-        return allocate()
-    except DeviceMemoryError:
-        gc.collect()  # compiled functions in reference cycles hold packed weights
-        release_idle()
-        count("memory_retries")
-        return allocate()
+    return sum(pool.release() for pool in pools)
 
 
 class Scratch:

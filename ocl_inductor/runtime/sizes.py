@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from ocl_inductor.plan import SizeText
+from ocl_inductor.plan import InputSpec, SizeText
 
 
 class Sizes:
-    """Evaluates ``SizeText`` under the size symbols of the present call."""
+    """Evaluates ``SizeText`` under the size symbols of the present call.
 
-    def __init__(self, symbols: Iterable[str]) -> None:
+    ``inputs``: of the plan; a symbol is an argument, or the size of some argument's dimension.
+    """
+
+    def __init__(self, symbols: Iterable[str], inputs: Sequence[InputSpec] = ()) -> None:
         self.symbols = tuple(dict.fromkeys(symbols))
+        self._passed = [(n, s.name) for n, s in enumerate(inputs) if s.kind == "size"]
+        self._measured = _measured(set(self.symbols) - {name for _, name in self._passed}, inputs)
         self.values: dict[str, int | float] = {}
         self._compiled: dict[str, object] = {}
 
@@ -22,6 +28,13 @@ class Sizes:
 
     def bind(self, values: Mapping[str, int | float]) -> None:
         self.values = dict(values)
+
+    def bind_call(self, arguments: Sequence[Any]) -> None:
+        """Begin a call with these arguments, one for each of ``inputs``."""
+        passed = ((name, arguments[position]) for position, name in self._passed)
+        self.bind({name: x if isinstance(x, float) else int(x) for name, x in passed})
+        for symbol, position, dim in self._measured:
+            self.define(symbol, arguments[position].shape[dim])
 
     def define(self, symbol: str, value: int | float) -> None:
         """A size that the data of this call decided."""
@@ -43,3 +56,13 @@ class Sizes:
 
     def all(self, texts: Iterable[SizeText]) -> tuple[int, ...]:
         return tuple(map(self, texts))
+
+
+def _measured(symbols: set[str], inputs: Sequence[InputSpec]) -> list[tuple[str, int, int]]:
+    """Each symbol with the argument, and its dimension, whose size it is."""
+    found: dict[str, tuple[str, int, int]] = {}
+    for position, spec in enumerate(inputs):
+        for dim, size in enumerate(spec.size):
+            if isinstance(size, str) and size in symbols:
+                found.setdefault(size, (size, position, dim))
+    return list(found.values())

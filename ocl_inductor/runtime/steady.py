@@ -105,8 +105,10 @@ class SteadyCall:
             if s.kind == "tensor" and not s.static
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
+        #: The general path makes results with these as well.
+        self.recyclers = {b.name: _recycler(b) for b in outputs}
         self.outputs = tuple(
-            (_recycler(b), Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
+            (self.recyclers[b.name], Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
         self.arguments: tuple[Argument, ...] = (
             *(argument for *_, argument in self.inputs),

@@ -10,22 +10,28 @@ loss, gradients and buffers count as results. Dropout is off, so that steps can 
 from __future__ import annotations
 
 import gc
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch._dynamo.utils import rmse, same
+from torch._dynamo.utils import same
 
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.child import Emit, is_out_of_memory, short_message
 from ocl_inductor.sweep.compiled import forget, statistics
 from ocl_inductor.sweep.detections import in_order_of
+from ocl_inductor.sweep.distances import difference, floating, identical, rmse_ratio
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import compare_loss_curves
 from ocl_inductor.sweep.phases import PhaseClock
+from ocl_inductor.sweep.references import (
+    Named,
+    References,
+    load_references,
+    save_references,
+)
 from ocl_inductor.sweep.results import run_once
 from ocl_inductor.sweep.schema import ModelConfig, Tolerance
 from ocl_inductor.sweep.status import Status
@@ -40,8 +46,6 @@ from ocl_inductor.sweep.subject import (
 
 #: dynamobench's tolerances by the dtype of the run.
 TOLERANCES = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2, "amp": 1e-2}
-
-Named = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,9 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
     for name, reference in expected.items():
         value = actual[name]
         exact = wide[name] if wide is not None else None
-        distance = _difference(reference, value)
+        distance = difference(reference, value)
         largest = max(largest, distance)
-        ratio = _rmse_ratio(reference, value, exact)
+        ratio = rmse_ratio(reference, value, exact)
         if ratio is not None:
             ratios.append(ratio)
         if not _accepted(reference, value, exact, rule):
@@ -117,6 +121,8 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
 
 
 def _accepted(reference: Any, value: Any, exact: Any, rule: Rule) -> bool:
+    if identical(reference, value):
+        return True
     quiet: Callable[..., None] = lambda *_: None  # noqa: E731
     try:
         if same(
@@ -135,7 +141,7 @@ def _accepted(reference: Any, value: Any, exact: Any, rule: Rule) -> bool:
 
 
 def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> bool:
-    if not _floating(reference, value) or reference.dtype != value.dtype:
+    if not floating(reference, value) or reference.dtype != value.dtype:
         return False
     if row.rtol is not None or row.atol is not None:
         rtol, atol = row.rtol or 0.0, row.atol or 0.0
@@ -143,45 +149,8 @@ def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> 
             return True
     if row.rmse_ratio is None:
         return False
-    ratio = _rmse_ratio(reference, value, exact)
+    ratio = rmse_ratio(reference, value, exact)
     return ratio is not None and ratio <= row.rmse_ratio
-
-
-def _floating(*values: Any) -> bool:
-    return all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
-
-
-def _difference(reference: Any, value: Any) -> float:
-    """The largest absolute difference; infinity where only one side is finite."""
-    if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
-        return 0.0 if reference == value else math.inf
-    if reference.shape != value.shape:
-        return math.inf
-    if not reference.numel():
-        return 0.0
-    if _floating(reference, value):  # what gradients are: no need for what follows if all is finite
-        distance = (reference.double() - value.double()).abs_().max()
-        if distance.isfinite():
-            return float(distance)
-    left, right = reference.to(torch.complex128), value.to(torch.complex128)
-    if not reference.is_complex():
-        left, right = left.real, right.real
-    alike = (left == right) | (left.isnan() & right.isnan())
-    distances = torch.where(alike, 0.0, (left - right).abs()).nan_to_num(math.inf, math.inf)
-    return float(distances.max())
-
-
-def _rmse_ratio(reference: Any, value: Any, exact: Any) -> float | None:
-    if not _floating(reference, value, exact) or reference.shape != value.shape:
-        return None
-    if exact.dtype is not torch.float64 or not reference.numel():
-        return None
-    size = float(exact.pow(2).mean().sqrt())
-    own = max(float(rmse(exact, reference)), size * torch.finfo(reference.dtype).eps / 2)
-    if not own > 0:
-        return None
-    ratio = float(rmse(exact, value)) / own
-    return ratio if math.isfinite(ratio) else math.inf
 
 
 def _describe(reference: Any, value: Any, distance: float, ratio: float | None) -> str:
@@ -229,17 +198,12 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
     phase("load")
     with _ends_as(Status.MODEL_FAIL_TO_LOAD, Status.EAGER_OOM):
         subject = load_subject(job)
-    phase("eager")
-    with _ends_as(Status.EAGER_FAIL_TO_RUN, Status.EAGER_OOM):
-        expected = _run(job, subject, None)
-        again = _run(job, subject, None)
     skipped = job.expected == "pass_due_to_skip"
-    exact = Rule(tolerance=0.0)
-    if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
-        return Report(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
-    del again
-    phase("float64")
-    wide = None if skipped else _float64_results(job, subject, expected)
+    references = load_references(job.references)
+    if references is None:
+        references = _references(job, subject, phase, skipped)
+        save_references(job.references, references)
+    expected, wide = references.eager, references.wide
     details: dict[str, Any] = {"metric": rule.name}
     if wide is None and not skipped:
         rule = replace(rule, cosine=True)
@@ -264,7 +228,7 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
     if not verdict.passed:
         return Report(Status.FAIL_ACCURACY, verdict.message, details)
     if job.loss_curve and job.mode == "training":
-        del expected, actual, wide
+        del references, expected, actual, wide
         phase("backend")
         with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
             curves = compare_loss_curves(job, subject, backend)
@@ -272,6 +236,24 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
         if not curves.passed:
             return Report(Status.FAIL_ACCURACY, curves.message, details)
     return Report(Status.PASS, "", details)
+
+
+def _references(job: Job, subject: Subject, phase: PhaseClock, skipped: bool) -> References:
+    """What the backend is compared with.
+
+    Raises:
+        _Ended: eager fails, or does not agree with itself.
+    """
+    phase("eager")
+    with _ends_as(Status.EAGER_FAIL_TO_RUN, Status.EAGER_OOM):
+        expected = _run(job, subject, None)
+        again = _run(job, subject, None)
+    exact = Rule(tolerance=0.0)
+    if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
+        raise _Ended(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
+    del again
+    phase("float64")
+    return References(expected, None if skipped else _float64_results(job, subject, expected))
 
 
 class _ends_as:
@@ -324,4 +306,4 @@ def _float64_results(job: Job, subject: Subject, expected: Named) -> Named | Non
 
 def _widened(found: Named) -> Iterator[tuple[str, Any]]:
     for name, value in found.items():
-        yield name, value.double() if _floating(value) else value
+        yield name, value.double() if floating(value) else value

@@ -59,13 +59,14 @@ def choose_group(
     return None
 
 
-def _columns(p: Params) -> int:
+def columns_of(p: Params) -> int:
+    """Columns of the result: with ``logsumexp`` one more than V has."""
     return int(p["v_width"]) + bool(p["logsumexp"])
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
     outer = (*p["batch"], p["m"])
-    return (*(outer[d] for d in p["out_order"]), _columns(p))
+    return (*(outer[d] for d in p["out_order"]), columns_of(p))
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -108,18 +109,20 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     return Launch((size_ceil_div(p["m"], tile["QR"]), prod(p["batch"]), 1), (1, 1, 1))
 
 
-def _flops(p: Params) -> Size:
+def attention_flops(p: Params) -> Size:
+    """Of the two products, whatever a causal mask leaves out."""
     return prod((2, *p["batch"], p["m"], p["n"], p["width"] + p["v_width"]))
 
 
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
-    queries = prod((p["m"], p["width"] + _columns(p)))
+    queries = prod((p["m"], p["width"] + columns_of(p)))
     keys = prod((p["n"], p["width"] + p["v_width"]))
     return prod((*p["batch"], item)) * (queries + keys)
 
 
-def _reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
+def attention_reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
+    """(\\*batch, m, v_width) in float64, without a mask."""
     scores = np.matmul(q.astype(np.float64), np.swapaxes(k, -1, -2).astype(np.float64)) * scale
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.matmul(e / e.sum(axis=-1, keepdims=True), v.astype(np.float64))
@@ -131,7 +134,7 @@ ATTENTION = TemplateSpec(
     out_space=_out_space,
     tile=_tile,
     launch=_launch,
-    flops=_flops,
+    flops=attention_flops,
     bytes=_bytes,
-    reference=_reference,
+    reference=attention_reference,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.templates.tile_tables import tile_table
+from ocl_inductor.templates.tile_tables import TileTable, tile_table
 
 #: Rounds of the innermost loop from a prefetch to the use of its line.
 PREFETCH_ROUNDS = 12
@@ -78,14 +78,10 @@ def choose_blocking(
     table = tile_table(device)
     vectors = ceil_div(columns, lanes)
 
-    def cost(nv: int) -> float:
-        # Few rows leave room for more vectors, which hide the latency of the accumulation.
-        used = min(rows, table.rows[nv]) * nv
-        latency = max(1.0, 8 / used)
-        return ceil_div(vectors, nv) * nv / table.speed[nv] * latency
+    def time(nv: int) -> float:
+        return _relative_time(table, vectors, nv, min(rows, table.rows[nv]))
 
-    nv = min((2, 1, 3, 4), key=cost)
-    return _blocking(device, nv, lanes, rows, columns, batch, b_bytes)
+    return _blocking(device, min((2, 1, 3, 4), key=time), lanes, rows, columns, batch, b_bytes)
 
 
 def candidate_blockings(
@@ -118,11 +114,17 @@ def choose_strip(device: DeviceInfo, acc: str, rows: int, columns: int) -> Block
         tiles = ceil_div(rows, table.rows[nv])
         return Blocking(ceil_div(rows, tiles), nv, lanes, 1)
 
-    def cost(nv: int) -> float:
-        used = strip(nv).mr * nv
-        return ceil_div(vectors, nv) * nv / table.speed[nv] * max(1.0, 8 / used)
+    def time(nv: int) -> float:
+        return _relative_time(table, vectors, nv, strip(nv).mr)
 
-    return strip(min((nv for nv in table.rows if nv <= vectors), key=cost))
+    return strip(min((nv for nv in table.rows if nv <= vectors), key=time))
+
+
+def _relative_time(table: TileTable, vectors: int, nv: int, rows: int) -> float:
+    """Of a row of ``vectors`` in register tiles of ``rows`` by ``nv`` vectors."""
+    # Short tiles wait for the accumulation of the one product before the next can be added.
+    latency = max(1.0, 8 / (rows * nv))
+    return ceil_div(vectors, nv) * nv / table.speed[nv] * latency
 
 
 def lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:

@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.templates.attention import attention_flops, attention_reference, columns_of
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: More queries that share keys and values fill the lanes of ``attention``.
@@ -63,16 +62,12 @@ def row_count(p: Params) -> int:
     return int(prod([p["m"], *(p["batch"][d] for d in p["shared"])]))
 
 
-def _columns(p: Params) -> int:
-    return int(p["v_width"]) + bool(p["logsumexp"])
-
-
 def _out_space(p: Params) -> tuple[Size, ...]:
     if p["splits"] > 1:
         kept = (p["batch"][d] for d in _kept(p))
         return (*kept, p["splits"], row_count(p), int(p["v_width"]) + 2)
     outer = (*p["batch"], p["m"])
-    return (*(outer[d] for d in p["out_order"]), _columns(p))
+    return (*(outer[d] for d in p["out_order"]), columns_of(p))
 
 
 def _registers(device: DeviceInfo) -> int:
@@ -123,21 +118,11 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     return Launch((p["splits"], prod(tile["kept"])), (1, 1))
 
 
-def _flops(p: Params) -> Size:
-    return prod((2, *p["batch"], p["m"], p["n"], p["width"] + p["v_width"]))
-
-
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
-    few = prod((item, *p["batch"], p["m"], p["width"] + _columns(p)))
+    few = prod((item, *p["batch"], p["m"], p["width"] + columns_of(p)))
     heads = prod([p["batch"][d] for d in _kept(p)])
     return few + prod((p["kv_bytes"], heads, p["n"], p["width"] + p["v_width"]))
-
-
-def _reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
-    scores = np.matmul(q.astype(np.float64), np.swapaxes(k, -1, -2).astype(np.float64)) * scale
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.matmul(e / e.sum(axis=-1, keepdims=True), v.astype(np.float64))
 
 
 FEW_QUERIES = TemplateSpec(
@@ -146,7 +131,7 @@ FEW_QUERIES = TemplateSpec(
     out_space=_out_space,
     tile=_tile,
     launch=_launch,
-    flops=_flops,
+    flops=attention_flops,
     bytes=_bytes,
-    reference=_reference,
+    reference=attention_reference,
 )

@@ -4,5 +4,42 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "null")]
+
+# Nothing of ours is imported here: tests/conftest.py sets the environment after this file is read.
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Any:
+    """For plans: a folder that is empty."""
+    from plan_cache import Cache
+
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder with two kernels; nobody changes it."""
+    from cache_commands import fill
+
+    folder = tmp_path_factory.mktemp("filled")
+    fill(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(filled: Path, tmp_path: Path) -> Path:
+    """A copy, to be changed."""
+    from cache_commands import copied
+
+    return copied(filled, tmp_path)
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel is a launch of its own, and can be counted; see codegen/chain.py."""
+    monkeypatch.setenv("OCL_INDUCTOR_CHAIN", "0")

@@ -19,6 +19,8 @@ from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime import store_entry
 from ocl_inductor.runtime.programs import kernel_key
 
+pytestmark = pytest.mark.usefixtures("apart")
+
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
 

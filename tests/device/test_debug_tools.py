@@ -51,6 +51,7 @@ def artifact(trace: str, name: str) -> str:
 def test_logs_trace_and_debug_folder(clean_env: dict[str, str], tmp_path: Path) -> None:
     env = {
         **clean_env,
+        "OCL_INDUCTOR_CHAIN": "0",  # the product and the softmax are shown apart
         "TORCH_LOGS": "+opencl,opencl_code,opencl_fusion,opencl_fallback,opencl_memory",
         "TORCH_TRACE": str(tmp_path / "trace"),
         "TORCH_COMPILE_DEBUG": "1",

@@ -15,6 +15,8 @@ from torch._dynamo.utils import counters
 from ocl_inductor.schedule import fuse
 from ocl_inductor.schedule.groups import Refusal
 
+pytestmark = pytest.mark.usefixtures("apart")
+
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)

@@ -47,6 +47,7 @@ programs = [
     (lambda x: F.embedding(index, x).cumsum(0), (r(6, 11),)),
     (lambda x, s: x.index_add(0, index, s), (r(6, 11), r(9, 11))),
     (lambda x: (x.half() * 2).float().t().contiguous(), (r(5, 21),)),
+    (lambda x: x.abs(), (torch.arange(-9, 12).short(),)),
 ]
 if profile == "simt":
     # The simulator (21.10) takes a true lane of a comparison of long16 as 255 in a subtraction, so
@@ -82,6 +83,6 @@ def test_no_invalid_access_and_no_race(oclgrind_env: dict[str, str], profile: st
         text=True,
     )
     assert done.returncode == 0, done.stdout[-40:] + done.stderr[-3000:]
-    assert done.stdout.count("ran") == (21 if profile == "simt" else 18)
+    assert done.stdout.count("ran") == (22 if profile == "simt" else 19)
     for complaint in ("Invalid read", "Invalid write", "data race", "Uninitialized"):
         assert complaint not in done.stderr, done.stderr[:3000]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from agreement import two_drivers
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from ocl_inductor.runtime.recycling import MIN_BYTES
+from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime.pressure import release_idle, with_room
+from ocl_inductor.runtime.recycling import MIN_BYTES, Recycler
 
 SIDE = 256  # a result of 256 KiB
 
@@ -94,12 +96,72 @@ def test_inference_mode_and_outside_of_it(double: Any) -> None:
     assert torch.equal(y, 2 * x)
 
 
-def test_reset_gives_the_memory_back(double: Any) -> None:
-    storage = torch.multiprocessing.reductions.StorageWeakRef(
-        double(torch.ones(SIDE, SIDE)).untyped_storage()
-    )
+def kept(double: Any) -> StorageWeakRef:
+    """The memory of a result that was dropped, which is kept for the next call."""
+    storage = StorageWeakRef(double(torch.ones(SIDE, SIDE)).untyped_storage())
     assert not storage.expired()
+    return storage
+
+
+def test_reset_gives_the_memory_back(double: Any) -> None:
+    storage = kept(double)
     torch.compiler.reset()
-    double = None
-    gc.collect()
     assert storage.expired()
+
+
+def test_it_goes_when_memory_is_short(double: Any) -> None:
+    storage = kept(double)
+    failed = []
+
+    def allocate() -> None:
+        if not failed:
+            failed.append(True)
+            raise DeviceMemoryError(1, 0, 0)
+
+    with_room(allocate)
+    assert failed
+    assert storage.expired()
+    x = torch.randn(SIDE, SIDE)
+    assert torch.equal(double(x), 2 * x)
+
+
+def test_what_is_in_use_stays_when_memory_is_short(double: Any) -> None:
+    x = torch.randn(SIDE, SIDE)
+    y = double(x)
+    release_idle()
+    assert torch.equal(double(x + 1), 2 * (x + 1))
+    assert torch.equal(y, 2 * x)
+
+
+def test_a_result_that_finds_no_memory_gets_what_others_keep(
+    double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's allocator refuses as long as another result is kept."""
+    storage = kept(double)
+    refused = []
+    allocate = torch.empty_strided
+
+    def short(*args: Any, **options: Any) -> torch.Tensor:
+        if not storage.expired():
+            refused.append(True)
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return allocate(*args, **options)
+
+    monkeypatch.setattr(torch, "empty_strided", short)
+    other = Recycler((SIDE, SIDE), (SIDE, 1), torch.float32, SIDE * SIDE * 4)
+    assert other.make().shape == (SIDE, SIDE)
+    assert refused
+    monkeypatch.setattr(torch, "empty_strided", lambda *_, **__: _never())
+    with pytest.raises(RuntimeError, match="can't allocate"):
+        Recycler((SIDE,), (1,), torch.float32, MIN_BYTES).make()
+
+
+def _never() -> torch.Tensor:
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+
+def test_the_first_call_keeps_its_results_for_the_second() -> None:
+    torch.compiler.reset()
+    function = torch.compile(lambda x: 3 * x, backend="opencl", dynamic=False)
+    pointers = {function(torch.ones(SIDE, SIDE)).data_ptr() for _ in range(3)}
+    assert len(pointers) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -83,12 +84,38 @@ def test_hooks_that_change_the_layout(driver: str) -> None:
     assert_same(got, gradients(model, model, x), 1e-4, 1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("driver", two_drivers()[:1])
-def test_a_backward_that_sees_strides(driver: str) -> None:
-    """as_strided on what was saved counts elements in eager's order."""
+def first_in_memory(x: Tensor) -> Tensor:
+    """Sixteen elements in the order in which memory has them."""
+    return torch.as_strided(x, (16,), (1,), 3).clone()
 
-    class Diagonal(torch.autograd.Function):
+
+@torch.library.custom_op("saved_layout::first_in_memory", mutates_args=())
+def first_in_memory_operator(x: Tensor) -> Tensor:
+    return first_in_memory(x)
+
+
+@first_in_memory_operator.register_fake
+def _(x: Tensor) -> Tensor:
+    return x.new_empty(16)
+
+
+def first_of_a_view(x: Tensor) -> Tensor:
+    return first_in_memory(x.view(2, 16, 36))
+
+
+@pytest.mark.parametrize("driver", two_drivers()[:1])
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(first_in_memory, marks=pytest.mark.slow),
+        first_of_a_view,
+        first_in_memory_operator,
+    ],
+)
+def test_a_backward_that_sees_strides(driver: str, look: Callable[[Tensor], Tensor]) -> None:
+    """What looks at the memory of what was saved finds it in eager's order."""
+
+    class Looks(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             ctx.save_for_backward(x)
@@ -97,18 +124,15 @@ def test_a_backward_that_sees_strides(driver: str) -> None:
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             (x,) = ctx.saved_tensors
-            first = torch.as_strided(x, (16,), (1,), 3)
-            return (g.sum() * first.sum()) * torch.ones_like(x)
-
-    conv = nn.Conv2d(3, 16, 3, padding=1)
+            return (g.sum() * look(x).square().sum()) * torch.ones_like(x)
 
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.conv = conv
+            self.conv = nn.Conv2d(3, 16, 3, padding=1)
 
         def forward(self, x: Tensor) -> Tensor:
-            return Diagonal.apply(self.conv(x).contiguous())
+            return Looks.apply(self.conv(x).contiguous())
 
     model = Model()
     call = torch.compile(model, backend="opencl", options={"device": driver})

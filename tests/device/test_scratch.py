@@ -17,6 +17,7 @@ from ocl_inductor.device import select_device
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime import scratch
 from ocl_inductor.runtime.memory import UnifiedMemory
+from ocl_inductor.runtime.pressure import release_idle
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 each_memory = pytest.mark.parametrize("memory", ("unified", "discrete"))
@@ -30,9 +31,9 @@ def idle(driver: str) -> list[scratch.Arena]:
 
 @pytest.fixture(autouse=True)
 def nothing_idle() -> Iterator[None]:
-    scratch.release_idle()
+    release_idle()
     yield
-    scratch.release_idle()
+    release_idle()
 
 
 class Exponential(nn.Module):

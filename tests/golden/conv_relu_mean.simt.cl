@@ -135,7 +135,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
 #pragma OPENCL FP_CONTRACT ON
 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
-void reduction_mean_output(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
+void reduction_mean(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
 {
     __local float acc_arg3_local[64];
     const int row = get_group_id(0);

@@ -286,7 +286,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
 typedef float8 float8u __attribute__((aligned(4)));
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void reduction_mean_output(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
+void reduction_mean(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
 {
     const int first = (int)get_global_id(0) * 2;
     const int last = min(first + 2, 2);

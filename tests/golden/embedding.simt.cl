@@ -1,7 +1,7 @@
 #pragma OPENCL FP_CONTRACT ON
 
 __kernel 
-void pointwise_output(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, const int k0, const int k1)
+void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, const int k0, const int k1)
 {
     const int point = get_global_id(0);
     if (point < k0) {

@@ -2,7 +2,7 @@
 typedef float8 float8u __attribute__((aligned(4)));
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void pointwise_output(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, const int k0)
+void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, const int k0)
 {
     const int first = (int)get_global_id(0) * 28;
     const int last = min(first + 28, 28);

@@ -1,7 +1,7 @@
 #pragma OPENCL FP_CONTRACT ON
 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
-void reduction_native_layer_norm_output(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0)
+void reduction_native_layer_norm(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0)
 {
     __local float acc_arg4_local[64];
     __local float acc_arg5_local[64];

@@ -11,7 +11,7 @@ static inline __attribute__((always_inline)) float ocl_normal_cdf_float(float x)
 
 #pragma OPENCL FP_CONTRACT ON
 __kernel __attribute__((reqd_work_group_size(16, 16, 1)))
-void gemm_addmm_output(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
+void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
     const long M = k0, N = k1;
     // 32 bits: cheaper on most GPUs, and one driver folds 64-bit guards of a short loop wrongly.
@@ -19,10 +19,8 @@ void gemm_addmm_output(__global const float *restrict arg0, __global const float
     const int lx = get_local_id(0), ly = get_local_id(1);
     const int lid = ly * 16 + lx;
     const long n0 = (long)get_group_id(0) * 64, m0 = (long)get_group_id(1) * 64;
-    __global const float *a = arg0 + (long)(0)
-        + 0;
-    __global const float *b = arg1 + (long)(0)
-        + 0;
+    __global const float *a = arg0;
+    __global const float *b = arg1;
     const long lda = k2, ska = 1;
     const long ldb = 1, snb = k2;
     // One column of padding keeps a transposing fill off a single bank.

@@ -1,7 +1,7 @@
 #pragma OPENCL FP_CONTRACT ON
 
 __kernel 
-void pointwise_output(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
+void pointwise_max_pool2d_with_indices(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
 {
     const int point = get_global_id(0);
     if (point < k0) {

@@ -1,7 +1,7 @@
 #pragma OPENCL FP_CONTRACT ON
 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
-void reduction_softmax_output(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
+void reduction_softmax(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
     __local float acc_arg2_local[64];
     __local float acc_arg3_local[64];

@@ -2,7 +2,7 @@
 typedef float8 float8u __attribute__((aligned(4)));
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void reduction_softmax_output(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1)
+void reduction_softmax(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1)
 {
     const int first = (int)get_global_id(0) * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));

@@ -1,0 +1,46 @@
+"""Gradients that arrive for results whose own elements overlap in memory.
+
+AOTAutograd expects the gradient of a result in the strides of the result, and copies one that comes
+in others. Elements that share an address would overwrite each other there. PyTorch's own test sees
+strides of 0 only, not windows over an intermediate result such as ``(x * 2).unfold(0, 4, 3)``:
+their gradients are wrong in every backend that uses AOTAutograd (PyTorch 2.13).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd import schemas
+
+
+def may_overlap(x: torch.Tensor) -> bool:
+    """Whether elements of ``x``, whose sizes are static, may share memory; at times wrongly yes."""
+    reach = 0
+    for stride, size in sorted((s, n) for s, n in zip(x.stride(), x.shape) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+@contextlib.contextmanager
+def gradients_of_overlapping_results() -> Iterator[None]:
+    """Trace so that gradients of overlapping results are dense, as those of expanded ones are."""
+    Meta: Any = getattr(schemas, "MemoryFormatMeta", None)
+    original = getattr(Meta, "from_tensor", None)
+    if original is None:  # another PyTorch: as it is there
+        yield
+        return
+
+    def from_tensor(t: torch.Tensor, force_use_memory_format: bool = False) -> Any:
+        static = t.layout is torch.strided and not t._has_symbolic_sizes_strides
+        return original(t, force_use_memory_format or (static and may_overlap(t)))
+
+    Meta.from_tensor = staticmethod(from_tensor)
+    try:
+        yield
+    finally:
+        Meta.from_tensor = staticmethod(original)

@@ -1,0 +1,161 @@
+"""Consecutive small launches as one launch, whose only work-item does their work in turn.
+
+On CPU drivers a launch costs more than its kernel computes where tensors have a few thousand
+elements: three products of 8 x 64 x 64 took 12.4 microseconds as three launches and 7.9 as one on
+Intel's driver, 24.4 and 19.1 on PoCL 3.1; around a call of the model, where threads have gone to
+sleep in between, PoCL saved 26. What a chain gives up is that other cores share a kernel's work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ocl_inductor.codegen.cost import Cost
+from ocl_inductor.codegen.file_scope import Definition, Kernel, definitions
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.kernel_names import canonical_names, renamed
+from ocl_inductor.device import DeviceInfo
+from ocl_inductor.dtypes import MEMORY_TYPE
+from ocl_inductor.ir.index import is_static
+
+#: What a launch costs at least (measured: 2.3 to 13 microseconds).
+_LAUNCH_SECONDS = 3e-6
+#: What one core does with data in its caches, rather too little than too much.
+_FLOPS_PER_SECOND = 30e9
+_BYTES_PER_SECOND = 20e9
+_CALLS_PER_SECOND = 1e9
+#: Longer programs take the driver long to compile.
+MAX_PARTS = 32
+
+#: Memory that one part has read as one type the next may write as another, which a compiler takes
+#: for two different memories.
+_FENCE = "mem_fence(CLK_GLOBAL_MEM_FENCE);"
+_OTHER_WORK_ITEMS = re.compile(
+    r"\b(__local|barrier|get_(local_id|local_size|group_id|num_groups|global_size))\b"
+)
+
+
+def chainable(source: KernelSource, cost: Cost, device: DeviceInfo) -> bool:
+    """Whether one work-item can do the kernel's work, sooner than a launch gets others to help."""
+    sizes = (*source.global_size, *source.scalars, cost.flops, cost.bytes, cost.calls)
+    if (
+        device.kind != "cpu"
+        or device.profile != "vector"
+        or not all(map(is_static, sizes))
+        or any(n != 1 for n in source.local_size or ())
+        or _OTHER_WORK_ITEMS.search(source.text)
+    ):
+        return False
+    items = 1
+    for n in source.global_size:
+        items *= int(n)
+    alone = (
+        int(cost.flops) / _FLOPS_PER_SECOND
+        + int(cost.bytes) / _BYTES_PER_SECOND
+        + int(cost.calls) / _CALLS_PER_SECOND
+    )
+    helpers = max(min(items, device.compute_units), 1)
+    return alone * (1 - 1 / helpers) < _LAUNCH_SECONDS
+
+
+def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:
+    """Whether a chain of these can be launched."""
+    buffers = {b for s in sources for b in s.buffers}
+    return len(sources) <= MAX_PARTS and 8 * len(buffers) <= device.max_parameter_bytes
+
+
+def chain(sources: Sequence[KernelSource]) -> KernelSource:
+    """One kernel that does what these would in their order.
+
+    Each becomes a function of its work-item's number; equal ones are written once. Memory that one
+    part writes and another reads is seen, as one work-item does both.
+    """
+    program = _Program()
+    calls: list[str] = []
+    parameters: dict[str, str] = {}
+    for source in sources:
+        function = program.add(source)
+        for name, dtype in zip(source.buffers, source.dtypes, strict=True):
+            parameters[name] = f"__global {MEMORY_TYPE[dtype]} *{name}"
+        arguments = [*source.buffers, *(f"(long)({s})" for s in source.scalars)]
+        arguments += map(str, source.literals)
+        calls.append(_call(function, [int(n) for n in source.global_size], arguments))
+    names = "_then_".join(dict.fromkeys(s.name for s in sources))
+    name = f"chain_{len(sources)}_{names}"[:96]
+    dtypes = {b: t for s in sources for b, t in zip(s.buffers, s.dtypes, strict=True)}
+    body = f"\n{_FENCE}\n".join(calls)
+    body = "\n".join(f"    {line}" for line in body.split("\n"))
+    text = "\n".join(program.lines) + (
+        "\n\n__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
+        f"void {name}({', '.join(parameters.values())})\n{{\n{body}\n}}\n"
+    )
+    origin = sources[0].origin
+    for source in sources[1:]:
+        origin = origin.merge(source.origin)
+    return KernelSource(
+        name, text, tuple(parameters), (), (), (1,), (1,), origin, tuple(dtypes.values())
+    )
+
+
+class _Program:
+    """Definitions of several kernels in one text, each once; the kernels have become functions."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.known: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+
+    def add(self, source: KernelSource) -> str:
+        """Write a kernel as a function, with the definitions that it needs; the function's name.
+
+        A name that means something else in an earlier kernel gets a number.
+        """
+        changed: dict[str, str] = {}
+        for found in definitions(canonical_names(source.text)):
+            text = found.text if isinstance(found, Definition) else _function(found, source)
+            for old, new in changed.items():
+                text = renamed(text, old, new)
+            if not isinstance(found, Definition):
+                # Of kernels only the text counts: the same under another name is the same.
+                nameless = renamed(text, found.name, "")
+                if nameless not in self.functions:
+                    self.functions[nameless] = self.write(found.name, text)
+                return self.functions[nameless]
+            if found.name:
+                name = self.write(found.name, text)
+                if name != found.name:
+                    changed[found.name] = name
+            else:
+                self.write(text, text)
+        raise AssertionError(f"no kernel in {source.name}")
+
+    def write(self, name: str, text: str) -> str:
+        """Write what defines ``name`` if it is not there yet; its name in this program."""
+        fresh, number, own = name, 0, text
+        while self.known.get(fresh, own) != own:
+            number += 1
+            fresh = f"{name}_{number}"
+            own = renamed(text, name, fresh)
+        if fresh not in self.known:
+            self.known[fresh] = own
+            self.lines.append(own)
+        return fresh
+
+
+def _function(kernel: Kernel, source: KernelSource) -> str:
+    """A kernel as a function of its work-item's numbers."""
+    items = [f"const long item{n}" for n in range(len(source.global_size))]
+    parameters = ", ".join([*items, kernel.parameters])
+    body = re.sub(r"get_global_id\((\d)\)", r"item\1", kernel.body)
+    return f"static void {kernel.name}({parameters})\n{{\n{body}\n}}"
+
+
+def _call(function: str, global_size: Sequence[int], arguments: Sequence[str]) -> str:
+    """Call a function for each work-item there would be."""
+    loops, items = "", []
+    for n, size in enumerate(global_size):
+        items.append("0" if size == 1 else f"i{n}")
+        if size != 1:
+            loops += f"for (long i{n} = 0; i{n} < {size}; ++i{n})\n    "
+    return f"{loops}{function}({', '.join([*items, *arguments])});"

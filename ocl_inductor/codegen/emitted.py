@@ -1,0 +1,50 @@
+"""What an emitter knows while it writes: texts of values, blocks, results, stashed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+
+from ocl_inductor.ir.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """C text of a value: a register of the emitter's width, or one scalar for all lanes."""
+
+    text: str
+    lanes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The value of a buffer of this kernel that a variable holds: a fold's, or a template's."""
+
+    value: Text
+    dtype: torch.dtype
+
+
+@dataclass(slots=True)
+class Scope:
+    """A C block that is being written: the loop variables it defines and what it has computed."""
+
+    variables: frozenset[sympy.Symbol]
+    lines: list[str] = field(default_factory=list)
+    known: dict[Expr, Text] = field(default_factory=dict)
+    guarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """A private array with an element for each point of a row's sweep.
+
+    Filled by the first sweep that computes the value, ``ready`` for the sweeps after it.
+    """
+
+    name: str
+    dtype: torch.dtype
+    index: str
+    filled: bool = False
+    ready: bool = False

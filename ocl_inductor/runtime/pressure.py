@@ -1,0 +1,40 @@
+"""What to do when memory is short: free everything that is kept only to be used again.
+
+Whoever keeps such memory says how to free it: idle arenas of scratch memory, device buffers of dead
+tensors, results of the last call.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TypeVar
+
+from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime.counters import count
+
+T = TypeVar("T")
+
+_releases: list[Callable[[], int]] = []
+
+
+def frees(release: Callable[[], int]) -> Callable[[], int]:
+    """Decorates a function that frees what nobody uses at present and says how many bytes."""
+    _releases.append(release)
+    return release
+
+
+def release_idle() -> int:
+    """Free the memory of all devices that is only kept; the bytes freed."""
+    return sum(release() for release in _releases)
+
+
+def with_room(allocate: Callable[[], T]) -> T:
+    """``allocate()``, and once more after freeing what is idle if there was not enough memory."""
+    try:
+        return allocate()
+    except DeviceMemoryError:
+        gc.collect()  # compiled functions in reference cycles hold packed weights
+        release_idle()
+        count("memory_retries")
+        return allocate()

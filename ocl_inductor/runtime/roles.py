@@ -1,0 +1,83 @@
+"""What a plan uses each of its names for: found once, when the plan is bound to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ocl_inductor.plan import BufferSpec, InputSpec, Launch, Plan, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Names of a plan by what is done with them.
+
+    ``aliases``: buffers that lie in the memory of another. ``overwritten``: inputs that kernels
+    write; ``noted``: inputs that a call keeps as they were passed; ``on_host``: inputs that the
+    host reads. ``saved``: outputs that only the backward graph of this plan reads. ``in_slot``: the
+    scratch buffers in each slot of the arena. ``done_after``: by a step's id, the outputs that
+    nothing after it touches.
+    """
+
+    buffers: Mapping[str, BufferSpec]
+    inputs: Mapping[str, InputSpec]
+    outputs: tuple[BufferSpec, ...]
+    aliases: Mapping[str, str]
+    overwritten: frozenset[str]
+    noted: frozenset[str]
+    on_host: frozenset[str]
+    saved: frozenset[str]
+    in_slot: Mapping[int, tuple[str, ...]]
+    done_after: Mapping[int, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Roles:
+        aliases = dict(plan.aliases)
+        inputs = {s.name: s for s in plan.inputs}
+        outputs = tuple(b for b in plan.buffers if b.where == "output")
+        overwritten = inputs.keys() & set(aliases.values())
+        results = (*plan.outputs, *(o for _, o in plan.updates))
+        filled = {name for name, _ in plan.updates}
+        noted = overwritten | filled | (inputs.keys() & {o.name for o in results})
+        only_kernels = all(isinstance(s, Launch) for s in plan.steps)
+        visible = (*plan.outputs[: plan.visible_outputs], *(o for _, o in plan.updates))
+        in_slot: dict[int, tuple[str, ...]] = {}
+        for b in plan.buffers:
+            if b.where == "slot":
+                in_slot[b.slot] = (*in_slot.get(b.slot, ()), b.name)
+        return cls(
+            buffers={b.name: b for b in plan.buffers},
+            inputs=inputs,
+            outputs=outputs,
+            aliases=aliases,
+            overwritten=frozenset(overwritten),
+            noted=frozenset(noted),
+            on_host=frozenset(noted if only_kernels else inputs),
+            saved=frozenset({b.name for b in outputs} - {_root(o.name, aliases) for o in visible}),
+            in_slot=in_slot,
+            done_after=_done_after(plan.steps, outputs, aliases) if only_kernels else {},
+        )
+
+    def root(self, name: str) -> str:
+        """The buffer or input in whose memory ``name`` lies."""
+        return _root(name, self.aliases)
+
+
+def _root(name: str, aliases: Mapping[str, str]) -> str:
+    while name in aliases:
+        name = aliases[name]
+    return name
+
+
+def _done_after(
+    steps: tuple[Step, ...], outputs: tuple[BufferSpec, ...], aliases: Mapping[str, str]
+) -> dict[int, tuple[str, ...]]:
+    names = {b.name for b in outputs}
+    last: dict[str, int] = {}
+    for step in steps:
+        assert isinstance(step, Launch)
+        last |= dict.fromkeys(names & {_root(n, aliases) for n in step.buffers}, id(step))
+    found: dict[int, tuple[str, ...]] = {}
+    for name, step_id in last.items():
+        found[step_id] = (*found.get(step_id, ()), name)
+    return found

@@ -1,0 +1,42 @@
+"""Tensors as kernels take them: of a known type, with the strides that were planned."""
+
+from __future__ import annotations
+
+import torch
+
+#: What a kernel can read; a constant of another kind is for host calls.
+KERNEL_DTYPES = frozenset(
+    {
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+    }
+)
+
+
+def as_planned(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """``x`` with the strides that kernels were generated for; a copy when it has others."""
+    x = x.detach()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    if x.stride() == stride:
+        return x
+    size = tuple(x.shape)
+    if all(n == 1 or a == b for n, a, b in zip(size, x.stride(), stride, strict=True)):
+        return x
+    return torch.empty_strided(size, stride, dtype=x.dtype).copy_(x)
+
+
+def reach(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's first element to the end of its last."""
+    if tensor.numel() == 0:
+        return 0
+    steps = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return (1 + steps) * tensor.itemsize

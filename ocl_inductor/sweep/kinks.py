@@ -1,0 +1,194 @@
+"""Are gradients that differ explained by kinks? ``python -m ocl_inductor.sweep.kinks NAME``.
+
+The gradient of a ReLU jumps at 0. Where an input is nearer to 0 than rounding errors, the backend
+may be on the other side than eager, and a whole pixel's gradient comes or goes: far more than any
+tolerance, and nobody's mistake. To tell that from a wrong gradient, the model runs in float64
+twice: made to take the backend's side at every ReLU, and made to take eager's. What lies between
+the two is the kinks' effect on a parameter's gradient. ``share`` says how much of it is in the
+backend's difference from eager: 1.00 where kinks explain that difference.
+
+ReLUs are modules of ``torch.nn``; those that a model calls as functions are not seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from torch import nn
+
+from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.sweep.accuracy import Rule, compare
+from ocl_inductor.sweep.backends import Backend
+from ocl_inductor.sweep.config import CONFIGS, load
+from ocl_inductor.sweep.job import Job
+from ocl_inductor.sweep.options import ACCURACY_BATCH
+from ocl_inductor.sweep.subject import Subject, fresh, in_float64, load_subject, reset_seeds
+
+Compile = Callable[[nn.Module], Callable[..., Any]]
+#: The sides of all inputs of a ReLU, by its name and which of its calls it is: True above 0.
+Sides = dict[tuple[str, int], torch.Tensor]
+Gradients = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One parameter's gradient; all distances are the largest of its elements.
+
+    Attributes:
+        difference: the backend's from eager's.
+        effect: of the kinks, in float64.
+        rest: what the effect leaves of the difference.
+        share: the part of the difference along the effect, as a multiple of the effect.
+        accepted: as accurate as ``sweep run`` asks for, the row's own tolerance left out.
+    """
+
+    name: str
+    difference: float
+    effect: float
+    rest: float
+    share: float
+    accepted: bool
+
+
+class _Watched(nn.Module):
+    """A module that also returns what its ReLUs gave, as each may be called several times."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.taken: dict[tuple[str, int], torch.Tensor] = {}
+        for name, relu in _relus(module).items():
+            relu.register_forward_hook(self._watch(name))
+
+    def _watch(self, name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+            calls = sum(key[0] == name for key in self.taken)
+            self.taken[name, calls] = output.clone()  # the next layer may work in place
+
+        return hook
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return self.module(*args, **kwargs), dict(self.taken)
+
+
+def _relus(module: nn.Module) -> dict[str, nn.ReLU]:
+    return {name: m for name, m in module.named_modules() if isinstance(m, nn.ReLU)}
+
+
+def watch(subject: Subject, compile_: Compile = lambda module: module) -> tuple[Sides, Gradients]:
+    """The sides at each ReLU and the gradients of one training step; ``subject`` is used up."""
+    reset_seeds()
+    torch._dynamo.reset()
+    call = compile_(_Watched(subject.module))
+    outputs, taken = call(*subject.args, **subject.kwargs)
+    sides = {key: value.detach() > 0 for key, value in taken.items()}
+    return sides, _gradients(subject, outputs)
+
+
+def on_sides(subject: Subject, sides: Sides) -> Gradients:
+    """The gradients where each ReLU is made to take ``sides``; ``subject`` is used up."""
+    for name, relu in _relus(subject.module).items():
+        relu.forward = _taking(name, sides)  # type: ignore[method-assign]
+    reset_seeds()
+    return _gradients(subject, subject.module(*subject.args, **subject.kwargs))
+
+
+def _taking(name: str, sides: Sides) -> Callable[[torch.Tensor], torch.Tensor]:
+    calls = 0
+
+    def forward(value: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        above = sides[name, calls]
+        calls += 1
+        # As little above 0 as can be, yet more than its neighbours at 0: a pooling layer after
+        # this one chooses it, as the backend's does.
+        lifted = value + (value.detach().clamp(min=1e-12) - value.detach())
+        return torch.where(above, lifted, 0.0)
+
+    return forward
+
+
+def _gradients(subject: Subject, outputs: Any) -> Gradients:
+    subject.loss(outputs).backward()
+    return {n: p.grad for n, p in subject.module.named_parameters() if p.grad is not None}
+
+
+def explain(
+    job: Job, subject: Subject, compile_: Compile
+) -> tuple[Mapping[tuple[str, int], int], list[Explained]]:
+    """How many inputs of each ReLU the backend sees on another side than eager; the gradients.
+
+    Args:
+        compile_: makes a module the backend's.
+    """
+    eager_sides, eager = watch(fresh(subject))
+    our_sides, ours = watch(fresh(subject), compile_)
+    _, exact = watch(in_float64(job, subject))
+    eager_moved = on_sides(in_float64(job, subject), eager_sides)
+    ours_moved = on_sides(in_float64(job, subject), our_sides)
+    other = {key: int((our_sides[key] != eager_sides[key]).sum()) for key in eager_sides}
+    found = []
+    for name, gradient in exact.items():
+        effect = ours_moved[name] - eager_moved[name]
+        difference = ours[name].double() - eager[name].double()
+        size = float((effect * effect).sum())
+        along = float((effect * difference).sum())
+        verdict = compare(
+            {name: eager[name]}, {name: ours[name]}, {name: gradient}, Rule.of(job, None)
+        )
+        found.append(
+            Explained(
+                name,
+                float(difference.abs().max()),
+                float(effect.abs().max()),
+                float((difference - effect).abs().max()),
+                along / size if size else 0.0,
+                verdict.passed,
+            )
+        )
+    return {key: count for key, count in other.items() if count}, found
+
+
+@click.command()
+@click.argument("name")
+@click.option("--device", help="The OpenCL device.")
+@click.option("--all", "everything", is_flag=True, help="Also gradients that agree.")
+def main(name: str, device: str | None, everything: bool) -> None:
+    """Say whether kinks explain the gradients of a row that differ from eager's.
+
+    Exit codes: 0 no gradient differs, 1 one does, 2 wrong usage.
+    """
+    try:
+        path = Path(CONFIGS, f"{name}.yaml")
+        config = load(path)
+        backend = Backend("opencl").on_device(device)
+        batch = min(config.batch.training or 1, ACCURACY_BATCH)
+        job = Job("accuracy", name, str(path), None, "training", (backend.label,), batch)
+        subject = load_subject(job)
+    except OpenCLInductorError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    with torch._dynamo.config.patch(config.dynamo):
+        other, found = explain(job, subject, lambda module: backend.compile(module, None))
+    total = sum(other.values())
+    click.echo(f"{total} inputs of {len(other)} ReLUs are on another side of 0 than in eager")
+    for (relu, _), count in other.items():
+        click.echo(f"  {relu}: {count}")
+    shown = [e for e in found if everything or not e.accepted]
+    click.echo(f"{sum(not e.accepted for e in found)} of {len(found)} gradients differ")
+    for entry in shown:
+        click.echo(
+            f"  {entry.name}: by {entry.difference:.3g}, the kinks' effect {entry.effect:.3g}, "
+            f"share {entry.share:.4f}, rest {entry.rest:.2g}"
+        )
+    sys.exit(1 if any(not e.accepted for e in found) else 0)
+
+
+if __name__ == "__main__":
+    main()
