@@ -200,6 +200,7 @@ class Device:
     @cached_property
     def _info(self) -> DeviceInfo:
         info = DeviceInfo.from_pyopencl(self.cl_device)
+        release_code()  # the driver has told what it is: most of that code runs once
         if not info.unified_memory:
             return info
         names = self.names if self._opened_apart else None

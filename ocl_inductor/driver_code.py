@@ -1,9 +1,9 @@
 """Give back the memory of drivers' code that has run for the last time, for now.
 
-A driver's library contains a whole compiler: 75 MiB of its code and constants are resident
-after start-up and loading binaries, 30 of them are needed to run kernels. These are clean copies of
-the file, so the system may drop them, and reads back what is used again, 64 KiB at a time from its
-file cache.
+A driver's library contains a whole compiler: when a device is open, 75 MiB of its code and
+constants are resident, and again when programs were loaded; 25 MiB of them are needed to run
+kernels. These are clean copies of the file, so the system may drop them, and reads back what is
+used again, 64 KiB at a time from its file cache.
 """
 
 from __future__ import annotations
@@ -24,16 +24,14 @@ class DriverCode:
 
     def __init__(self) -> None:
         self._before = _mapped_files()
-        self._ranges: list[tuple[int, int]] | None = None
-
-    def look_again(self) -> None:
-        """Say that there are more of them now."""
-        self._ranges = None
+        self._files: set[str] = set()
+        self._ranges: list[tuple[int, int]] = []
 
     def release(self) -> None:
         """Drop it. Nothing happens where the system does not show how files are mapped."""
-        if self._ranges is None:
-            self._ranges = list(_clean(_mapped_files() - self._before))
+        files = _mapped_files() - self._before
+        if files != self._files:  # drivers load parts of theirs when they are needed
+            self._files, self._ranges = files, list(_clean(files))
         if not self._ranges:
             return
         advise = ctypes.CDLL(None).madvise

@@ -116,7 +116,7 @@ def _code() -> DriverCode:
 
 @cache
 def _platform_ids(library: str) -> list[int]:
-    _code().look_again()
+    _code()  # what is mapped before is not the driver's
     try:
         return driver_library.platform_ids(library)
     except driver_library.NeedsLoaderError:  # it was replaced since the survey

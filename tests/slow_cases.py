@@ -28,7 +28,7 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         "the newer version runs them; large kernels, seconds each to build",
     ),
     (
-        rf"(test_structural|test_primitives|test_random|test_docs)\.py\S*\[\S*{_OLD_POCL}",
+        rf"(test_structural|test_primitives\w*|test_random|test_docs)\.py\S*\[\S*{_OLD_POCL}",
         "the newer version runs them; 1 s and more each, some hundreds of them",
     ),
     (

@@ -37,6 +37,10 @@ aten = torch.ops.aten
 MAX_SERIAL_ELEMENTS = 65536
 #: Partial results that each output of a split reduction is made of.
 PARTIALS = 256
+#: Sums of columns of more bytes than this go block by block; so many bytes and rows are a block.
+MAX_WHOLE_BYTES = 1 << 20
+BLOCK_BYTES = 128 << 10
+MIN_BLOCK_ROWS = 16
 
 Dims = int | Sequence[int] | None
 
@@ -90,29 +94,55 @@ def _split(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -> Val
         return None
     elements = math.prod(int(x.size[d]) for d in dims)
     outputs = math.prod(int(s) for d, s in enumerate(x.size) if d not in dims)
-    if elements <= MAX_SERIAL_ELEMENTS or outputs >= 8 * ctx.device.compute_units:
+    order = ctx.preferred_order(x)
+    few = elements > MAX_SERIAL_ELEMENTS and outputs < 8 * ctx.device.compute_units
+    partials = PARTIALS if few else _blocks_of_rows(ctx, x, order, dims, elements, outputs)
+    if not partials:
         return None
     # Keep one reduced dimension for the second stage: the outermost in memory among those that
     # give enough partial results, so that the first stage reads long contiguous runs.
-    order = [d for d in ctx.preferred_order(x) if d in dims]
+    order = tuple(d for d in order if d in dims)
     for d in order:
-        if 16 <= int(x.size[d]) <= 16 * PARTIALS and len(dims) > 1:
+        if 16 <= int(x.size[d]) <= 16 * PARTIALS and elements >= MIN_BLOCK_ROWS * int(x.size[d]):
             first = ctx.reduce(x, [e for e in dims if e != d], how, x.dtype)
             position = sum(1 for e in range(d) if e not in dims)
             return ctx.reduce(first, [position], how, x.dtype)
     largest = max(order, key=lambda d: int(x.size[d]))
-    return _split_dim(ctx, x, dims, largest, how)
+    return _split_dim(ctx, x, dims, largest, how, partials)
+
+
+def _blocks_of_rows(
+    ctx: LoweringContext,
+    x: Value,
+    order: Sequence[int],
+    dims: Sequence[int],
+    elements: int,
+    outputs: int,
+) -> int:
+    """How many blocks of rows to sum apart where the results are columns of a large matrix.
+
+    A vector of columns would be read alone from every row, each of them in another page: over a
+    block of rows all of its columns are read while it is in cache. 0: leave it whole.
+    """
+    row = outputs * x.dtype.itemsize
+    inner = next((d for d in reversed(order) if not same(x.size[d], 1)), None)
+    if ctx.device.profile != "vector" or inner is None or inner in dims:
+        return 0
+    length = max(MIN_BLOCK_ROWS, BLOCK_BYTES // row)
+    if row * elements <= MAX_WHOLE_BYTES or elements < 4 * length:
+        return 0
+    return elements // length
 
 
 def _split_dim(
-    ctx: LoweringContext, x: Value, dims: Sequence[int], d: int, how: str
+    ctx: LoweringContext, x: Value, dims: Sequence[int], d: int, how: str, partials: int
 ) -> Value | None:
     """Cut dimension ``d`` into chunks: ``[.., n, ..]`` becomes ``[.., chunks, length, ..]``."""
     n = int(x.size[d])
-    if n < 2 * PARTIALS:
+    if n < 2 * partials:
         return None
-    candidates = [c for c in range(PARTIALS // 4, PARTIALS * 4) if n % c == 0]
-    chunks = min(candidates, key=lambda c: abs(c - PARTIALS), default=PARTIALS)
+    candidates = [c for c in range(max(partials // 4, 2), partials * 4) if n % c == 0]
+    chunks = min(candidates, key=lambda c: abs(c - partials), default=partials)
     length = -(-n // chunks)
     variables = loop_vars(x.ndim + 1)
     position = variables[d] * length + variables[d + 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -13,6 +14,13 @@ aten = torch.ops.aten
 #: Operators that add values to places of their first argument, and where ``accumulate`` is said.
 _PUTS = (aten.index_put.default, aten._unsafe_index_put.default)
 _ADDS = (aten.index_add.default, aten.scatter_add.default)
+_ZEROS = (aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
+#: Which argument says what a tensor is filled with.
+_FILLED: dict[Any, int] = {
+    aten.full.default: 1,
+    aten.full_like.default: 1,
+    aten.new_full.default: 2,
+}
 #: Rounding to a half type after each addition would lose what a small sum of its own keeps.
 _DTYPES = (torch.float32, torch.float64)
 
@@ -48,7 +56,8 @@ def _is_sum_in_zeros(node: object) -> bool:
 
 
 def _is_zeros(node: Node) -> bool:
-    return node.target is aten.full.default and node.args[1] == 0
+    at = _FILLED.get(node.target)
+    return node.target in _ZEROS or (at is not None and node.args[at] == 0)
 
 
 def _alike(total: Node, put: object, other: object) -> bool:

@@ -26,6 +26,12 @@ from ocl_inductor.sweep.distances import difference, floating, identical, rmse_r
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import compare_loss_curves
 from ocl_inductor.sweep.phases import PhaseClock
+from ocl_inductor.sweep.references import (
+    Named,
+    References,
+    load_references,
+    save_references,
+)
 from ocl_inductor.sweep.results import run_once
 from ocl_inductor.sweep.schema import ModelConfig, Tolerance
 from ocl_inductor.sweep.status import Status
@@ -40,8 +46,6 @@ from ocl_inductor.sweep.subject import (
 
 #: dynamobench's tolerances by the dtype of the run.
 TOLERANCES = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2, "amp": 1e-2}
-
-Named = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +198,12 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
     phase("load")
     with _ends_as(Status.MODEL_FAIL_TO_LOAD, Status.EAGER_OOM):
         subject = load_subject(job)
-    phase("eager")
-    with _ends_as(Status.EAGER_FAIL_TO_RUN, Status.EAGER_OOM):
-        expected = _run(job, subject, None)
-        again = _run(job, subject, None)
     skipped = job.expected == "pass_due_to_skip"
-    exact = Rule(tolerance=0.0)
-    if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
-        return Report(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
-    del again
-    phase("float64")
-    wide = None if skipped else _float64_results(job, subject, expected)
+    references = load_references(job.references)
+    if references is None:
+        references = _references(job, subject, phase, skipped)
+        save_references(job.references, references)
+    expected, wide = references.eager, references.wide
     details: dict[str, Any] = {"metric": rule.name}
     if wide is None and not skipped:
         rule = replace(rule, cosine=True)
@@ -229,7 +228,7 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
     if not verdict.passed:
         return Report(Status.FAIL_ACCURACY, verdict.message, details)
     if job.loss_curve and job.mode == "training":
-        del expected, actual, wide
+        del references, expected, actual, wide
         phase("backend")
         with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
             curves = compare_loss_curves(job, subject, backend)
@@ -237,6 +236,24 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
         if not curves.passed:
             return Report(Status.FAIL_ACCURACY, curves.message, details)
     return Report(Status.PASS, "", details)
+
+
+def _references(job: Job, subject: Subject, phase: PhaseClock, skipped: bool) -> References:
+    """What the backend is compared with.
+
+    Raises:
+        _Ended: eager fails, or does not agree with itself.
+    """
+    phase("eager")
+    with _ends_as(Status.EAGER_FAIL_TO_RUN, Status.EAGER_OOM):
+        expected = _run(job, subject, None)
+        again = _run(job, subject, None)
+    exact = Rule(tolerance=0.0)
+    if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
+        raise _Ended(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
+    del again
+    phase("float64")
+    return References(expected, None if skipped else _float64_results(job, subject, expected))
 
 
 class _ends_as:

@@ -32,6 +32,8 @@ class Job:
         threads: of torch; None leaves its default.
         loss_curve: also compare the losses of ten training steps.
         expected: the status the row says it reaches.
+        references: a file for what backends are compared with (``references.py``); the first
+            process makes it. None to keep nothing.
     """
 
     kind: Kind
@@ -48,6 +50,7 @@ class Job:
     threads: int | None = None
     loss_curve: bool = False
     expected: str = "pass"
+    references: str | None = None
 
     @property
     def what(self) -> What:

@@ -3,10 +3,9 @@
 The gradient of a ReLU jumps at 0. Where an input is nearer to 0 than rounding errors, the backend
 may be on the other side than eager, and a whole pixel's gradient comes or goes: far more than any
 tolerance, and nobody's mistake. To tell that from a wrong gradient, the model runs in float64
-twice: as it is, and made to take the backend's side at every ReLU. What that changes in a
-parameter's gradient is the kinks' effect. ``share`` says how much of it is in the backend's
-difference from eager: 1.00 where kinks explain the difference; other values where the effect is
-hardly larger than rounding, or where eager has kinks of its own.
+twice: made to take the backend's side at every ReLU, and made to take eager's. What lies between
+the two is the kinks' effect on a parameter's gradient. ``share`` says how much of it is in the
+backend's difference from eager: 1.00 where kinks explain that difference.
 
 ReLUs are modules of ``torch.nn``; those that a model calls as functions are not seen.
 """
@@ -44,6 +43,7 @@ class Explained:
     Attributes:
         difference: the backend's from eager's.
         effect: of the kinks, in float64.
+        rest: what the effect leaves of the difference.
         share: the part of the difference along the effect, as a multiple of the effect.
         accepted: as accurate as ``sweep run`` asks for, the row's own tolerance left out.
     """
@@ -51,6 +51,7 @@ class Explained:
     name: str
     difference: float
     effect: float
+    rest: float
     share: float
     accepted: bool
 
@@ -121,19 +122,20 @@ def _gradients(subject: Subject, outputs: Any) -> Gradients:
 def explain(
     job: Job, subject: Subject, compile_: Compile
 ) -> tuple[Mapping[tuple[str, int], int], list[Explained]]:
-    """How many inputs of each ReLU the backend sees on another side than float64; the gradients.
+    """How many inputs of each ReLU the backend sees on another side than eager; the gradients.
 
     Args:
         compile_: makes a module the backend's.
     """
-    _, eager = watch(fresh(subject))
-    sides, ours = watch(fresh(subject), compile_)
-    exact_sides, exact = watch(in_float64(job, subject))
-    moved = on_sides(in_float64(job, subject), sides)
-    other = {key: int((sides[key] != exact_sides[key]).sum()) for key in exact_sides}
+    eager_sides, eager = watch(fresh(subject))
+    our_sides, ours = watch(fresh(subject), compile_)
+    _, exact = watch(in_float64(job, subject))
+    eager_moved = on_sides(in_float64(job, subject), eager_sides)
+    ours_moved = on_sides(in_float64(job, subject), our_sides)
+    other = {key: int((our_sides[key] != eager_sides[key]).sum()) for key in eager_sides}
     found = []
     for name, gradient in exact.items():
-        effect = moved[name] - gradient
+        effect = ours_moved[name] - eager_moved[name]
         difference = ours[name].double() - eager[name].double()
         size = float((effect * effect).sum())
         along = float((effect * difference).sum())
@@ -145,6 +147,7 @@ def explain(
                 name,
                 float(difference.abs().max()),
                 float(effect.abs().max()),
+                float((difference - effect).abs().max()),
                 along / size if size else 0.0,
                 verdict.passed,
             )
@@ -174,15 +177,15 @@ def main(name: str, device: str | None, everything: bool) -> None:
     with torch._dynamo.config.patch(config.dynamo):
         other, found = explain(job, subject, lambda module: backend.compile(module, None))
     total = sum(other.values())
-    click.echo(f"{total} inputs of {len(other)} ReLUs are on another side of 0 than in float64")
+    click.echo(f"{total} inputs of {len(other)} ReLUs are on another side of 0 than in eager")
     for (relu, _), count in other.items():
         click.echo(f"  {relu}: {count}")
     shown = [e for e in found if everything or not e.accepted]
     click.echo(f"{sum(not e.accepted for e in found)} of {len(found)} gradients differ")
     for entry in shown:
         click.echo(
-            f"  {entry.name}: by {entry.difference:.3g}, effect of the kinks {entry.effect:.3g}, "
-            f"share {entry.share:.4f}"
+            f"  {entry.name}: by {entry.difference:.3g}, the kinks' effect {entry.effect:.3g}, "
+            f"share {entry.share:.4f}, rest {entry.rest:.2g}"
         )
     sys.exit(1 if any(not e.accepted for e in found) else 0)
 

@@ -131,14 +131,22 @@ class Runner:
                 for backend in backends_of(unit, self.options)
             ]
         if unit.what == "accuracy":
-            return [self._accuracy(unit, b, say) for b in backends_of(unit, self.options)]
+            return self._accuracies(unit, say)
         return self._performance(unit, say)
 
     # -- accuracy --------------------------------------------------------------------------
 
-    def _accuracy(self, unit: Unit, backend: Backend, say: Say) -> Record:
+    def _accuracies(self, unit: Unit, say: Say) -> list[Record]:
+        backends = backends_of(unit, self.options)
+        if len(backends) == 1:
+            return [self._accuracy(unit, backends[0], say, None)]
+        with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
+            references = str(Path(folder, "references.pt"))
+            return [self._accuracy(unit, backend, say, references) for backend in backends]
+
+    def _accuracy(self, unit: Unit, backend: Backend, say: Say, references: str | None) -> Record:
         say(f"{unit.title}: {backend.label}")
-        job = self.options.job("accuracy", unit.row, unit.mode, (backend,))
+        job = self.options.job("accuracy", unit.row, unit.mode, (backend,), references=references)
         with tempfile.TemporaryDirectory(prefix="sweep-") as scratch:
             caches = Path(scratch) if self.options.cold_start else None
             outcome = self._job(job, caches, lambda text: say(f"{unit.title}: {text}"))

@@ -1,185 +1,38 @@
-"""Every primitive in OpenCL, scalar and vector, on every driver, against double precision.
-
-Errors are in units in the last place of float32, of the exact result rounded to float32.
-"""
+"""Every primitive in OpenCL, scalar and vector, on every driver, against double precision."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
+from primitive_kernels import (
+    BOOL,
+    COUNT,
+    F32,
+    F64,
+    I32,
+    TINY,
+    U8,
+    WIDTHS,
+    apply,
+    build,
+    data_of,
+    floats,
+    skip_without,
+    ulps,
+)
 
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
-    emit_gather_lanes,
-    emit_load,
-    emit_store,
     prelude,
 )
-from ocl_inductor.device import Device, DeviceInfo
-from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE, register_type
-from ocl_inductor.ir.expr import Expr
-
-WIDTHS = (1, 8, 16)
-COUNT = 4096  # elements in every test: a multiple of every width
-TINY = float(np.finfo(np.float32).tiny)
-I8, I16, I32, I64, U8 = torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8
-F16, BF16, F32, F64, BOOL = (
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.bool,
-)
-SPECIAL = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, 10.0, 88.0, 89.0, -87.0, -104.0, 1e-3, -1e-3,
-    1e-10, 1e-30, -1e-30, TINY, 1e20, -1e20, 3e38, -3e38, math.inf, -math.inf, math.nan, 0.625,
-    0.925, 0.70710678, 1.41421356, 8.0, 1e4, 2.5, 3.5, -2.5, 65504.0, 16777216.0,
-]  # fmt: skip
-
-
-# -- building and running ------------------------------------------------------------------------
-
-
-def kernel_source(
-    info: DeviceInfo, name: str, operands: tuple[torch.dtype, ...], result: torch.dtype, width: int
-) -> str:
-    """A kernel ``k(in0, .., out)`` that applies one primitive to ``width`` elements a work-item."""
-    target = Target(width, info)
-    node = Expr(name, tuple(Expr("load", (), d, f"in{i}") for i, d in enumerate(operands)), result)
-    lines = [f"const long i = (long)get_global_id(0) * {width};"]
-    for k, dtype in enumerate(operands):
-        kind = register_type(dtype, width)
-        lines.append(f"const {kind} x{k} = {emit_load(target, dtype, f'in{k}', 'i')};")
-    text = PRIMITIVES[name].emit(target, node, [f"x{k}" for k in range(len(operands))])
-    lines.append(f"const {register_type(result, width)} y = {text};")
-    lines.append(emit_store(target, result, "out", "i", "y"))
-    return wrap_kernel(target, operands, result, lines)
-
-
-def wrap_kernel(
-    target: Target, operands: tuple[torch.dtype, ...], result: torch.dtype, lines: list[str]
-) -> str:
-    arguments = [f"__global const {MEMORY_TYPE[d]} *in{k}" for k, d in enumerate(operands)]
-    arguments.append(f"__global {MEMORY_TYPE[result]} *out")
-    body = f"__kernel void k({', '.join(arguments)}) {{\n" + "\n".join(lines) + "\n}\n"
-    return prelude(target, body) + body
-
-
-@functools.cache
-def build(device: Device, source: str):
-    cl = load_pyopencl()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        options = list(device.info.build_options)
-        program = cl.Program(device.context, source).build(options=options, cache_dir=False)
-    return cl.Kernel(program, "k")
-
-
-def run(
-    device: Device, source: str, inputs: list[torch.Tensor], result: torch.dtype, width: int
-) -> torch.Tensor:
-    """Run kernel ``k`` over ``COUNT`` elements and return what it wrote to ``out``."""
-    skip_unsuitable(device, width)
-    cl = load_pyopencl()
-    out = torch.zeros(COUNT, dtype=result)
-    flags = cl.mem_flags
-    buffers = []
-    for t in inputs:
-        data = t.contiguous().view(torch.uint8).numpy()
-        buffers.append(
-            cl.Buffer(device.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=data)
-        )
-    out_buffer = cl.Buffer(device.context, flags.WRITE_ONLY, out.nbytes)
-    kernel = build(device, source)
-    kernel.set_args(*buffers, out_buffer)
-    cl.enqueue_nd_range_kernel(device.queue, kernel, (COUNT // width,), (1,))
-    data = np.empty(out.nbytes, np.uint8)
-    cl.enqueue_copy(device.queue, data, out_buffer)
-    return torch.from_numpy(data).view(result)
-
-
-def skip_unsuitable(device: Device, width: int) -> None:
-    if width > 1 and device.info.profile == "simt":
-        pytest.skip("vectors are not emitted for this device")
-
-
-def apply(
-    device: Device, name: str, inputs: list[torch.Tensor], result: torch.dtype, width: int
-) -> torch.Tensor:
-    operands = tuple(t.dtype for t in inputs)
-    source = kernel_source(device.info, name, operands, result, width)
-    return run(device, source, inputs, result, width)
-
-
-# -- data ----------------------------------------------------------------------------------------
-
-
-def floats(low: float, high: float, seed: int = 0, dtype: torch.dtype = F32) -> torch.Tensor:
-    """Special values, numbers of every magnitude, and a uniform sample, clipped to an interval."""
-    g = torch.Generator().manual_seed(seed)
-    uniform = torch.rand(COUNT, generator=g, dtype=F64) * (high - low) + low
-    if math.isinf(low) or math.isinf(high):
-        uniform = torch.randn(COUNT, generator=g, dtype=F64) * 20
-    x = uniform.clone()
-    magnitude = torch.exp2(torch.rand(COUNT, generator=g, dtype=F64) * 120 - 90)
-    signs = torch.randint(0, 2, (COUNT,), generator=g) * 2 - 1
-    x[::3] = (magnitude * signs)[::3]
-    x[: len(SPECIAL)] = torch.tensor(SPECIAL, dtype=F64)
-    outside = (x < low) | (x > high)
-    x[outside] = uniform[outside]
-    return x.to(dtype)
-
-
-def integers(dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
-    if dtype is BOOL:
-        return torch.randint(0, 2, (COUNT,), generator=torch.Generator().manual_seed(seed)).bool()
-    info = torch.iinfo(dtype)
-    g = torch.Generator().manual_seed(seed)
-    x = torch.randint(max(info.min, -100), min(info.max, 100), (COUNT,), generator=g, dtype=dtype)
-    edges = [info.min, info.max, 0, 1, info.max - 1, info.min + 1, 7]
-    if info.min < 0:
-        edges.append(-1)
-    pairs = list(itertools.product(edges, edges))
-    for k, pair in enumerate(pairs):
-        x[k] = pair[seed % 2]
-    return x
-
-
-def data_of(dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
-    if dtype.is_floating_point:
-        return floats(-math.inf, math.inf, seed, dtype)
-    return integers(dtype, seed)
-
-
-# -- comparing -----------------------------------------------------------------------------------
-
-
-def ulps(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """Largest error; special values must agree; results below float32's range may be flushed."""
-    rounded = exact.to(F32)
-    nan = torch.isnan(rounded)
-    assert torch.equal(torch.isnan(got), nan), "NaN in different places"
-    # A rounding away from overflow may end on either side of it.
-    near_overflow = (exact.abs() > 3.4028e38) & ~torch.isinf(exact)
-    inf = torch.isinf(rounded) & ~near_overflow
-    assert torch.equal(got[inf], rounded[inf]), "infinities differ"
-    rest = ~(nan | inf | near_overflow)
-    spacing = np.spacing(rounded[rest].abs().clamp(min=TINY).numpy()).astype(np.float64)
-    error = (got[rest].double() - exact[rest]).abs().numpy() / spacing
-    small = exact[rest].abs().numpy() < TINY
-    error[small & (got[rest].abs().numpy() <= TINY)] = 0
-    return float(error.max(initial=0.0))
-
+from ocl_inductor.device import Device
+from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE
 
 #: name: (low, high, bound in ulp). The interval is where the function is tested.
 UNARY: dict[str, tuple[float, float, float]] = {
@@ -225,6 +78,8 @@ UNARY: dict[str, tuple[float, float, float]] = {
     "i1e": (-1e30, 1e30, 16),
     "frac": (-1e6, 1e6, 0),
 }
+
+
 SPECIAL_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "i0e": torch.special.i0e,
     "i1": torch.special.i1,
@@ -371,113 +226,6 @@ def test_nextafter(device: Device, width: int) -> None:
     assert torch.equal(torch.isnan(got), torch.isnan(want))
 
 
-def skip_without(device: Device, *dtypes: torch.dtype) -> None:
-    if F64 in dtypes and not device.info.fp64:
-        pytest.skip("no double precision")
-
-
-# -- integers ------------------------------------------------------------------------------------
-
-INTEGER_BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "minimum": torch.minimum,
-    "maximum": torch.maximum,
-    "bitwise_and": torch.bitwise_and,
-    "bitwise_or": torch.bitwise_or,
-    "bitwise_xor": torch.bitwise_xor,
-    "left_shift": torch.bitwise_left_shift,
-    "right_shift": torch.bitwise_right_shift,
-    "gcd": torch.gcd,
-}
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", [I8, I16, I32, I64, U8])
-def test_integer_binary(device: Device, dtype: torch.dtype, width: int) -> None:
-    a, b = integers(dtype, 0), integers(dtype, 1)
-    for name, reference in INTEGER_BINARY.items():
-        if name == "gcd":  # the smallest integer has no absolute value
-            low = torch.iinfo(dtype).min
-            a, b = (torch.where(t == low, 6, t).to(dtype) if low else t for t in (a, b))
-        got = apply(device, name, [a, b], dtype, width)
-        assert torch.equal(got, reference(a, b)), name
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", [I8, I16, I32, I64, U8])
-def test_integer_division(device: Device, dtype: torch.dtype, width: int) -> None:
-    """Nothing traps: zero divisors give zero, the smallest by -1 wraps."""
-    a, b = integers(dtype, 0), integers(dtype, 1)
-    # NumPy divides as C++ does not: in wider integers, nothing overflows.
-    x, y = a.numpy().astype(object), b.numpy().astype(object)
-    y[y == 0] = 1 << 80
-    zero = (b == 0).numpy()
-    floor = np.array([int(u) // int(v) for u, v in zip(x, y)], object)
-    trunc = np.array([abs(int(u)) // abs(int(v)) for u, v in zip(x, y)], object)
-    trunc = np.where([(u < 0) != (v < 0) for u, v in zip(x, y)], -trunc, trunc)
-    wants = {
-        "floor_div": floor,
-        "trunc_div": trunc,
-        "remainder": x - floor * y,
-        "fmod": x - trunc * y,
-    }
-    for name, want in wants.items():
-        got = apply(device, name, [a, b], dtype, width).numpy().astype(object)
-        bits = torch.iinfo(dtype).bits
-        difference = (got - want) % (1 << bits)
-        assert not difference[~zero].any(), name
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", [I8, I16, I32, I64, U8])
-def test_integer_power_and_unary(device: Device, dtype: torch.dtype, width: int) -> None:
-    a = integers(dtype)
-    b = (integers(dtype, 1).abs() % 70).to(dtype)
-    assert torch.equal(apply(device, "pow", [a, b], dtype, width), torch.pow(a, b))
-    assert torch.equal(apply(device, "abs", [a], dtype, width), torch.abs(a))
-    assert torch.equal(apply(device, "neg", [a], dtype, width), torch.neg(a))
-    assert torch.equal(apply(device, "sign", [a], dtype, width), torch.sign(a))
-    assert torch.equal(apply(device, "bitwise_not", [a], dtype, width), torch.bitwise_not(a))
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", [I32, I64])
-def test_negative_integer_powers(device: Device, dtype: torch.dtype, width: int) -> None:
-    a = torch.tensor([1, -1, -1, 2, -2, 7], dtype=dtype).repeat(COUNT // 6 + 1)[:COUNT]
-    b = torch.tensor([-1, -2, -3, -1, -2, -5], dtype=dtype).repeat(COUNT // 6 + 1)[:COUNT]
-    assert torch.equal(apply(device, "pow", [a, b], dtype, width), torch.pow(a, b))
-
-
-# -- comparison, logic, choice -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16, I8, I16, I32, I64, U8, BOOL])
-def test_comparison_and_choice(device: Device, dtype: torch.dtype, width: int) -> None:
-    skip_without(device, dtype)
-    a, b = data_of(dtype, 0), data_of(dtype, 1)
-    a[::5] = b[::5]
-    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-        got = apply(device, name, [a, b], BOOL, width)
-        assert torch.equal(got, getattr(torch, name)(a, b)), name
-    condition = integers(BOOL, 3)
-    got = apply(device, "where", [condition, a, b], dtype, width)
-    torch.testing.assert_close(got, torch.where(condition, a, b), rtol=0, atol=0, equal_nan=True)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_logic(device: Device, width: int) -> None:
-    a, b = integers(BOOL, 0), integers(BOOL, 1)
-    for name in ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_xor"):
-        assert torch.equal(apply(device, name, [a, b], BOOL, width), getattr(torch, name)(a, b))
-    assert torch.equal(apply(device, "minimum", [a, b], BOOL, width), a & b)
-    assert torch.equal(apply(device, "maximum", [a, b], BOOL, width), a | b)
-    assert torch.equal(apply(device, "logical_not", [a], BOOL, width), ~a)
-    assert torch.equal(apply(device, "bitwise_not", [a], BOOL, width), ~a)
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dtype", [F32, F64, I32, U8])
 def test_predicates(device: Device, dtype: torch.dtype, width: int) -> None:
@@ -500,111 +248,6 @@ def test_fma_and_ldexp(device: Device, width: int) -> None:
     torch.testing.assert_close(got, torch.ldexp(a, n), rtol=0, atol=TINY, equal_nan=True)
 
 
-# -- conversions and memory ----------------------------------------------------------------------
-
-ALL = [F32, F64, F16, BF16, I8, I16, I32, I64, U8, BOOL]
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("source", ALL, ids=str)
-def test_casts(device: Device, source: torch.dtype, width: int) -> None:
-    skip_without(device, source)
-    x = data_of(source)
-    for target in ALL:
-        if target == source or (target is F64 and not device.info.fp64):
-            continue
-        values = x
-        if source.is_floating_point and not target.is_floating_point and target is not BOOL:
-            # Outside its range C++ leaves the result open, and eager's differs by code path.
-            info = torch.iinfo(target)
-            low = -120.0 if target is U8 else float(info.min)
-            inside = (x.double() >= low) & (x.double() < float(info.max))
-            values = torch.where(inside, x, torch.ones_like(x))
-        got = apply(device, "cast", [values], target, width)
-        want = values.to(target)
-        if target.is_floating_point:
-            flushed = (want.double().abs() < TINY) & (got.double().abs() < TINY)
-            got, want = got[~flushed], want[~flushed]
-        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("source", [F32, F64], ids=str)
-def test_casts_out_of_range(device: Device, source: torch.dtype, width: int) -> None:
-    """As cvttss2si: the smallest integer."""
-    skip_without(device, source)
-    x = torch.full((COUNT,), math.nan, dtype=source)
-    x[::2], x[1::4], x[3::8] = math.inf, -1e30, 1e30
-    for target in (I32, I64):
-        got = apply(device, "cast", [x], target, width)
-        assert torch.equal(got, torch.full_like(got, torch.iinfo(target).min))
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("half", [F16, BF16], ids=str)
-def test_rounding_in_a_register(device: Device, half: torch.dtype, width: int) -> None:
-    """A cast to a half type rounds although nothing is stored as one: ties, limits, denormals."""
-    x = floats(-math.inf, math.inf)
-    exact = floats(-70000.0, 70000.0, 5).to(half)
-    finite = exact[torch.isfinite(exact)].float()
-    step = torch.from_numpy(np.spacing(finite.half().numpy()).astype(np.float32))
-    if half is BF16:
-        step = torch.from_numpy(np.spacing(finite.numpy())) * 65536
-    n = min(len(finite), COUNT - 1024)
-    x[1024 : 1024 + n] = finite[:n] + step[:n] / 2  # halfway between neighbours
-    x[200:210] = torch.tensor(
-        [65519.0, 65520.0, 65535.0, 6e-8, 3e-8, 2.98e-8, 2.99e-8, 6.1e-5, 6.09e-5, 1e-7]
-    )
-    target = Target(width, device.info)
-    node = Expr("cast", (Expr("load", (), F32, "in0"),), half)
-    kind = register_type(F32, width)
-    lines = [
-        f"const long i = (long)get_global_id(0) * {width};",
-        f"const {kind} x0 = {emit_load(target, F32, 'in0', 'i')};",
-        f"const {kind} y = {PRIMITIVES['cast'].emit(target, node, ['x0'])};",
-        emit_store(target, F32, "out", "i", "y"),
-    ]
-    got = run(device, wrap_kernel(target, (F32,), F32, lines), [x], F32, width)
-    want = x.to(half).float()
-    flushed = (want.abs() < TINY) & (got.abs() < TINY)
-    torch.testing.assert_close(got[~flushed], want[~flushed], rtol=0, atol=0, equal_nan=True)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_load_store_at_any_element(device: Device, dtype: torch.dtype, width: int) -> None:
-    skip_without(device, dtype)
-    x = data_of(dtype)
-    target = Target(width, device.info)
-    kind = register_type(dtype, width)
-    lines = [
-        # One element in: vectors are not aligned. The last ones wrap to the start.
-        f"const long i = ((long)get_global_id(0) * {width} + 1) % ({COUNT} - {width});",
-        f"const {kind} y = {emit_load(target, dtype, 'in0', 'i')};",
-        emit_store(target, dtype, "out", "i", "y"),
-    ]
-    got = run(device, wrap_kernel(target, (dtype,), dtype, lines), [x], dtype, width)
-    written = slice(1, COUNT - 2 * width)
-    torch.testing.assert_close(got[written], x[written], rtol=0, atol=0, equal_nan=True)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_gather_lanes(device: Device, dtype: torch.dtype, width: int) -> None:
-    skip_without(device, dtype)
-    x = data_of(dtype)
-    target = Target(width, device.info)
-    indices = [f"{COUNT - 1} - (i + {k})" for k in range(width)]
-    lines = [
-        f"const long i = (long)get_global_id(0) * {width};",
-        f"const {register_type(dtype, width)} y = "
-        f"{emit_gather_lanes(target, dtype, 'in0', indices)};",
-        emit_store(target, dtype, "out", "i", "y"),
-    ]
-    got = run(device, wrap_kernel(target, (dtype,), dtype, lines), [x], dtype, width)
-    torch.testing.assert_close(got, x.flip(0), rtol=0, atol=0, equal_nan=True)
-
-
 def test_whole_library_builds(device: Device) -> None:
     for width in (1, 2, 4, 8, 16):
         source = prelude(Target(width, device.info))
@@ -613,8 +256,9 @@ def test_whole_library_builds(device: Device) -> None:
 
 def test_every_primitive_has_a_test() -> None:
     structural = {"as"}
-    names = ("test_primitives.py", "test_random_bits.py", "test_special.py")
-    files = [Path(__file__).with_name(n) for n in names]
+    folder = Path(__file__).parent
+    others = (folder / "test_random_bits.py", folder / "test_special.py")
+    files = (*folder.glob("test_primitives*.py"), *others)
     text = "".join(f.read_text(encoding="utf-8") for f in files)
     missing = [n for n in PRIMITIVES if n not in structural and f'"{n}"' not in text]
     assert not missing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from known_answers import KNOWN_ANSWERS
-from test_primitives import COUNT, I32, I64, WIDTHS, apply, build, integers, run, wrap_kernel
+from primitive_kernels import COUNT, I32, I64, WIDTHS, apply, build, integers, run, wrap_kernel
 
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,

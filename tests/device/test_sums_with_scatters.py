@@ -68,7 +68,11 @@ def test_which_sums_are_rewritten() -> None:
 
     add = aten.add.Tensor
     assert add not in targets(lambda i, r, w: w + put(i, r), index, rows, wide)
-    # Not: one that sets, one that something else reads, a broadcast, a factor, a half type.
+    grow = lambda i, r: aten.index_add(r.new_zeros(37, 20), 0, i, r)  # noqa: E731
+    assert add not in targets(lambda i, r, w: grow(i, r) + w, index, rows, wide)
+    # Not: ones, one that sets, one that something else reads, a broadcast, a factor, a half type.
+    ones = lambda i, r: aten.index_add(aten.full([37, 20], 1.0), 0, i, r)  # noqa: E731
+    assert add in targets(lambda i, r, w: w + ones(i, r), index, rows, wide)
     assert add in targets(lambda i, r, w: w + put(i, r, False), index, rows, wide)
     assert add in targets(lambda i, r, w: [w + (p := put(i, r)), p], index, rows, wide)
     assert add in targets(lambda i, r, w: w[:1] + put(i, r), index, rows, wide)

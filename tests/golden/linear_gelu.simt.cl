@@ -19,10 +19,8 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
     const int lx = get_local_id(0), ly = get_local_id(1);
     const int lid = ly * 16 + lx;
     const long n0 = (long)get_group_id(0) * 64, m0 = (long)get_group_id(1) * 64;
-    __global const float *a = arg0 + (long)(0)
-        + 0;
-    __global const float *b = arg1 + (long)(0)
-        + 0;
+    __global const float *a = arg0;
+    __global const float *b = arg1;
     const long lda = k2, ska = 1;
     const long ldb = 1, snb = k2;
     // One column of padding keeps a transposing fill off a single bank.

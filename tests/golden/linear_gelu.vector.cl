@@ -49,10 +49,8 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
     const long M = k0, N = k1, K = k2;
     const long panel = get_global_id(0);
     const long n0 = panel * 16;
-    __global const float *restrict a = arg0 + (long)(0)
-        + 0;
-    __global const float *restrict b = arg1 + panel * K * 16
-        + 0;
+    __global const float *restrict a = arg0;
+    __global const float *restrict b = arg1 + panel * K * 16;
     const long ldb = 16;
     const long lda = k2, ska = 1;
     const long tiles = (M + 5) / 6;
@@ -96,12 +94,12 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         const int row_begin = (int)(first - m0), row_end = (int)min((long)6, M - m0);
         // Through an array, so that a long epilogue is emitted once.
         vec_t out[12];
-        out[0] = c0_0; out[1] = c0_1; 
-        out[2] = c1_0; out[3] = c1_1; 
-        out[4] = c2_0; out[5] = c2_1; 
-        out[6] = c3_0; out[7] = c3_1; 
-        out[8] = c4_0; out[9] = c4_1; 
-        out[10] = c5_0; out[11] = c5_1; 
+        out[0] = c0_0; out[1] = c0_1;
+        out[2] = c1_0; out[3] = c1_1;
+        out[4] = c2_0; out[5] = c2_1;
+        out[6] = c3_0; out[7] = c3_1;
+        out[8] = c4_0; out[9] = c4_1;
+        out[10] = c5_0; out[11] = c5_1;
         for (int i = row_begin; i < row_end; ++i) {
             const long m = m0 + i;
             for (int j = 0; j < 2; ++j) {

@@ -12,6 +12,7 @@ from rows import write_row
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from ocl_inductor.sweep import references
 from ocl_inductor.sweep.accuracy import Rule, check_accuracy, compare
 from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
 from ocl_inductor.sweep.config import CONFIGS, load
@@ -167,6 +168,34 @@ def test_eager_agrees_with_itself_in_every_dtype(tmp_path: Path, dtype: str, mod
     assert report.status is Status.PASS, report
     assert phases == ["load", "eager", "float64"]
     assert set(report.details["phase_s"]) == set(phases)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_second_process_compares_with_what_the_first_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    path = write_row(tmp_path, "small", "Small")
+    file = tmp_path / "references.pt"
+    job = Job("accuracy", "small", str(path), None, mode, ("aot_eager",), 4, references=str(file))
+    config = load(path)
+    first, second = (check_accuracy(job, config, lambda event, **v: None) for _ in range(2))
+    assert first.details["phase_s"].keys() == {"load", "eager", "float64", "backend", "compare"}
+    assert second.details["phase_s"].keys() == {"load", "backend", "compare"}
+    reports = (first, second)
+    results = [{k: r.details[k] for k in ("metric", "results", "rmse_ratio")} for r in reports]
+    assert [r.status for r in reports] == [Status.PASS] * 2 and results[0] == results[1]
+    found = references.load_references(str(file))
+    assert found is not None and found.wide is not None
+    other = [
+        {k: v + 1 if torch.is_tensor(v) else v for k, v in named.items()}
+        for named in (found.eager, found.wide)
+    ]
+    references.save_references(str(file), references.References(*other))
+    assert check_accuracy(job, load(path), lambda event, **v: None).status is Status.FAIL_ACCURACY
+    file.unlink()
+    monkeypatch.setattr(references, "_MOST_BYTES", 10)  # too large to keep
+    assert check_accuracy(job, load(path), lambda event, **v: None).status is Status.PASS
+    assert references.load_references(str(file)) is None
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])

@@ -70,6 +70,7 @@ def test_a_kink_explains_a_whole_pixel() -> None:
     for name in ("0.weight", "0.bias"):
         assert not by_name[name].accepted and by_name[name].effect > 0.1
         assert by_name[name].share == pytest.approx(1.0, abs=1e-4)
+        assert by_name[name].rest < 1e-3 * by_name[name].effect
     assert by_name["2.weight"].accepted  # what lies behind the ReLU sees a value of 0 either way
 
 

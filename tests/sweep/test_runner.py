@@ -143,6 +143,21 @@ def test_a_process_that_ends_badly_after_its_verdict_did_not_pass(
     assert [r.status for r in runner.measure(todo[0], lambda text: None)] == [status] * 2
 
 
+def test_the_backends_of_a_row_share_what_they_are_compared_with(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(job: Mapping[str, Any]) -> Outcome:
+        asked.append(job["references"])
+        assert Path(asked[-1]).parent.is_dir()
+        return healthy(job)
+
+    runner, todo = make(tmp_path, answer, "accuracy")
+    for unit in todo:
+        runner.measure(unit, lambda text: None)
+    assert asked[0] == asked[1] and asked[2] == asked[3] and asked[1] != asked[2]
+    assert not Path(asked[0]).parent.exists()
+
+
 def test_resuming(tmp_path: Path) -> None:
     runner, todo = make(tmp_path, healthy, "accuracy")
     runner.run(todo[:1], Silent(), resume=False)

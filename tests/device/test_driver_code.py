@@ -1,0 +1,52 @@
+"""The memory of a driver's code is given back, and comes again when it is used."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from agreement import compiled, random, two_drivers
+
+from ocl_inductor import drivers
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system shows no mappings")
+
+_HEAD = re.compile(r"[0-9a-f]+-[0-9a-f]+ (r-xp|r--p) \S+ \S+ \d+\s+(/.*)")
+
+
+def clean_kib(ours: set[str]) -> int:
+    """Resident KiB of read-only mappings of all other files that nothing was written to."""
+    total = resident = 0
+    counts = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            head = _HEAD.fullmatch(line)
+            counts = head is not None and head[2] not in ours
+        elif counts and line.startswith("Rss:"):
+            resident = int(line.split()[1])
+        elif counts and line.startswith("Private_Dirty:") and int(line.split()[1]) == 0:
+            total += resident
+    return total
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_code_is_dropped_and_used_again(driver: str) -> None:
+    function, x = compiled(lambda x: x.exp().cumsum(0), driver), random(33, 17)
+    expected = x.exp().cumsum(0)
+    torch.testing.assert_close(function(x), expected, rtol=1e-4, atol=1e-4)
+    if drivers.surveyed() is None:
+        pytest.skip("the OpenCL loader opens the drivers here, not we")
+    ours = {
+        line.split(maxsplit=5)[5]
+        for line in Path("/proc/self/maps").read_text().splitlines()
+        if "/" in line and line.split(maxsplit=5)[5] in drivers._code()._before
+    }
+    # Data files and fonts of other libraries are mapped, too; what is new is what drops.
+    before = clean_kib(ours)
+    drivers.release_code()
+    after = clean_kib(ours)
+    assert after < before
+    torch.testing.assert_close(function(x), expected, rtol=1e-4, atol=1e-4)
