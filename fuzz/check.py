@@ -37,8 +37,7 @@ class Target:
         options: dict[str, object] = {"device": self.device, "profile": self.profile}
         if self.device == OCLGRIND:
             # Its compiler is not safe in several threads.
-            # What is inlined into a chain's kernel leaves an intrinsic that it does not know.
-            options |= {"cache": False, "compile_threads": 1, "chain": False}
+            options |= {"cache": False, "compile_threads": 1}
         return options
 
 

@@ -65,6 +65,7 @@ class DeviceInfo:
     fast_fma: bool  # builtin fma() is one instruction
     prefetch: bool  # __builtin_prefetch(address) is one instruction
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
+    chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
 
@@ -123,6 +124,7 @@ class DeviceInfo:
             fast_fma=kind == "cpu" or _reports_fma(device),
             prefetch=False,
             streaming=False,
+            chains=kind == "cpu" and profile == "vector",
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
         )

@@ -40,7 +40,7 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo) -> bool:
     """Whether one work-item can do the kernel's work, sooner than a launch gets others to help."""
     sizes = (*source.global_size, *source.scalars, cost.flops, cost.bytes, cost.calls)
     if (
-        device.kind != "cpu"
+        not device.chains
         or device.profile != "vector"
         or not all(map(is_static, sizes))
         or any(n != 1 for n in source.local_size or ())

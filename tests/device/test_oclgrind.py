@@ -59,15 +59,13 @@ if profile == "simt":
     ]
 for number, (function, inputs) in enumerate(programs):
     torch.compiler.reset()
-    # One thread: the simulator's compiler is not safe in several. Functions inlined into a chain's
-    # kernel leave an intrinsic there that it does not know.
+    # One thread: the simulator's compiler is not safe in several.
     options = dict(
         device="oclgrind",
         profile=profile,
         fallback="error",
         cache=False,
         compile_threads=1,
-        chain=False,
     )
     with torch.no_grad():
         got = torch.compile(function, backend="opencl", options=options)(*inputs)

@@ -217,6 +217,7 @@ def make_device() -> DeviceInfo:
         fp64=True,
         fast_fma=True,
         prefetch=True,
+        chains=True,
         streaming=True,
         slow_builtins=frozenset(),
         build_options=(),
