@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 _MAPS = Path("/proc/self/maps")
@@ -19,49 +20,74 @@ _MADV_DONTNEED = 4
 _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+\s*(.*)")
 
 
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    """A line of /proc/self/maps: a part of a file in memory."""
+
+    start: int
+    end: int
+    access: str
+    path: str
+
+    @classmethod
+    def of(cls, line: str) -> _Mapping | None:
+        """None for a line of another kind, and for memory that is of no file."""
+        found = _HEAD.fullmatch(line)
+        if found is None or not found[4].startswith("/"):
+            return None
+        return cls(int(found[1], 16), int(found[2], 16), found[3], found[4])
+
+
 class DriverCode:
     """The code and constants of libraries that were mapped between ``__init__`` and ``release``."""
 
     def __init__(self) -> None:
-        self._before = _mapped_files()
-        self._files: set[str] = set()
-        self._ranges: list[tuple[int, int]] = []
+        self._before = _libraries(_mappings())
+        self._seen: frozenset[_Mapping] = frozenset()
+        self._clean: list[_Mapping] = []
 
     def release(self) -> None:
         """Drop it. Nothing happens where the system does not show how files are mapped."""
-        files = _mapped_files() - self._before
-        if files != self._files:  # drivers load parts of theirs when they are needed
-            self._files, self._ranges = files, list(_clean(files))
-        if not self._ranges:
+        mappings = _mappings()
+        files = _libraries(mappings) - self._before
+        ours = frozenset(m for m in mappings if m.path in files)
+        # Drivers load parts of theirs when they are needed. What lies elsewhere now, or under other
+        # rights, is looked at again: at its old place there may be somebody's data.
+        if ours != self._seen:
+            self._seen, self._clean = ours, list(_clean(ours))
+        if not self._clean:
             return
         advise = ctypes.CDLL(None).madvise
         advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        for start, size in self._ranges:
-            advise(start, size, _MADV_DONTNEED)
+        for mapping in self._clean:
+            advise(mapping.start, mapping.end - mapping.start, _MADV_DONTNEED)
 
 
-def _mapped_files() -> set[str]:
+def _mappings() -> list[_Mapping]:
     try:
         lines = _MAPS.read_text().splitlines()
     except OSError:
-        return set()
-    return {found[4] for line in lines if (found := _HEAD.fullmatch(line)) and "x" in found[3]}
+        return []
+    return [m for line in lines if (m := _Mapping.of(line))]
 
 
-def _clean(files: set[str]) -> Iterator[tuple[int, int]]:
-    """Start and size of each read-only mapping of these files that nothing was written to.
+def _libraries(mappings: Iterable[_Mapping]) -> set[str]:
+    """Files with code."""
+    return {m.path for m in mappings if "x" in m.access}
 
-    What was relocated at the start, and made read-only then, would be lost.
+
+def _clean(ours: Set[_Mapping]) -> Iterator[_Mapping]:
+    """The read-only mappings among ``ours`` that nothing was written to.
+
+    What was relocated at the start, and made read-only then, would be lost; it may be in swap.
     """
-    mapping, private = None, 0
-    for line in _SMAPS.read_text().splitlines() if files else ():
-        head = _HEAD.fullmatch(line)
-        if head is not None:
-            read_only = head[3] in ("r-xp", "r--p") and head[4].startswith("/")
-            wanted = read_only and head[4] in files
-            mapping = (int(head[1], 16), int(head[2], 16)) if wanted else None
-            private = 0
-        elif line.startswith(("Private_Dirty:", "Anonymous:")):
+    candidates = {m for m in ours if m.access in ("r-xp", "r--p")}
+    mapping: _Mapping | None = None
+    private = 0
+    for line in _SMAPS.read_text().splitlines() if candidates else ():
+        if _HEAD.fullmatch(line):
+            mapping, private = _Mapping.of(line), 0
+        elif line.startswith(("Private_Dirty:", "Anonymous:", "Swap:")):
             private += int(line.split()[1])
-        elif line.startswith("VmFlags:") and mapping is not None and private == 0:
-            yield mapping[0], mapping[1] - mapping[0]
+        elif line.startswith("VmFlags:") and mapping in candidates and not private:
+            yield mapping
