@@ -236,10 +236,10 @@ def test_kernel_that_does_not_build(
 
     original = pipeline.build_plan
 
-    def broken(*args: Any) -> Any:
+    def broken(*args: Any, **kwargs: Any) -> Any:
         import dataclasses
 
-        plan = original(*args)
+        plan = original(*args, **kwargs)
         kernels = tuple(
             dataclasses.replace(k, source=k.source.replace("{", "{ nonsense;", 1))
             for k in plan.kernels
@@ -330,9 +330,11 @@ def test_more_memory_than_there_is(memory: str, driver: str) -> None:
     def fn(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         return (a[:, None] * b).cumsum(1).softmax(0) @ c
 
-    n = 1_000_000  # 4 TB for each of two intermediate results
+    n = 1_000_000  # 4 TB for each of two intermediate results, 250 GB for a maximum's parts
     function = compiled(fn, driver, memory=memory)
-    with pytest.raises(Exception, match=r"Out of device memory: [48],\d\d\d,[\d,]+ bytes asked"):
+    with pytest.raises(
+        Exception, match=r"Out of device memory: \d+,\d{3},\d{3},\d{3}\S* bytes asked"
+    ):
         function(random(n), random(n), random(n, 1))
     agree(fn, random(5), random(5), random(5, 1), device=driver, memory=memory)
 
