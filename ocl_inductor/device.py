@@ -124,7 +124,7 @@ class DeviceInfo:
             fast_fma=kind == "cpu" or _reports_fma(device),
             prefetch=False,
             streaming=False,
-            chains=kind == "cpu" and profile == "vector",
+            chains=kind == "cpu",
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
         )

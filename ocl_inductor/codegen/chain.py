@@ -8,8 +8,11 @@ sleep in between, PoCL saved 26. What a chain gives up is that other cores share
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+
+import torch
 
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.file_scope import Definition, Kernel, definitions
@@ -18,6 +21,7 @@ from ocl_inductor.codegen.kernel_names import canonical_names, renamed
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
+from ocl_inductor.ir.nodes import merged
 
 #: What a launch costs at least (measured: 2.3 to 13 microseconds).
 _LAUNCH_SECONDS = 3e-6
@@ -47,9 +51,7 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo) -> bool:
         or _OTHER_WORK_ITEMS.search(source.text)
     ):
         return False
-    items = 1
-    for n in source.global_size:
-        items *= int(n)
+    items = math.prod(map(int, source.global_size))
     alone = (
         int(cost.flops) / _FLOPS_PER_SECOND
         + int(cost.bytes) / _BYTES_PER_SECOND
@@ -73,28 +75,25 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
     """
     program = _Program()
     calls: list[str] = []
-    parameters: dict[str, str] = {}
+    dtypes: dict[str, torch.dtype] = {}
     for source in sources:
         function = program.add(source)
-        for name, dtype in zip(source.buffers, source.dtypes, strict=True):
-            parameters[name] = f"__global {MEMORY_TYPE[dtype]} *{name}"
+        dtypes |= zip(source.buffers, source.dtypes, strict=True)
         arguments = [*source.buffers, *(f"(long)({s})" for s in source.scalars)]
         arguments += map(str, source.literals)
         calls.append(_call(function, [int(n) for n in source.global_size], arguments))
     names = "_then_".join(dict.fromkeys(s.name for s in sources))
     name = f"chain_{len(sources)}_{names}"[:96]
-    dtypes = {b: t for s in sources for b, t in zip(s.buffers, s.dtypes, strict=True)}
+    parameters = ", ".join(f"__global {MEMORY_TYPE[t]} *{b}" for b, t in dtypes.items())
     body = f"\n{_FENCE}\n".join(calls)
     body = "\n".join(f"    {line}" for line in body.split("\n"))
     text = "\n".join(program.lines) + (
         "\n\n__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
-        f"void {name}({', '.join(parameters.values())})\n{{\n{body}\n}}\n"
+        f"void {name}({parameters})\n{{\n{body}\n}}\n"
     )
-    origin = sources[0].origin
-    for source in sources[1:]:
-        origin = origin.merge(source.origin)
+    origin = merged(s.origin for s in sources)
     return KernelSource(
-        name, text, tuple(parameters), (), (), (1,), (1,), origin, tuple(dtypes.values())
+        name, text, tuple(dtypes), (), (), (1,), (1,), origin, tuple(dtypes.values())
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import is_static
+from ocl_inductor.ir.nodes import merged
 
 #: Fewer launches of a form are not worth a program of their own.
 MIN_PARTS = 4
@@ -94,9 +95,6 @@ def combine(sources: Sequence[KernelSource], parts: int) -> KernelSource:
         f"    one_part({chosen}, {items});\n}}\n"
     )
     literals = [n for k, s in enumerate(padded) for n in (*s.literals, ends[k])]
-    origin = first.origin
-    for source in sources[1:]:
-        origin = origin.merge(source.origin)
     return KernelSource(
         name,
         text,
@@ -105,6 +103,6 @@ def combine(sources: Sequence[KernelSource], parts: int) -> KernelSource:
         tuple(literals),
         (total * local[0],),
         local,
-        origin,
+        merged(s.origin for s in sources),
         tuple(t for s in padded for t in s.dtypes),
     )

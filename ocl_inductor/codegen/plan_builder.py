@@ -130,7 +130,7 @@ class _PlanBuilder:
             rooms[own] = max(len(b), rooms.get(own, 0))
         drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
         runs = self.chains(drafts)
-        steps = [self.step(self.linked([drafts[n] for n in run])) for run in runs]
+        steps = [self.step(_as_one([drafts[n] for n in run], chain)) for run in runs]
         watched = self.watched(prologue)
         calls = [s for s in steps if isinstance(s, HostCall)]
         inner = [body.statistics for s in calls for body in s.bodies]
@@ -249,11 +249,8 @@ class _PlanBuilder:
         self, drafts: Sequence[Draft | HostCall], rooms: Mapping[Form | None, int]
     ) -> Draft | HostCall:
         """One launch for those of one form; ``rooms``: parts that the kernel of a form takes."""
-        if len(drafts) == 1:
-            return drafts[0]
-        own = [d for d in drafts if isinstance(d, Draft)]
-        source = combine([d.source for d in own], rooms[self.form(own[0])])
-        return Draft(source, [], list(source.global_size), _total(own))
+        room = rooms[self.form(drafts[0])] if len(drafts) > 1 else 0
+        return _as_one(drafts, lambda sources: combine(sources, room))
 
     # -- small launches after each other ---------------------------------------------------
 
@@ -273,13 +270,7 @@ class _PlanBuilder:
                 links = own
         return runs
 
-    def linked(self, drafts: Sequence[Draft | HostCall]) -> Draft | HostCall:
-        """One launch for a chain of them."""
-        if len(drafts) == 1:
-            return drafts[0]
-        own = [d for d in drafts if isinstance(d, Draft)]
-        source = chain([d.source for d in own])
-        return Draft(source, [], list(source.global_size), _total(own))
+    # -- kernels ---------------------------------------------------------------------------
 
     def overwritten(self, group: LoopGroup) -> frozenset[str]:
         """Results that overwrite what the group reads, and that; nothing for most groups."""
@@ -340,12 +331,17 @@ class _PlanBuilder:
         return tuple(names)
 
 
-def _total(drafts: Sequence[Draft]) -> Cost:
-    return Cost(
-        sum(d.cost.flops for d in drafts),
-        sum(d.cost.bytes for d in drafts),
-        sum(d.cost.calls for d in drafts),
-    )
+def _as_one(
+    drafts: Sequence[Draft | HostCall], join: Callable[[Sequence[KernelSource]], KernelSource]
+) -> Draft | HostCall:
+    """One launch for several; ``join`` makes its kernel. A single one stays as it is."""
+    if len(drafts) == 1:
+        return drafts[0]
+    own = [d for d in drafts if isinstance(d, Draft)]
+    source = join([d.source for d in own])
+    costs = [d.cost for d in own]
+    cost = Cost(*(sum(getattr(c, f.name) for c in costs) for f in dataclasses.fields(Cost)))
+    return Draft(source, [], list(source.global_size), cost)
 
 
 def _writes_nothing(group: Group) -> bool:

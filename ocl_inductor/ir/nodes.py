@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -70,6 +72,11 @@ class Origin:
     def all_nodes(self) -> tuple[str, ...]:
         """Every FX node computed here, those that were inlined first."""
         return tuple(dict.fromkeys(self.inlined + self.fx_nodes))
+
+
+def merged(origins: Iterable[Origin]) -> Origin:
+    """One origin for what comes from several."""
+    return functools.reduce(Origin.merge, origins)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
-from ocl_inductor.lowering.matmul import accumulator, pack_panels
+from ocl_inductor.lowering.product_operands import accumulator, pack_panels
 from ocl_inductor.lowering.shapes import all_of, full, in_bounds
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
 from ocl_inductor.templates.blocking import candidate_blockings, lanes_of

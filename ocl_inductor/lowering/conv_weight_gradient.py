@@ -17,7 +17,8 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_expressions import window_element
 from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
 from ocl_inductor.lowering.conv_template import zero_padded
-from ocl_inductor.lowering.matmul import accumulator, matmul
+from ocl_inductor.lowering.matmul import matmul
+from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
 from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip

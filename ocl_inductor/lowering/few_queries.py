@@ -16,7 +16,8 @@ from ocl_inductor.lowering.attention_operands import (
     with_logsumexp,
 )
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matmul import accumulator, binary, compute_dtype
+from ocl_inductor.lowering.matmul import binary, compute_dtype
+from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.values import Value, reindex
 from ocl_inductor.templates.blocking import ceil_div, lanes_for
 from ocl_inductor.templates.few_queries import MAX_ROWS

@@ -14,7 +14,8 @@ from ocl_inductor.lowering.attention_operands import (
 )
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_queries import few_queries
-from ocl_inductor.lowering.matmul import accumulator, compute_dtype
+from ocl_inductor.lowering.matmul import compute_dtype
+from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.values import Value
 from ocl_inductor.templates.attention import choose_group
 from ocl_inductor.templates.blocking import choose_query_vectors

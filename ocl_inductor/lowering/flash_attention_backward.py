@@ -9,7 +9,7 @@ from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.attention_call import Attention
 from ocl_inductor.lowering.attention_operands import additive_mask, operand_in_place, row_order
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matmul import accumulator
+from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.values import Value, reindex
 from ocl_inductor.templates.blocking import choose_query_vectors
 

@@ -11,7 +11,7 @@ from torch.utils._sympy.functions import FloorDiv
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
 from ocl_inductor.ir.index import is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matmul import pack_panels
+from ocl_inductor.lowering.product_operands import pack_panels
 from ocl_inductor.lowering.values import Value, permute, reshape, strided_view
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd import POINTS, register_tile, tiles_of, weight_coefficients

@@ -43,3 +43,30 @@ def folder(filled: Path, tmp_path: Path) -> Path:
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel is a launch of its own, and can be counted; see codegen/chain.py."""
     monkeypatch.setenv("OCL_INDUCTOR_CHAIN", "0")
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The plans that are compiled, or come from the cache, in their order."""
+    from ocl_inductor.runtime.executor import Executor
+
+    found: list[Any] = []
+    build = Executor.__init__
+
+    def noting(self: Executor, plan: Any, *rest: Any) -> None:
+        found.append(plan)
+        build(self, plan, *rest)
+
+    monkeypatch.setattr(Executor, "__init__", noting)
+    return found
+
+
+@pytest.fixture
+def vector_driver(device_name: str) -> tuple[Any, str]:
+    """Drivers for kernels that only the vector profile has."""
+    from ocl_inductor.device import select_device
+
+    device = select_device(device_name)
+    if device_name == "oclgrind" or device.info.platform_name == "rusticl":
+        pytest.skip("long kernels of wide vectors take minutes there")
+    return device, "vector"

@@ -8,20 +8,12 @@ import pytest
 import torch
 from lowered import DeviceHarness, check_on
 
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device import Device
 
 aten = torch.ops.aten
 FORWARD = aten._scaled_dot_product_flash_attention_for_cpu.default
 BACKWARD = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 KERNELS = ["attention_backward", "attention_backward"]
-
-
-@pytest.fixture
-def driver(device_name: str) -> tuple[Device, str]:
-    device = select_device(device_name)
-    if device_name == "oclgrind" or device.info.platform_name == "rusticl":
-        pytest.skip("long kernels of wide vectors take minutes there")
-    return device, "vector"
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +27,7 @@ def heads(b: int, h: int, s: int, d: int, dtype: torch.dtype = torch.float32) ->
 
 
 def check(
-    driver: tuple[Device, str],
+    vector_driver: tuple[Device, str],
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -49,7 +41,7 @@ def check(
     out, logsumexp = FORWARD(q, k, v, 0.0, causal, **options)
     grad = torch.randn_like(out)
     return check_on(
-        *driver,
+        *vector_driver,
         BACKWARD,
         grad, q, k, v, out, logsumexp, 0.0, causal,
         rtol=tolerance,
@@ -60,46 +52,46 @@ def check(
 
 
 @pytest.mark.parametrize("width", [pytest.param(4, marks=pytest.mark.slow), 16])
-def test_lengths_that_differ(driver: tuple[Device, str], width: int) -> None:
+def test_lengths_that_differ(vector_driver: tuple[Device, str], width: int) -> None:
     """Several blocks and partial ones, and heads that are no multiple of a vector."""
     q, k, v = heads(2, 3, 37, 20), heads(2, 3, 90, 20), heads(2, 3, 90, 20)
-    harness = check(driver, q, k, v, vector_width=width, scale=0.3)
+    harness = check(vector_driver, q, k, v, vector_width=width, scale=0.3)
     assert harness.templates() == KERNELS
 
 
 @pytest.mark.parametrize("m,n", [(70, 100), pytest.param(100, 70, marks=pytest.mark.slow)])
-def test_causal(driver: tuple[Device, str], m: int, n: int) -> None:
+def test_causal(vector_driver: tuple[Device, str], m: int, n: int) -> None:
     """More keys than queries, and the reverse: keys that nobody sees have no gradient."""
     q, k, v = heads(1, 2, m, 16), heads(1, 2, n, 16), heads(1, 2, n, 16)
-    check(driver, q, k, v, causal=True)
+    check(vector_driver, q, k, v, causal=True)
 
 
-def test_masks(driver: tuple[Device, str]) -> None:
+def test_masks(vector_driver: tuple[Device, str]) -> None:
     q, k, v = heads(2, 2, 20, 16), heads(2, 2, 40, 16), heads(2, 2, 40, 16)
     mask = torch.randn(2, 1, 20, 40)
     mask[0, 0, 3] = -torch.inf
     mask[1, 0, :, 7:] = -torch.inf
-    check(driver, q, k, v, attn_mask=mask)
+    check(vector_driver, q, k, v, attn_mask=mask)
 
 
 @pytest.mark.slow
-def test_padding(driver: tuple[Device, str]) -> None:
+def test_padding(vector_driver: tuple[Device, str]) -> None:
     q, k, v = heads(2, 2, 20, 16), heads(2, 2, 40, 16), heads(2, 2, 40, 16)
     padding = torch.zeros(2, 1, 1, 40)
     padding[1, ..., 30:] = -torch.inf
-    check(driver, q, k, v, attn_mask=padding.expand(2, 1, 20, 40))
+    check(vector_driver, q, k, v, attn_mask=padding.expand(2, 1, 20, 40))
 
 
-def test_groups_share_keys(driver: tuple[Device, str]) -> None:
+def test_groups_share_keys(vector_driver: tuple[Device, str]) -> None:
     """The gradient of a key is the sum over the heads of its group."""
     q, k, v = heads(2, 6, 20, 16), heads(2, 2, 27, 16), heads(2, 2, 27, 16)
-    harness = check(driver, q, k, v, attn_mask=torch.randn(2, 6, 20, 27))
+    harness = check(vector_driver, q, k, v, attn_mask=torch.randn(2, 6, 20, 27))
     assert harness.templates() == KERNELS
 
 
 @pytest.mark.slow
-def test_in_float64(driver: tuple[Device, str]) -> None:
-    if not driver[0].info.fp64:
+def test_in_float64(vector_driver: tuple[Device, str]) -> None:
+    if not vector_driver[0].info.fp64:
         pytest.skip("the device has no float64")
     q, k, v = (heads(1, 2, s, 20, torch.float64) for s in (19, 70, 70))
-    check(driver, q, k, v, tolerance=1e-12)
+    check(vector_driver, q, k, v, tolerance=1e-12)

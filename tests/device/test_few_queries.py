@@ -11,19 +11,11 @@ from evaluate import make_device
 from lowered import check_on
 from torch.nn import functional as F
 
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device import Device
 from ocl_inductor.lowering.few_queries import choose_splits
 
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 SDPA = torch.ops.aten.scaled_dot_product_attention.default
-
-
-@pytest.fixture
-def driver(device_name: str) -> tuple[Device, str]:
-    device = select_device(device_name)
-    if device_name == "oclgrind" or device.info.platform_name == "rusticl":
-        pytest.skip("long kernels of wide vectors take minutes there")
-    return device, "vector"
 
 
 @pytest.fixture(autouse=True)
@@ -37,45 +29,45 @@ def heads(b: int, h: int, s: int, d: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("width", [pytest.param(4, marks=pytest.mark.slow), 16])
-def test_decoding(driver: tuple[Device, str], width: int) -> None:
+def test_decoding(vector_driver: tuple[Device, str], width: int) -> None:
     """Whole and partial blocks of keys, and heads that are no multiple of a vector."""
     for n, d, v_d in ((130, 24, 40), (1, 20, 16)):
         q, k, v = heads(2, 3, 1, d), heads(2, 3, n, d), heads(2, 3, n, v_d)
-        harness = check_on(*driver, SDPA, q, k, v, vector_width=width)
+        harness = check_on(*vector_driver, SDPA, q, k, v, vector_width=width)
         assert harness.templates() == ["few_queries"]
 
 
-def test_several_queries_and_groups(driver: tuple[Device, str]) -> None:
+def test_several_queries_and_groups(vector_driver: tuple[Device, str]) -> None:
     q, k, v = heads(2, 6, 2, 20), heads(2, 2, 70, 20), heads(2, 2, 70, 20)
     mask = torch.randn(2, 6, 2, 70)
     mask[0, 4, 1] = -torch.inf
     mask[1, :, :, 9:] = -torch.inf
-    harness = check_on(*driver, FLASH, q, k, v, attn_mask=mask, scale=0.7)
+    harness = check_on(*vector_driver, FLASH, q, k, v, attn_mask=mask, scale=0.7)
     assert harness.templates() == ["few_queries"]
 
 
 @pytest.mark.slow
-def test_causal_and_in_float64(driver: tuple[Device, str]) -> None:
+def test_causal_and_in_float64(vector_driver: tuple[Device, str]) -> None:
     q, k, v = heads(2, 6, 2, 20), heads(2, 2, 70, 20), heads(2, 2, 70, 20)
-    check_on(*driver, FLASH, q, k, v, is_causal=True)
-    if driver[0].info.fp64:
+    check_on(*vector_driver, FLASH, q, k, v, is_causal=True)
+    if vector_driver[0].info.fp64:
         wide = (t.double() for t in (q, k, v))
-        check_on(*driver, FLASH, *wide, rtol=1e-12, atol=1e-12)
+        check_on(*vector_driver, FLASH, *wide, rtol=1e-12, atol=1e-12)
 
 
-def test_keys_in_pieces(driver: tuple[Device, str]) -> None:
+def test_keys_in_pieces(vector_driver: tuple[Device, str]) -> None:
     """One head: its keys are shared out. Larger scores come later; the last piece is hidden."""
-    device = driver[0]
+    device = vector_driver[0]
     if device.info.compute_units < 2:
         pytest.skip("one core takes all keys")
     q, k, v = heads(1, 1, 2, 20), heads(1, 1, 1100, 20), heads(1, 1, 1100, 20)
     k *= torch.linspace(0.1, 6, 1100)[:, None]
     mask = torch.zeros(2, 1100)
     mask[0, 500:] = -torch.inf
-    harness = check_on(*driver, FLASH, q, k, v, attn_mask=mask)
+    harness = check_on(*vector_driver, FLASH, q, k, v, attn_mask=mask)
     assert harness.templates() == ["few_queries"]
     mask[1] = -torch.inf
-    check_on(*driver, FLASH, q, k, v, attn_mask=mask)
+    check_on(*vector_driver, FLASH, q, k, v, attn_mask=mask)
 
 
 @pytest.mark.parametrize("driver_name", two_drivers())

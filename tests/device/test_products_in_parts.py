@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from agreement import agree, random, two_drivers
 
-from ocl_inductor.lowering import matmul
-from tests.device.agreement import agree, random, two_drivers
+from ocl_inductor.lowering import product_template
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -18,13 +18,13 @@ LONG = 17011
 
 @each_driver
 def test_long_sums(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cut, real = [], matmul._sum_of_parts
+    cut, real = [], product_template._sum_of_parts
 
     def counting(*args: Any) -> Any:
         cut.append(args)
         return real(*args)
 
-    monkeypatch.setattr(matmul, "_sum_of_parts", counting)
+    monkeypatch.setattr(product_template, "_sum_of_parts", counting)
 
     def fn(a: Any, b: Any, rows: Any, at: Any, bias: Any) -> Any:
         product = a @ b

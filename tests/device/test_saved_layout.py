@@ -11,21 +11,6 @@ from agreement import assert_same, random, two_drivers
 from torch import Tensor, nn
 
 from ocl_inductor.plan import Plan
-from ocl_inductor.runtime.executor import Executor
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """The plans that are compiled, or come from the cache, in their order."""
-    found: list[Plan] = []
-    build = Executor.__init__
-
-    def noting(self: Executor, plan: Plan, *rest: Any) -> None:
-        found.append(plan)
-        build(self, plan, *rest)
-
-    monkeypatch.setattr(Executor, "__init__", noting)
-    return found
 
 
 def network() -> nn.Module:

@@ -1,0 +1,165 @@
+"""Matrix products by the gemm template: layouts of the operands, blocking, sums in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.product_operands import (
+    accumulator,
+    pack_panels,
+    realize_operand,
+    same_split,
+    split_leading,
+    without_broadcast,
+)
+from ocl_inductor.lowering.shapes import cast_value
+from ocl_inductor.lowering.values import StridedView, Value, strided_view, transposed
+from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, size_ceil_div
+from ocl_inductor.templates.simt_tiles import candidate_tiles
+
+#: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
+#: many panels of columns read it; else it is prefetched where it lies.
+_MIN_PANELS = 8
+#: Elements this many bytes apart fall into one set of the first-level cache, which holds about a
+#: dozen lines: such an A is packed for two panels already.
+_SET_BYTES = 4096
+#: B is read where it lies when it has unit stride along the columns and at most this many rows:
+#: each row of a tile is another page.
+_MAX_UNPACKED_ROWS = 64
+#: A longer panel of B than this is cut, so that one part of it stays in a second-level cache.
+_MAX_PANEL_BYTES = 1 << 20
+_CHUNK_BYTES = 512 << 10
+#: Fewer tiles of rows than this do not read a panel often enough.
+_MIN_TILES_FOR_PARTS = 4
+
+
+def product_by_template(
+    ctx: LoweringContext, a: Value, b: Value, out: torch.dtype, out_order: tuple[int, ...]
+) -> Value:
+    out_batch = a.size[:-2]
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    if len(out_batch) == 1:
+        split_a, split_b = split_leading(a), split_leading(b)
+        if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
+            a, b = same_split(a, b, split_a, split_b)
+    a, a_view = realize_operand(ctx, a, out)
+    batch = a.size[:-2]
+    nb = len(batch)
+    params: dict[str, Any] = {
+        "m": m, "n": n, "k": k,
+        "batch": batch,
+        "out_batch": out_batch,
+        "out_order": out_order,
+        "a_layout": "strided",
+        "a_offset": a_view.offset,
+        "a_strides": a_view.stride,
+        "acc": accumulator(out),
+        "m_hint": ctx.hint(m),
+        "n_hint": ctx.hint(n),
+    }  # fmt: skip
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
+    if ctx.device.profile == "simt":
+        b, b_view = realize_operand(ctx, b, out)
+        params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
+        tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
+        params = ctx.tuned("gemm", params, [t.params() for t in tiles])
+        return ctx.template("gemm", out, size, order, [a, b], **params)
+    batches = ctx.hint(prod(batch)) if batch else 1
+    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
+    blockings = candidate_blockings(
+        ctx.device, params["acc"], params["m_hint"], params["n_hint"], batches, b_bytes
+    )
+    # Batch dimensions that share an operand pack it once.
+    once_a, shared_a = without_broadcast(a, range(nb))
+    once_b, shared_b = without_broadcast(cast_value(b, out), range(nb))
+    pack_a = _worth_packing(ctx, a_view, out, ctx.hint(n) // blockings[0].nr)
+    if pack_a:
+        params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
+    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
+    if lying is not None:
+        params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
+        blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
+    else:
+        params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
+    params = ctx.tuned("gemm", params, [x.params() for x in blockings])
+    if pack_a:
+        a = pack_panels(ctx, transposed(once_a), params["mr"])
+        params["a_strides"] = _batch_strides(a, shared_a[:nb])
+    if lying is None:
+        b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
+        params["b_strides"] = _batch_strides(b, shared_b[:nb])
+    chunk = _chunk_of_sum(ctx, params, out)
+    if chunk:
+        return _sum_of_parts(ctx, params, chunk, out, [a, b])
+    return ctx.template("gemm", out, size, order, [a, b], **params)
+
+
+def _chunk_of_sum(ctx: LoweringContext, params: dict[str, Any], dtype: torch.dtype) -> int:
+    """Terms of a partial sum for such a product; 0: the sum stays whole.
+
+    Each tile of rows reads a panel of B once: it should come from a cache nearby.
+    """
+    k, row = ctx.hint(params["k"]), params["nv"] * params["lanes"] * dtype.itemsize
+    if k * row <= _MAX_PANEL_BYTES or params["m_hint"] < _MIN_TILES_FOR_PARTS * params["mr"]:
+        return 0
+    parts = ceil_div(k * row, _CHUNK_BYTES)
+    return ceil_div(k, parts)
+
+
+def _sum_of_parts(
+    ctx: LoweringContext, params: dict[str, Any], chunk: int, dtype: torch.dtype, ab: list[Value]
+) -> Value:
+    """The product by ``params`` as partial sums of ``chunk`` terms, which are then added up."""
+    nb, parts = len(params["batch"]), size_ceil_div(params["k"], chunk)
+    row = params["mr"] if params["a_layout"] == "panels" else params["a_strides"][nb + 1]
+    column = params["nv"] * params["lanes"]
+    if params["b_layout"] != "panels":
+        column = params["b_strides"][nb]
+    out_batch = params["out_batch"]
+    size = (parts, *out_batch, params["m"], params["n"])
+    # The parts of one row are neighbours.
+    order = (*(d + 1 for d in params["out_order"]), 0)
+    params |= {
+        "k_chunk": chunk,
+        "batch": (parts, *params["batch"]),
+        "out_batch": (parts, *out_batch),
+        "out_order": order,
+        "a_strides": (chunk * row, *params["a_strides"]),
+        "b_strides": (chunk * column, *params["b_strides"]),
+    }
+    found = ctx.template("gemm", dtype, size, (*order, len(size) - 1), ab, **params)
+    return ctx.reduce(found, [0], "sum")
+
+
+def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, panels: int) -> bool:
+    """Whether A is packed, which ``panels`` of columns read."""
+    step = a.stride[-1]
+    if same(step, 0) or same(step, 1) or ctx.hint(a.size[-1]) <= _MAX_UNPACKED_ROWS:
+        return False
+    few = 2 if ctx.hint(step) * dtype.itemsize % _SET_BYTES == 0 else _MIN_PANELS
+    return panels >= few
+
+
+def _any_strides(shared: Sequence[bool]) -> tuple[int, ...]:
+    """Batch strides of an operand that is not packed yet: 0 where batches share it."""
+    return tuple(0 if s else 1 for s in shared)
+
+
+def _batch_strides(packed: Value, shared: Sequence[bool]) -> tuple[Size, ...]:
+    strides = contiguous_strides(packed.size)
+    return tuple(0 if s else stride for s, stride in zip(shared, strides, strict=False))
+
+
+def _rows_in_place(ctx: LoweringContext, b: Value, nr: int) -> StridedView | None:
+    """B read where it lies: unit stride along whole panels of columns and few rows."""
+    view = strided_view(b)
+    if view is None or not same(view.stride[-1], 1) or ctx.hint(b.size[-2]) > _MAX_UNPACKED_ROWS:
+        return None
+    if not is_static(b.size[-1]) or int(b.size[-1]) % nr:
+        return None
+    return view
