@@ -32,7 +32,7 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         "the newer version runs them; 1 s and more each, some hundreds of them",
     ),
     (
-        _of("test_templates", _LLVMPIPE, "vector"),
+        _of(r"test_templates|test_attention\.py", _LLVMPIPE, "vector"),
         "not its profile; 10 s each to build",
     ),
     (rf"test_docs\.py\S*\[\S*{_LLVMPIPE}", "the examples of pages; 9 s each"),

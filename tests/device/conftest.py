@@ -70,3 +70,13 @@ def vector_driver(device_name: str) -> tuple[Any, str]:
     if device_name == "oclgrind" or device.info.platform_name == "rusticl":
         pytest.skip("long kernels of wide vectors take minutes there")
     return device, "vector"
+
+
+@pytest.fixture(params=["vector", "simt"])
+def on(request: pytest.FixtureRequest, device_name: str) -> tuple[Any, str]:
+    """Every driver in both profiles; the simulator is far too slow for these sizes."""
+    from ocl_inductor.device import select_device
+
+    if device_name == "oclgrind":
+        pytest.skip("too slow on the simulator")
+    return select_device(device_name), request.param

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from evaluate import Harness, compare, run_loop
 
@@ -74,3 +75,9 @@ def check_on(
     computed = harness.compute(harness.lower(target, *args, **kwargs))
     compare(computed, target(*args, **kwargs), rtol, atol)
     return harness
+
+
+def skip_where_building_takes_minutes(on: tuple[Device, str]) -> None:
+    """Mesa's llvmpipe with long kernels of wide vectors."""
+    if on[1] == "vector" and on[0].info.platform_name == "rusticl":
+        pytest.skip("takes minutes to build; its own profile is simt")

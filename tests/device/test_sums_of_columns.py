@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from agreement import agree, random, two_drivers
 
 from ocl_inductor.lowering import reduce
-from tests.device.agreement import agree, random, two_drivers
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

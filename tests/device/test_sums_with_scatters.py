@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from agreement import agree, random, two_drivers
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ocl_inductor.passes.accumulate import scatter_into_sums
-from tests.device.agreement import agree, random, two_drivers
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 aten = torch.ops.aten

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-
-from tests.device.agreement import agree, random, two_drivers
+from agreement import agree, random, two_drivers
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
