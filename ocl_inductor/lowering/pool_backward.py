@@ -7,70 +7,130 @@ sequence where windows overlap; gathering runs in parallel and gives the same su
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, masked, op, where
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
 from ocl_inductor.ir.index import Ranges, contiguous_strides, linear, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.pool import window_divisor
-from ocl_inductor.lowering.reduce import accumulation_dtype
-from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.pool import masked_read, tidy, window_divisor
+from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.lowering.registry import register
 from ocl_inductor.lowering.shapes import all_of, cast_value, full, in_bounds, position_dtype
-from ocl_inductor.lowering.values import Value, reindex
+from ocl_inductor.lowering.values import Value
 from ocl_inductor.lowering.windows import INT32, MAX_UNROLLED_POINTS, AdaptiveWindows, Windows
 
 aten = torch.ops.aten
 
-#: The windows that may cover an element: their coordinates, and when they really do.
+#: A window that may cover an element: its coordinates, and when it really does.
 Cover = tuple[list[sympy.Expr], Expr | None]
+Offset: TypeAlias = "sympy.Expr | int"
 
 
-def _covers(windows: Windows, own: Sequence[sympy.Symbol], ranges: Ranges) -> Iterator[Cover]:
+class Covering(Protocol):
+    """The windows that may cover an element: in each dimension a row of neighbours."""
+
+    @property
+    def most(self) -> tuple[int, ...]:
+        """How many they are in each dimension."""
+
+    def cover(self, own: Sequence[sympy.Symbol], at: Sequence[Offset], ranges: Ranges) -> Cover:
+        """The one at offsets ``at < most``, for the element at the coordinates ``own``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Covering:
     """Windows ``o`` with ``o*stride - padding <= v <= .. + (kernel-1)*dilation``."""
-    choices: list[list[tuple[sympy.Expr, Expr | None]]] = []
-    for k, v in enumerate(own):
-        reach = windows.dilation[k] * (windows.kernel[k] - 1) + 1
-        stride, shifted = windows.stride[k], v + windows.padding[k]
-        last = FloorDiv(shifted, sympy.Integer(stride)) if stride > 1 else shifted
-        options = []
-        for j in range(-(-reach // stride)):
+
+    windows: Windows
+
+    @property
+    def most(self) -> tuple[int, ...]:
+        steps = zip(self._reach, self.windows.stride, strict=True)
+        return tuple(-(-reach // stride) for reach, stride in steps)
+
+    @property
+    def _reach(self) -> tuple[int, ...]:
+        pairs = zip(self.windows.kernel, self.windows.dilation, strict=True)
+        return tuple(dilation * (kernel - 1) + 1 for kernel, dilation in pairs)
+
+    def cover(self, own: Sequence[sympy.Symbol], at: Sequence[Offset], ranges: Ranges) -> Cover:
+        found: list[sympy.Expr] = []
+        conditions: list[Expr | None] = []
+        for k, (v, j) in enumerate(zip(own, at, strict=True)):
+            stride, shifted = self.windows.stride[k], v + self.windows.padding[k]
+            last = FloorDiv(shifted, sympy.Integer(stride)) if stride > 1 else shifted
             o = last - j
-            covered = in_bounds(shifted - o * stride, 0, reach, ranges)
-            options.append((o, all_of((in_bounds(o, 0, windows.counts[k], ranges), covered))))
-        choices.append(options)
-    return _combinations(choices)
+            found.append(o)
+            conditions.append(in_bounds(o, 0, self.windows.counts[k], ranges))
+            conditions.append(in_bounds(shifted - o * stride, 0, self._reach[k], ranges))
+        return found, all_of(conditions)
 
 
-def _combinations(choices: list[list[tuple[sympy.Expr, Expr | None]]]) -> Iterator[Cover]:
-    total = 1
-    for options in choices:
-        total *= len(options)
-    if total > MAX_UNROLLED_POINTS:
-        raise CannotLower(f"an element lies in up to {total} windows")
-    for picked in itertools.product(*choices):
-        yield [o for o, _ in picked], all_of(c for _, c in picked)
+@dataclass(frozen=True, slots=True)
+class _AdaptiveCovering:
+    """Windows ``o`` from ``floor(v*out/in)`` to ``ceil((v+1)*out/in) - 1``."""
+
+    windows: AdaptiveWindows
+
+    @property
+    def most(self) -> tuple[int, ...]:
+        return tuple(max(numbers) for numbers in self._numbers)
+
+    @property
+    def _numbers(self) -> list[list[int]]:
+        """How many windows cover each coordinate."""
+        sizes = zip(self.windows.extents, self.windows.counts, strict=True)
+        return [[-(-(i + 1) * c // n) - i * c // n for i in range(n)] for n, c in sizes]
+
+    def cover(self, own: Sequence[sympy.Symbol], at: Sequence[Offset], ranges: Ranges) -> Cover:
+        found: list[sympy.Expr] = []
+        conditions: list[Expr | None] = []
+        for k, (v, j) in enumerate(zip(own, at, strict=True)):
+            n, c = self.windows.extents[k], self.windows.counts[k]
+            o = FloorDiv(v * c, sympy.Integer(n)) + j
+            found.append(o)
+            if (j if isinstance(j, int) else self.most[k] - 1) >= min(self._numbers[k]):
+                end = FloorDiv((v + 1) * c + n - 1, sympy.Integer(n))
+                conditions.append(compare("lt", index_value(o, INT32), index_value(end, INT32)))
+        return found, all_of(conditions)
 
 
-def _sum_of(x: Value, covers: Iterator[Cover], term: Callable[[list[sympy.Expr]], Expr]) -> Value:
-    """Sum ``term`` over the covering windows, into a gradient of ``x``'s size and dtype."""
-    dtype = accumulation_dtype(x.dtype)
-    total: Expr = const(0, dtype)
-    for o, condition in covers:
-        value = cast(term(o), dtype)
-        value = value if condition is None else masked(condition, value, const(0, dtype))
-        total = op("add", total, value)
-    result = reindex(Value(x.size, dtype, total), x.size, loop_vars(x.ndim))
-    return cast_value(result, x.dtype)
+def _sum_of(
+    ctx: LoweringContext,
+    x: Value,
+    covering: Covering,
+    term: Callable[[Sequence[sympy.Expr], list[sympy.Expr]], Expr],
+) -> Value:
+    """Sum ``term(lead, o)`` over the covering windows, into a gradient of ``x``'s size and dtype.
 
+    A few windows are written out; more are a reduction.
+    """
+    n, dtype = len(covering.most), accumulation_dtype(x.dtype)
+    looped = math.prod(covering.most) > MAX_UNROLLED_POINTS
+    whole = (*x.size, *covering.most) if looped else x.size
+    variables = loop_vars(len(whole))
+    ranges = dict(zip(variables, whole, strict=True))
+    lead, own = variables[: x.ndim - n], variables[x.ndim - n : x.ndim]
 
-def _split_vars(x: Value, n: int) -> tuple[list[sympy.Symbol], list[sympy.Symbol]]:
-    variables = loop_vars(x.ndim)
-    return variables[: x.ndim - n], variables[x.ndim - n :]
+    def part(at: Sequence[Offset]) -> Expr:
+        o, condition = covering.cover(own, at, ranges)
+        return masked_read(condition, cast(term(lead, o), dtype), 0)
+
+    if looped:
+        parts = tidy(whole, dtype, part(variables[x.ndim :]))
+        total = reduce_dims(ctx, parts, list(range(x.ndim, len(whole))), "sum")
+        return cast_value(total, x.dtype)
+    body: Expr = const(0, dtype)
+    for at in itertools.product(*map(range, covering.most)):
+        body = op("add", body, part(at))
+    return cast_value(tidy(x.size, dtype, body), x.dtype)
 
 
 # -- maximum -------------------------------------------------------------------------------
@@ -83,16 +143,16 @@ def max_pool_backward(
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     grad, indices = ctx.realize(grad), ctx.realize(indices)
-    lead, own = _split_vars(x, n)
+    own = loop_vars(x.ndim)[x.ndim - n :]
     dtype = position_dtype(*windows.extents)
     here = index_value(linear(own, contiguous_strides(windows.extents)), dtype)
 
-    def term(o: list[sympy.Expr]) -> Expr:
+    def term(lead: Sequence[sympy.Expr], o: list[sympy.Expr]) -> Expr:
         chosen = compare("eq", cast(indices.at([*lead, *o]), dtype), here)
         value = grad.at([*lead, *o])
         return where(chosen, value, const(0, grad.dtype))
 
-    return _sum_of(x, _covers(windows, own, x.ranges), term)
+    return _sum_of(ctx, x, _Covering(windows), term)
 
 
 def _lower_max_backward(
@@ -150,21 +210,19 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
-    n = len(windows.kernel)
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     dtype = accumulation_dtype(x.dtype)
     grad = ctx.realize(grad)
-    lead, own = _split_vars(x, n)
 
-    def term(o: list[sympy.Expr]) -> Expr:
+    def term(lead: Sequence[sympy.Expr], o: list[sympy.Expr]) -> Expr:
         if divisor_override is not None:
             divisor = const(divisor_override, dtype)
         else:
             divisor = window_divisor(windows, o, count_include_pad, dtype)
         return op("div", cast(grad.at([*lead, *o]), dtype), divisor)
 
-    return _sum_of(x, _covers(windows, own, x.ranges), term)
+    return _sum_of(ctx, x, _Covering(windows), term)
 
 
 @register(aten.avg_pool2d_backward.default)
@@ -178,27 +236,6 @@ def lower_avg_pool3d_backward(ctx: LoweringContext, *args: Any) -> Value:
 
 
 # -- adaptive ------------------------------------------------------------------------------
-
-
-def _adaptive_covers(windows: AdaptiveWindows, own: Sequence[sympy.Symbol]) -> Iterator[Cover]:
-    """Windows ``o`` from ``floor(v*out/in)`` to ``ceil((v+1)*out/in) - 1``."""
-    choices: list[list[tuple[sympy.Expr, Expr | None]]] = []
-    for k, v in enumerate(own):
-        n, c = windows.extents[k], windows.counts[k]
-        first = FloorDiv(v * c, sympy.Integer(n))
-        end = FloorDiv((v + 1) * c + n - 1, sympy.Integer(n))
-        most = max(-(-(i + 1) * c // n) - i * c // n for i in range(n))
-        least = min(-(-(i + 1) * c // n) - i * c // n for i in range(n))
-        options: list[tuple[sympy.Expr, Expr | None]] = []
-        for j in range(most):
-            o = first + j
-            always = j < least
-            inside = (
-                None if always else compare("lt", index_value(o, INT32), index_value(end, INT32))
-            )
-            options.append((o, inside))
-        choices.append(options)
-    return _combinations(choices)
 
 
 @register(aten._adaptive_avg_pool2d_backward.default)
@@ -221,13 +258,12 @@ def _adaptive_backward(ctx: LoweringContext, grad_output: Value, x: Value, n: in
         return full(x.size, 0, x.dtype)
     dtype = accumulation_dtype(x.dtype)
     grad = ctx.realize(grad_output)
-    lead, own = _split_vars(x, n)
 
-    def term(o: list[sympy.Expr]) -> Expr:
+    def term(lead: Sequence[sympy.Expr], o: list[sympy.Expr]) -> Expr:
         points: Expr = const(1, dtype)
         for k, w in enumerate(o):
             length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
             points = op("mul", points, length)
         return op("div", cast(grad.at([*lead, *o]), dtype), points)
 
-    return _sum_of(x, _adaptive_covers(windows, own), term)
+    return _sum_of(ctx, x, _AdaptiveCovering(windows), term)
