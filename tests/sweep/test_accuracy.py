@@ -18,11 +18,13 @@ from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
 from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import judge
+from ocl_inductor.sweep.models.tacotron2 import Tacotron2
 from ocl_inductor.sweep.results import collect
 from ocl_inductor.sweep.schema import Tolerance
 from ocl_inductor.sweep.status import Status
 from ocl_inductor.sweep.subject import in_float64, load_subject
 from ocl_inductor.sweep.torchbench import load_torchbench
+from ocl_inductor.sweep.weights import without_dropout
 
 RULE = Rule(1e-4)
 
@@ -216,6 +218,19 @@ def test_converting_to_float64_gives_what_building_in_it_gives(name: str, mode: 
         if one is not None:
             torch.testing.assert_close(one, other, rtol=0, atol=0)
     assert all(p.dtype is torch.float32 for p in subject.module.parameters())
+
+
+def test_dropout_of_functions_is_turned_off() -> None:
+    model = Tacotron2(symbols=5, width=8, mels=4).train()
+    symbols, mels = torch.arange(5).repeat(2, 1), torch.randn(2, 4, 3)
+
+    def outputs(seed: int) -> tuple[torch.Tensor, ...]:
+        torch.manual_seed(seed)
+        return model(symbols, mels)
+
+    assert not torch.equal(outputs(1)[1], outputs(2)[1])
+    without_dropout(model)
+    assert all(map(torch.equal, outputs(1), outputs(2)))
 
 
 def test_a_model_of_torchbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
