@@ -9,119 +9,63 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
-import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
-from ocl_inductor.ir.index import Ranges, contiguous_strides, linear, loop_vars, same
+from ocl_inductor.ir.index import (
+    Size,
+    contiguous_strides,
+    linear,
+    loop_vars,
+    same,
+)
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.covering import AdaptiveCovering, Covering, Offset, WindowCovering
 from ocl_inductor.lowering.pool import masked_read, tidy, window_divisor
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import register
 from ocl_inductor.lowering.shapes import all_of, cast_value, full, in_bounds, position_dtype
 from ocl_inductor.lowering.values import Value
-from ocl_inductor.lowering.windows import INT32, MAX_UNROLLED_POINTS, AdaptiveWindows, Windows
+from ocl_inductor.lowering.windows import (
+    MAX_UNROLLED_POINTS,
+    AdaptiveWindows,
+    Windows,
+    window_vars,
+)
 
 aten = torch.ops.aten
-
-#: A window that may cover an element: its coordinates, and when it really does.
-Cover = tuple[list[sympy.Expr], Expr | None]
-Offset: TypeAlias = "sympy.Expr | int"
-
-
-class Covering(Protocol):
-    """The windows that may cover an element: in each dimension a row of neighbours."""
-
-    @property
-    def most(self) -> tuple[int, ...]:
-        """How many they are in each dimension."""
-
-    def cover(self, own: Sequence[sympy.Symbol], at: Sequence[Offset], ranges: Ranges) -> Cover:
-        """The one at offsets ``at < most``, for the element at the coordinates ``own``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Covering:
-    """Windows ``o`` with ``o*stride - padding <= v <= .. + (kernel-1)*dilation``."""
-
-    windows: Windows
-
-    @property
-    def most(self) -> tuple[int, ...]:
-        steps = zip(self._reach, self.windows.stride, strict=True)
-        return tuple(-(-reach // stride) for reach, stride in steps)
-
-    @property
-    def _reach(self) -> tuple[int, ...]:
-        pairs = zip(self.windows.kernel, self.windows.dilation, strict=True)
-        return tuple(dilation * (kernel - 1) + 1 for kernel, dilation in pairs)
-
-    def cover(self, own: Sequence[sympy.Symbol], at: Sequence[Offset], ranges: Ranges) -> Cover:
-        found: list[sympy.Expr] = []
-        conditions: list[Expr | None] = []
-        for k, (v, j) in enumerate(zip(own, at, strict=True)):
-            stride, shifted = self.windows.stride[k], v + self.windows.padding[k]
-            last = FloorDiv(shifted, sympy.Integer(stride)) if stride > 1 else shifted
-            o = last - j
-            found.append(o)
-            conditions.append(in_bounds(o, 0, self.windows.counts[k], ranges))
-            conditions.append(in_bounds(shifted - o * stride, 0, self._reach[k], ranges))
-        return found, all_of(conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class _AdaptiveCovering:
-    """Windows ``o`` from ``floor(v*out/in)`` to ``ceil((v+1)*out/in) - 1``."""
-
-    windows: AdaptiveWindows
-
-    @property
-    def most(self) -> tuple[int, ...]:
-        return tuple(max(numbers) for numbers in self._numbers)
-
-    @property
-    def _numbers(self) -> list[list[int]]:
-        """How many windows cover each coordinate."""
-        sizes = zip(self.windows.extents, self.windows.counts, strict=True)
-        return [[-(-(i + 1) * c // n) - i * c // n for i in range(n)] for n, c in sizes]
-
-    def cover(self, own: Sequence[sympy.Symbol], at: Sequence[Offset], ranges: Ranges) -> Cover:
-        found: list[sympy.Expr] = []
-        conditions: list[Expr | None] = []
-        for k, (v, j) in enumerate(zip(own, at, strict=True)):
-            n, c = self.windows.extents[k], self.windows.counts[k]
-            o = FloorDiv(v * c, sympy.Integer(n)) + j
-            found.append(o)
-            if (j if isinstance(j, int) else self.most[k] - 1) >= min(self._numbers[k]):
-                end = FloorDiv((v + 1) * c + n - 1, sympy.Integer(n))
-                conditions.append(compare("lt", index_value(o, INT32), index_value(end, INT32)))
-        return found, all_of(conditions)
 
 
 def _sum_of(
     ctx: LoweringContext,
     x: Value,
     covering: Covering,
-    term: Callable[[Sequence[sympy.Expr], list[sympy.Expr]], Expr],
+    sources: Sequence[tuple[Value, int]],
+    term: Callable[[Sequence[Expr]], Expr],
 ) -> Value:
-    """Sum ``term(lead, o)`` over the covering windows, into a gradient of ``x``'s size and dtype.
+    """Sum ``term`` over the covering windows, into a gradient of ``x``'s size and dtype.
 
     A few windows are written out; more are a reduction.
+
+    Args:
+        sources: what ``term`` gets of each window, and what makes it 0.
     """
     n, dtype = len(covering.most), accumulation_dtype(x.dtype)
     looped = math.prod(covering.most) > MAX_UNROLLED_POINTS
+    reached = covering.reached if looped else ((0, 0),) * n
+    read = [_framed(ctx, *s, reached) if looped else s[0] for s in sources]
     whole = (*x.size, *covering.most) if looped else x.size
     variables = loop_vars(len(whole))
     ranges = dict(zip(variables, whole, strict=True))
     lead, own = variables[: x.ndim - n], variables[x.ndim - n : x.ndim]
 
     def part(at: Sequence[Offset]) -> Expr:
-        o, condition = covering.cover(own, at, ranges)
-        return masked_read(condition, cast(term(lead, o), dtype), 0)
+        windows, condition = covering.cover(own, at, ranges, looped)
+        o = [w - first for w, (first, _) in zip(windows, reached, strict=True)]
+        value = term([source.at([*lead, *o]) for source in read])
+        return masked_read(condition, cast(value, dtype), 0)
 
     if looped:
         parts = tidy(whole, dtype, part(variables[x.ndim :]))
@@ -133,26 +77,42 @@ def _sum_of(
     return cast_value(tidy(x.size, dtype, body), x.dtype)
 
 
+def _framed(
+    ctx: LoweringContext, source: Value, fill: int, reached: Sequence[tuple[int, Size]]
+) -> Value:
+    """``source`` with ``fill`` around it wherever windows are ``reached`` that do not exist.
+
+    So the loop over windows has no condition, which would have it go through them one by one.
+    """
+    lead, counts = source.ndim - len(reached), source.size[source.ndim - len(reached) :]
+    size = (*source.size[:lead], *(number for _, number in reached))
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    o = [v + first for v, (first, _) in zip(variables[lead:], reached, strict=True)]
+    inside = all_of(in_bounds(w, 0, c, ranges) for w, c in zip(o, counts, strict=True))
+    body = masked_read(inside, source.at([*variables[:lead], *o]), fill)
+    return ctx.realize(tidy(size, source.dtype, body))
+
+
 # -- maximum -------------------------------------------------------------------------------
 
 
 def max_pool_backward(
     ctx: LoweringContext, grad: Value, x: Value, windows: Windows, indices: Value
 ) -> Value:
-    n = len(windows.kernel)
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     grad, indices = ctx.realize(grad), ctx.realize(indices)
-    own = loop_vars(x.ndim)[x.ndim - n :]
+    own = window_vars(x.ndim, len(windows.kernel))
     dtype = position_dtype(*windows.extents)
     here = index_value(linear(own, contiguous_strides(windows.extents)), dtype)
 
-    def term(lead: Sequence[sympy.Expr], o: list[sympy.Expr]) -> Expr:
-        chosen = compare("eq", cast(indices.at([*lead, *o]), dtype), here)
-        value = grad.at([*lead, *o])
-        return where(chosen, value, const(0, grad.dtype))
+    def term(window: Sequence[Expr]) -> Expr:
+        value, position = window
+        return where(compare("eq", position, here), value, const(0, grad.dtype))
 
-    return _sum_of(ctx, x, _Covering(windows), term)
+    sources = ((grad, 0), (cast_value(indices, dtype), -1))
+    return _sum_of(ctx, x, WindowCovering(windows), sources, term)
 
 
 def _lower_max_backward(
@@ -213,16 +173,22 @@ def avg_pool_backward(
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     dtype = accumulation_dtype(x.dtype)
+    if divisor_override is not None:
+        divisor = const(divisor_override, dtype)
+    else:
+        own = window_vars(grad.ndim, len(windows.kernel))
+        divisor = window_divisor(windows, own, count_include_pad, dtype)
+    return _sum_of_shares(ctx, x, WindowCovering(windows), grad, divisor)
+
+
+def _sum_of_shares(
+    ctx: LoweringContext, x: Value, covering: Covering, grad: Value, points: Expr
+) -> Value:
+    """Sum over the covering windows of their gradient over the number of their points."""
     grad = ctx.realize(grad)
-
-    def term(lead: Sequence[sympy.Expr], o: list[sympy.Expr]) -> Expr:
-        if divisor_override is not None:
-            divisor = const(divisor_override, dtype)
-        else:
-            divisor = window_divisor(windows, o, count_include_pad, dtype)
-        return op("div", cast(grad.at([*lead, *o]), dtype), divisor)
-
-    return _sum_of(ctx, x, _Covering(windows), term)
+    body = op("div", cast(grad.body, points.dtype), points)
+    shares = Value(grad.size, points.dtype, body)
+    return _sum_of(ctx, x, covering, [(shares, 0)], lambda window: window[0])
 
 
 @register(aten.avg_pool2d_backward.default)
@@ -257,13 +223,8 @@ def _adaptive_backward(ctx: LoweringContext, grad_output: Value, x: Value, n: in
     if any(same(s, 0) for s in (*x.size, *grad_output.size)):
         return full(x.size, 0, x.dtype)
     dtype = accumulation_dtype(x.dtype)
-    grad = ctx.realize(grad_output)
-
-    def term(lead: Sequence[sympy.Expr], o: list[sympy.Expr]) -> Expr:
-        points: Expr = const(1, dtype)
-        for k, w in enumerate(o):
-            length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
-            points = op("mul", points, length)
-        return op("div", cast(grad.at([*lead, *o]), dtype), points)
-
-    return _sum_of(ctx, x, _AdaptiveCovering(windows), term)
+    points: Expr = const(1, dtype)
+    for k, w in enumerate(window_vars(grad_output.ndim, n)):
+        length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
+        points = op("mul", points, length)
+    return _sum_of_shares(ctx, x, AdaptiveCovering(windows), grad_output, points)
