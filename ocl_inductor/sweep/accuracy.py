@@ -31,6 +31,7 @@ from ocl_inductor.sweep.references import (
     References,
     load_references,
     save_references,
+    unloaded,
 )
 from ocl_inductor.sweep.results import run_once
 from ocl_inductor.sweep.schema import ModelConfig, Tolerance
@@ -252,8 +253,10 @@ def _references(job: Job, subject: Subject, phase: PhaseClock, skipped: bool) ->
     if not skipped and not (verdict := compare(expected, again, None, exact)).passed:
         raise _Ended(Status.EAGER_TWO_RUNS_DIFFER, verdict.message)
     del again
+    expected = unloaded(expected)
     phase("float64")
-    return References(expected, None if skipped else _float64_results(job, subject, expected))
+    wide = None if skipped else _float64_results(job, subject, expected)
+    return References(expected, None if wide is None else unloaded(wide))
 
 
 class _ends_as:

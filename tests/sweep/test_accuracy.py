@@ -200,6 +200,20 @@ def test_a_second_process_compares_with_what_the_first_made(
     assert references.load_references(str(file)) is None
 
 
+def test_large_results_wait_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"out": values(), "loss": torch.tensor(3.0), "count": 3, "label": None}
+    assert references.unloaded(named) is named
+    monkeypatch.setattr(references, "_MANY_BYTES", 10)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = references.unloaded(named)
+    assert not list(tmp_path.iterdir())
+    assert found.keys() == named.keys() and (found["count"], found["label"]) == (3, None)
+    assert torch.equal(found["out"], named["out"]) and torch.equal(found["loss"], named["loss"])
+    path = write_row(tmp_path, "small", "Small")
+    job = Job("accuracy", "small", str(path), None, "training", ("aot_eager",), 4)
+    assert check_accuracy(job, load(path), lambda event, **v: None).status is Status.PASS
+
+
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("name", ["phlippe_resnet", "lennard_jones"])
 def test_converting_to_float64_gives_what_building_in_it_gives(name: str, mode: Any) -> None:
