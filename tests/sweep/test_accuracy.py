@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import judge
 from ocl_inductor.sweep.models.tacotron2 import Tacotron2
-from ocl_inductor.sweep.results import collect
+from ocl_inductor.sweep.results import collect, run_once
 from ocl_inductor.sweep.schema import Tolerance
 from ocl_inductor.sweep.status import Status
 from ocl_inductor.sweep.subject import in_float64, load_subject
@@ -110,6 +111,31 @@ def test_every_kind_of_result_is_collected() -> None:
         "out.b.loc",
         "out.b.scale",
     }
+
+
+def test_no_gradient_is_a_gradient_of_zero() -> None:
+    class TwoHeads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = nn.Linear(3, 2), nn.Linear(3, 2)
+            self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.used(x) * self.frozen, self.unused(x)
+
+    def step(backend: str | None) -> dict[str, Any]:
+        torch.manual_seed(0)
+        model = TwoHeads()
+        subject = SimpleNamespace(
+            module=model, args=(torch.ones(4, 3),), kwargs={}, loss=lambda out: out[0].sum()
+        )
+        call = model if backend is None else torch.compile(model, backend=backend)
+        return run_once("training", subject, call)  # type: ignore[arg-type]
+
+    eager, compiled = step(None), step("aot_eager")
+    assert not eager["grad of unused.weight"].any() and eager["grad of used.weight"].all()
+    assert "grad of frozen" not in eager
+    assert compare(eager, compiled, None, RULE).passed
 
 
 def test_an_exact_loss_of_eager_does_not_blow_the_ratio_up() -> None:
