@@ -167,6 +167,21 @@ def test_detections_are_a_set() -> None:
         assert not compare(eager, wrong, wide, rule).passed, name
 
 
+def test_detections_may_be_those_of_float64() -> None:
+    rule = Rule(1e-4, detections=True)
+    boxes = torch.arange(80, dtype=torch.float64).reshape(1, 5, 16)[..., :4] * 10
+    scores = torch.linspace(0.9, 0.5, 5, dtype=torch.float64)[None]
+    wide = {"out[0]": scores, "out[1]": boxes, "out[2]": torch.tensor([[1, 2, 3, 4, 5]])}
+    same = {n: v.float() if v.is_floating_point() else v for n, v in wide.items()}
+    eager = {**same, "out[1]": same["out[1]"].clone(), "out[2]": torch.tensor([[1, 2, 3, 4, 9]])}
+    eager["out[1]"][0, 4] += 30  # eager's last detection is not float64's
+    assert compare(eager, same, wide, rule).passed
+    assert not compare(eager, same, None, rule).passed
+    neither = {**same, "out[2]": torch.tensor([[1, 2, 3, 4, 6]])}
+    assert not compare(eager, neither, wide, rule).passed
+    assert not compare(same, eager, wide, rule).passed
+
+
 def test_a_row_may_allow_more_in_one_mode() -> None:
     config = load(CONFIGS / "squeezenet1_1.yaml")
     jobs = {m: Job("accuracy", config.name, mode=m) for m in ("inference", "training")}
