@@ -22,6 +22,7 @@ from ocl_inductor.runtime.builders import builders_of
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
+    make_ready,
     program_from_binary,
     program_from_source,
 )
@@ -136,6 +137,7 @@ class _Programs:
                 return program, 0
         try:
             program, written = _load_or_build(kernel, key, self.device, store, settings)
+            make_ready(program, kernel.name)
         except BaseException as error:
             with self.lock:
                 del self.building[place]
