@@ -37,6 +37,8 @@ PROGRAMS = {
 }
 _BLOCK = re.compile(r"(?:<!-- (?P<note>[^\n]*) -->\n)?```\n(?P<text>\$ .*?)```", re.S)
 _CUT = re.compile(r"…|\[\.\.\. .* \.\.\.\]")
+#: Time, process and place in a line of PyTorch's log.
+_LOG_PLACE = re.compile(r"^[VIWE]\d{4} [\d:.]+ \d+ \S+:\d+\] ")
 _KEYS = re.compile(r"<!-- keys: (.*) -->")
 
 
@@ -76,7 +78,7 @@ class Session:
             (ROOT, "/home/me/ocl_inductor"),
         ):
             said = said.replace(str(path), name)
-        return "\n".join(line.rstrip() for line in said.split("\n"))
+        return "\n".join(_LOG_PLACE.sub("", line).rstrip() for line in said.split("\n"))
 
 
 def cut(before: str, now: str) -> str:
