@@ -23,6 +23,7 @@ from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
+from ocl_inductor.lowering.walk import TRAINED
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
@@ -144,6 +145,8 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
         if kind == "backward":
             _keep_saved_tensors()
             take_strides(gm, inputs)
+        if kind == "forward":
+            _mark_trained(gm)
         free = gm.meta.get(_FREE, frozenset())
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
@@ -162,6 +165,14 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
         return compiled
 
     return run
+
+
+def _mark_trained(gm: GraphModule) -> None:
+    """Say which of a forward graph's inputs get gradients."""
+    metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    for node, info in zip(placeholders, getattr(metadata, "input_info", ()), strict=False):
+        node.meta[TRAINED] = info.requires_grad
 
 
 def _static_inputs(count: int) -> frozenset[int]:

@@ -79,7 +79,7 @@ def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
         raise click.ClickException(f"Entry {shown} needs {format_size(need)} of device memory.")
     try:
         program = program_from_binary(entry.binary, device)
-        timing = bench_kernel(program, m.name, entry.source, m.launch, device, seconds)
+        timing = bench_kernel(program, m.symbol, entry.source, m.launch, device, seconds)
         roof = measured_roof(device, cache.settings)
         least = roof.least_ns(m.launch.flops, m.launch.bytes) * 1e-9
         if least > timing.best * _BEATEN:  # it was measured while the machine was busy

@@ -101,7 +101,7 @@ def _rejection(entry: Entry, device: Device) -> str:
 
     cl = load_pyopencl()
     try:
-        cl.Kernel(program_from_binary(entry.binary, device), entry.metadata.name)
+        cl.Kernel(program_from_binary(entry.binary, device), entry.metadata.symbol)
     except cl.Error as error:
         return str(error).strip().splitlines()[0]
     return ""
@@ -132,7 +132,9 @@ def _rebuilt(key: str, metadata: Metadata, source: str, device: Device) -> Entry
     except load_pyopencl().Error:
         return None
     seconds = round(time.perf_counter() - began, 6)
-    metadata = dataclasses.replace(metadata, build_seconds=seconds, created=round(time.time(), 3))
+    metadata = dataclasses.replace(
+        metadata, symbol=metadata.name, build_seconds=seconds, created=round(time.time(), 3)
+    )
     return Entry(key, metadata, source, binary) if binary else None
 
 

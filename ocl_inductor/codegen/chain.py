@@ -15,13 +15,15 @@ from collections.abc import Sequence
 import torch
 
 from ocl_inductor.codegen.cost import Cost
-from ocl_inductor.codegen.file_scope import Definition, Kernel, definitions
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.kernel_names import canonical_names, renamed
+from ocl_inductor.codegen.kernel_names import canonical_names
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
+from ocl_inductor.kernel_text.file_scope import Definition, Kernel, definitions
+from ocl_inductor.kernel_text.program import ProgramText
+from ocl_inductor.kernel_text.renaming import renamed
 
 #: What a launch costs at least (measured: 2.3 to 13 microseconds).
 _LAUNCH_SECONDS = 3e-6
@@ -97,12 +99,11 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
     )
 
 
-class _Program:
+class _Program(ProgramText):
     """Definitions of several kernels in one text, each once; the kernels have become functions."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.known: dict[str, str] = {}
+        super().__init__()
         self.functions: dict[str, str] = {}
 
     def add(self, source: KernelSource) -> str:
@@ -128,18 +129,6 @@ class _Program:
             else:
                 self.write(text, text)
         raise AssertionError(f"no kernel in {source.name}")
-
-    def write(self, name: str, text: str) -> str:
-        """Write what defines ``name`` if it is not there yet; its name in this program."""
-        fresh, number, own = name, 0, text
-        while self.known.get(fresh, own) != own:
-            number += 1
-            fresh = f"{name}_{number}"
-            own = renamed(text, name, fresh)
-        if fresh not in self.known:
-            self.known[fresh] = own
-            self.lines.append(own)
-        return fresh
 
 
 def _function(kernel: Kernel, source: KernelSource) -> str:

@@ -36,11 +36,6 @@ def _word(operator: str) -> str:
     return re.sub(r"\W", "", name).strip("_")
 
 
-def renamed(text: str, old: str, new: str) -> str:
-    """``text`` with another name for what ``old`` names."""
-    return re.sub(rf"\b{re.escape(old)}\b", new, text)
-
-
 def canonical_names(text: str) -> str:
     """Number buffers by first appearance, so that equal kernels have equal text."""
     names: dict[str, str] = {}

@@ -15,7 +15,7 @@ from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pi
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name, renamed
+from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name
 from ocl_inductor.codegen.loops import emit_loop_group
 from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
@@ -31,6 +31,7 @@ from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin
+from ocl_inductor.kernel_text.renaming import renamed
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.planner import MemoryPlan

@@ -248,6 +248,7 @@ class Graph:
     argument, or a str for a host-only value. ``static_inputs``: names of parameters and buffers
     whose storage stays put between calls, so what is computed from them alone may be kept.
     ``constants``: tensors embedded in the FX graph by name. ``updates``: what is written to inputs.
+    ``trained``: static inputs whose values an optimiser changes between calls.
     """
 
     inputs: tuple[Buffer | sympy.Expr | str, ...]
@@ -256,6 +257,7 @@ class Graph:
     static_inputs: frozenset[str]
     constants: tuple[tuple[str, torch.Tensor], ...] = ()
     updates: tuple[Update, ...] = ()
+    trained: frozenset[str] = frozenset()
 
     @property
     def results(self) -> tuple[GraphOutput, ...]:
@@ -264,5 +266,9 @@ class Graph:
 
     @property
     def steady_inputs(self) -> frozenset[str]:
-        """The static inputs that the graph itself leaves as they are."""
-        return self.static_inputs - {u.target for u in self.updates}
+        """The static inputs that neither the graph itself nor an optimiser writes.
+
+        What is computed from weights in training, as packed ones, would be computed anew for each
+        step all the same, so it need not have memory of its own between steps.
+        """
+        return self.static_inputs - {u.target for u in self.updates} - self.trained

@@ -30,7 +30,7 @@ from ocl_inductor.lowering.uses import (
     writes_input,
 )
 from ocl_inductor.lowering.values import HostValue, Value, buffer_value
-from ocl_inductor.lowering.walk import Walk, origin_of
+from ocl_inductor.lowering.walk import TRAINED, Walk, origin_of
 from ocl_inductor.settings import Settings
 
 #: Effects, and checks whose failure is an exception.
@@ -106,6 +106,7 @@ class _GraphLowering:
             frozenset(self.walk.static_names),
             tuple(self.walk.constants.items()),
             self.results.updates,
+            frozenset(self.walk.trained_names),
         )
 
     def run_placeholder(self, node: FxNode) -> Any:
@@ -125,6 +126,8 @@ class _GraphLowering:
         self.walk.input_storage[storage_of(value)] = name
         if position in self.static_indices:
             self.walk.static_names.add(name)
+            if node.meta.get(TRAINED):
+                self.walk.trained_names.add(name)
         return buffer_value(buffer)
 
     def run_get_attr(self, node: FxNode) -> Any:

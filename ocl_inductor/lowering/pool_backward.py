@@ -7,70 +7,91 @@ sequence where windows overlap; gathering runs in parallel and gives the same su
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, masked, op, where
-from ocl_inductor.ir.index import Ranges, contiguous_strides, linear, loop_vars, same
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
+from ocl_inductor.ir.index import (
+    Size,
+    contiguous_strides,
+    linear,
+    loop_vars,
+    same,
+)
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.pool import window_divisor
-from ocl_inductor.lowering.reduce import accumulation_dtype
-from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.covering import AdaptiveCovering, Covering, Offset, WindowCovering
+from ocl_inductor.lowering.pool import masked_read, tidy, window_divisor
+from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.lowering.registry import register
 from ocl_inductor.lowering.shapes import all_of, cast_value, full, in_bounds, position_dtype
-from ocl_inductor.lowering.values import Value, reindex
-from ocl_inductor.lowering.windows import INT32, MAX_UNROLLED_POINTS, AdaptiveWindows, Windows
+from ocl_inductor.lowering.values import Value
+from ocl_inductor.lowering.windows import (
+    MAX_UNROLLED_POINTS,
+    AdaptiveWindows,
+    Windows,
+    window_vars,
+)
 
 aten = torch.ops.aten
 
-#: The windows that may cover an element: their coordinates, and when they really do.
-Cover = tuple[list[sympy.Expr], Expr | None]
+
+def _sum_of(
+    ctx: LoweringContext,
+    x: Value,
+    covering: Covering,
+    sources: Sequence[tuple[Value, int]],
+    term: Callable[[Sequence[Expr]], Expr],
+) -> Value:
+    """Sum ``term`` over the covering windows, into a gradient of ``x``'s size and dtype.
+
+    A few windows are written out; more are a reduction.
+
+    Args:
+        sources: what ``term`` gets of each window, and what makes it 0.
+    """
+    n, dtype = len(covering.most), accumulation_dtype(x.dtype)
+    looped = math.prod(covering.most) > MAX_UNROLLED_POINTS
+    reached = covering.reached if looped else ((0, 0),) * n
+    read = [_framed(ctx, *s, reached) if looped else s[0] for s in sources]
+    whole = (*x.size, *covering.most) if looped else x.size
+    variables = loop_vars(len(whole))
+    ranges = dict(zip(variables, whole, strict=True))
+    lead, own = variables[: x.ndim - n], variables[x.ndim - n : x.ndim]
+
+    def part(at: Sequence[Offset]) -> Expr:
+        windows, condition = covering.cover(own, at, ranges, looped)
+        o = [w - first for w, (first, _) in zip(windows, reached, strict=True)]
+        value = term([source.at([*lead, *o]) for source in read])
+        return masked_read(condition, cast(value, dtype), 0)
+
+    if looped:
+        parts = tidy(whole, dtype, part(variables[x.ndim :]))
+        total = reduce_dims(ctx, parts, list(range(x.ndim, len(whole))), "sum")
+        return cast_value(total, x.dtype)
+    body: Expr = const(0, dtype)
+    for at in itertools.product(*map(range, covering.most)):
+        body = op("add", body, part(at))
+    return cast_value(tidy(x.size, dtype, body), x.dtype)
 
 
-def _covers(windows: Windows, own: Sequence[sympy.Symbol], ranges: Ranges) -> Iterator[Cover]:
-    """Windows ``o`` with ``o*stride - padding <= v <= .. + (kernel-1)*dilation``."""
-    choices: list[list[tuple[sympy.Expr, Expr | None]]] = []
-    for k, v in enumerate(own):
-        reach = windows.dilation[k] * (windows.kernel[k] - 1) + 1
-        stride, shifted = windows.stride[k], v + windows.padding[k]
-        last = FloorDiv(shifted, sympy.Integer(stride)) if stride > 1 else shifted
-        options = []
-        for j in range(-(-reach // stride)):
-            o = last - j
-            covered = in_bounds(shifted - o * stride, 0, reach, ranges)
-            options.append((o, all_of((in_bounds(o, 0, windows.counts[k], ranges), covered))))
-        choices.append(options)
-    return _combinations(choices)
+def _framed(
+    ctx: LoweringContext, source: Value, fill: int, reached: Sequence[tuple[int, Size]]
+) -> Value:
+    """``source`` with ``fill`` around it wherever windows are ``reached`` that do not exist.
 
-
-def _combinations(choices: list[list[tuple[sympy.Expr, Expr | None]]]) -> Iterator[Cover]:
-    total = 1
-    for options in choices:
-        total *= len(options)
-    if total > MAX_UNROLLED_POINTS:
-        raise CannotLower(f"an element lies in up to {total} windows")
-    for picked in itertools.product(*choices):
-        yield [o for o, _ in picked], all_of(c for _, c in picked)
-
-
-def _sum_of(x: Value, covers: Iterator[Cover], term: Callable[[list[sympy.Expr]], Expr]) -> Value:
-    """Sum ``term`` over the covering windows, into a gradient of ``x``'s size and dtype."""
-    dtype = accumulation_dtype(x.dtype)
-    total: Expr = const(0, dtype)
-    for o, condition in covers:
-        value = cast(term(o), dtype)
-        value = value if condition is None else masked(condition, value, const(0, dtype))
-        total = op("add", total, value)
-    result = reindex(Value(x.size, dtype, total), x.size, loop_vars(x.ndim))
-    return cast_value(result, x.dtype)
-
-
-def _split_vars(x: Value, n: int) -> tuple[list[sympy.Symbol], list[sympy.Symbol]]:
-    variables = loop_vars(x.ndim)
-    return variables[: x.ndim - n], variables[x.ndim - n :]
+    So the loop over windows has no condition, which would have it go through them one by one.
+    """
+    lead, counts = source.ndim - len(reached), source.size[source.ndim - len(reached) :]
+    size = (*source.size[:lead], *(number for _, number in reached))
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    o = [v + first for v, (first, _) in zip(variables[lead:], reached, strict=True)]
+    inside = all_of(in_bounds(w, 0, c, ranges) for w, c in zip(o, counts, strict=True))
+    body = masked_read(inside, source.at([*variables[:lead], *o]), fill)
+    return ctx.realize(tidy(size, source.dtype, body))
 
 
 # -- maximum -------------------------------------------------------------------------------
@@ -79,20 +100,19 @@ def _split_vars(x: Value, n: int) -> tuple[list[sympy.Symbol], list[sympy.Symbol
 def max_pool_backward(
     ctx: LoweringContext, grad: Value, x: Value, windows: Windows, indices: Value
 ) -> Value:
-    n = len(windows.kernel)
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     grad, indices = ctx.realize(grad), ctx.realize(indices)
-    lead, own = _split_vars(x, n)
+    own = window_vars(x.ndim, len(windows.kernel))
     dtype = position_dtype(*windows.extents)
     here = index_value(linear(own, contiguous_strides(windows.extents)), dtype)
 
-    def term(o: list[sympy.Expr]) -> Expr:
-        chosen = compare("eq", cast(indices.at([*lead, *o]), dtype), here)
-        value = grad.at([*lead, *o])
-        return where(chosen, value, const(0, grad.dtype))
+    def term(window: Sequence[Expr]) -> Expr:
+        value, position = window
+        return where(compare("eq", position, here), value, const(0, grad.dtype))
 
-    return _sum_of(x, _covers(windows, own, x.ranges), term)
+    sources = ((grad, 0), (cast_value(indices, dtype), -1))
+    return _sum_of(ctx, x, WindowCovering(windows), sources, term)
 
 
 def _lower_max_backward(
@@ -150,21 +170,25 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
-    n = len(windows.kernel)
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     dtype = accumulation_dtype(x.dtype)
+    if divisor_override is not None:
+        divisor = const(divisor_override, dtype)
+    else:
+        own = window_vars(grad.ndim, len(windows.kernel))
+        divisor = window_divisor(windows, own, count_include_pad, dtype)
+    return _sum_of_shares(ctx, x, WindowCovering(windows), grad, divisor)
+
+
+def _sum_of_shares(
+    ctx: LoweringContext, x: Value, covering: Covering, grad: Value, points: Expr
+) -> Value:
+    """Sum over the covering windows of their gradient over the number of their points."""
     grad = ctx.realize(grad)
-    lead, own = _split_vars(x, n)
-
-    def term(o: list[sympy.Expr]) -> Expr:
-        if divisor_override is not None:
-            divisor = const(divisor_override, dtype)
-        else:
-            divisor = window_divisor(windows, o, count_include_pad, dtype)
-        return op("div", cast(grad.at([*lead, *o]), dtype), divisor)
-
-    return _sum_of(x, _covers(windows, own, x.ranges), term)
+    body = op("div", cast(grad.body, points.dtype), points)
+    shares = Value(grad.size, points.dtype, body)
+    return _sum_of(ctx, x, covering, [(shares, 0)], lambda window: window[0])
 
 
 @register(aten.avg_pool2d_backward.default)
@@ -178,27 +202,6 @@ def lower_avg_pool3d_backward(ctx: LoweringContext, *args: Any) -> Value:
 
 
 # -- adaptive ------------------------------------------------------------------------------
-
-
-def _adaptive_covers(windows: AdaptiveWindows, own: Sequence[sympy.Symbol]) -> Iterator[Cover]:
-    """Windows ``o`` from ``floor(v*out/in)`` to ``ceil((v+1)*out/in) - 1``."""
-    choices: list[list[tuple[sympy.Expr, Expr | None]]] = []
-    for k, v in enumerate(own):
-        n, c = windows.extents[k], windows.counts[k]
-        first = FloorDiv(v * c, sympy.Integer(n))
-        end = FloorDiv((v + 1) * c + n - 1, sympy.Integer(n))
-        most = max(-(-(i + 1) * c // n) - i * c // n for i in range(n))
-        least = min(-(-(i + 1) * c // n) - i * c // n for i in range(n))
-        options: list[tuple[sympy.Expr, Expr | None]] = []
-        for j in range(most):
-            o = first + j
-            always = j < least
-            inside = (
-                None if always else compare("lt", index_value(o, INT32), index_value(end, INT32))
-            )
-            options.append((o, inside))
-        choices.append(options)
-    return _combinations(choices)
 
 
 @register(aten._adaptive_avg_pool2d_backward.default)
@@ -220,14 +223,8 @@ def _adaptive_backward(ctx: LoweringContext, grad_output: Value, x: Value, n: in
     if any(same(s, 0) for s in (*x.size, *grad_output.size)):
         return full(x.size, 0, x.dtype)
     dtype = accumulation_dtype(x.dtype)
-    grad = ctx.realize(grad_output)
-    lead, own = _split_vars(x, n)
-
-    def term(o: list[sympy.Expr]) -> Expr:
-        points: Expr = const(1, dtype)
-        for k, w in enumerate(o):
-            length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
-            points = op("mul", points, length)
-        return op("div", cast(grad.at([*lead, *o]), dtype), points)
-
-    return _sum_of(x, _adaptive_covers(windows, own), term)
+    points: Expr = const(1, dtype)
+    for k, w in enumerate(window_vars(grad_output.ndim, n)):
+        length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
+        points = op("mul", points, length)
+    return _sum_of_shares(ctx, x, AdaptiveCovering(windows), grad_output, points)

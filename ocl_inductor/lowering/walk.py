@@ -18,12 +18,15 @@ from ocl_inductor.lowering.context import LoweringContext, Pending
 from ocl_inductor.lowering.fakes import extent, tensor_leaves
 from ocl_inductor.lowering.values import Value, strided_view
 
+#: In a placeholder's meta data: true for a weight in training.
+TRAINED = "ocl_inductor_trained"
+
 
 class Walk:
     """What a walk over a graph of aten operators has found so far.
 
-    ``env``: the value of each FX node here; ``inputs``, ``static_names`` and ``constants`` as in
-    :class:`~ocl_inductor.ir.nodes.Graph`.
+    ``env``: the value of each FX node here; ``inputs``, ``static_names``, ``trained_names`` and
+    ``constants`` as in :class:`~ocl_inductor.ir.nodes.Graph`.
     """
 
     def __init__(self, gm: GraphModule, ctx: LoweringContext) -> None:
@@ -32,6 +35,7 @@ class Walk:
         self.env: dict[FxNode, Any] = {}
         self.inputs: list[Buffer | sympy.Expr | str] = []
         self.static_names: set[str] = set()
+        self.trained_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
         # Storages of the traced inputs: results that share one must share memory here as well.
         self.input_storage: dict[Any, str] = {}

@@ -102,8 +102,13 @@ class Builders:
                 except WorkerLostError as error:
                     self._lose(error)
 
-    def build(self, source: str, options: Sequence[str], most: int) -> bytes | None:
-        """A program's binary from one of at most ``most`` workers; None: build it here."""
+    def build(
+        self, source: str, options: Sequence[str], most: int, kernels: int = 1
+    ) -> bytes | None:
+        """A program's binary from one of at most ``most`` workers; None: build it here.
+
+        ``kernels``: how many the program has, for the counter.
+        """
         if not most:
             return None
         for _ in range(2):  # an idle worker may end at the moment it is asked
@@ -130,7 +135,8 @@ class Builders:
                     worker.end()
                 raise
             self._done(worker)
-            count("kernels_built_apart")
+            if binary:
+                count("kernels_built_apart", kernels)
             return binary or None
         return None
 
@@ -142,8 +148,7 @@ class Builders:
             worker.end()
 
     def _usable(self) -> bool:
-        # Where a user or a tool steers the OpenCL loader, everything stays where it looks.
-        return surveyed() is not None and self.lost < _MOST_LOST
+        return compiles_apart() and self.lost < _MOST_LOST
 
     def _take_idle(self, keep: bool = False) -> _Worker | None:
         while self.idle:
@@ -166,6 +171,14 @@ class Builders:
         self.lost += 1
         count("compile_workers_lost")
         _log.info("a compile worker was lost: %s", error)
+
+
+def compiles_apart() -> bool:
+    """Whether kernels may be compiled in other processes.
+
+    Where a user or a tool steers the OpenCL loader, everything stays where it looks.
+    """
+    return surveyed() is not None
 
 
 _builders: weakref.WeakKeyDictionary[Device, Builders] = weakref.WeakKeyDictionary()

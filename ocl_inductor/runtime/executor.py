@@ -12,7 +12,7 @@ import torch
 
 from ocl_inductor import fork
 from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.drivers import load_pyopencl, release_code
 from ocl_inductor.plan import (
     BufferSpec,
     HostCall,
@@ -70,7 +70,7 @@ class Executor:
         )
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
-        self.programs = build_kernels(plan.kernels, device, settings)
+        self.kernels = build_kernels(plan.kernels, device, settings)
         self.roles = Roles.of(plan)
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, Site] = {}
@@ -98,6 +98,7 @@ class Executor:
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
         self.given: dict[str, torch.Tensor] = {}
+        self.first = True
         self.results = Results(plan, self.roles, self.sizes, self.given, self.tensors, self.host)
         for name, tensor in plan.constants:
             self.host[name] = tensor
@@ -135,7 +136,7 @@ class Executor:
     # -- setup -----------------------------------------------------------------------------
 
     def _add_site(self, step: Launch) -> None:
-        kernel = self.cl.Kernel(self.programs[step.kernel], self.plan.kernels[step.kernel].name)
+        kernel = self.kernels[step.kernel].instance()
         site = Site(kernel, step)
         self.sites[id(step)] = site
         for position, name in enumerate(step.buffers):
@@ -250,6 +251,9 @@ class Executor:
         for step in self.plan.steps:
             self._step(step)
         self.memory.finish()
+        if self.first:
+            self.first = False
+            release_code()  # what a driver does for kernels that it never ran
         results = self.results.make(produced)
         del keep
         return results

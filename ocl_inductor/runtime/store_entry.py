@@ -2,12 +2,15 @@
 
 ::
 
-    "ocl-inductor kernel 3\\n"
+    "ocl-inductor kernel 4\\n"
     SHA-256 of the key and all below     32 bytes
     length of the head                    4 bytes, little-endian
     head                                  JSON: metadata, length of the source
     source                                UTF-8
     binary
+
+The binary may be of a program with other kernels beside this one, which are in entries of their own
+with the same binary: an entry never depends on another.
 
 An entry that was cut, altered, renamed, or written by something else is refused before any of it is
 used. The key is the hash of everything the binary depends on, so the name of the file vouches for
@@ -26,10 +29,10 @@ from typing import Any, BinaryIO
 
 from ocl_inductor.launch_example import LaunchExample
 
-MAGIC = b"ocl-inductor kernel 3\n"
+MAGIC = b"ocl-inductor kernel 4\n"
 KEY_PATTERN = re.compile(r"[0-9a-f]{64}")
 #: Part of every key: raise it when kernels are called differently or the file format changes.
-STORE_SCHEMA = 3
+STORE_SCHEMA = 4
 _DIGEST_BYTES = 32
 _LENGTH = struct.Struct("<I")
 _CONTENT = len(MAGIC) + _DIGEST_BYTES
@@ -59,11 +62,12 @@ class DeviceFacts:
 class Metadata:
     """What is known of a kernel beside its source.
 
-    ``user_code`` is the line of the model, where known. ``build_seconds`` is the driver's time,
-    ``created`` seconds since 1970. None of it enters the key.
+    ``symbol`` is the kernel's name in the binary, ``user_code`` the line of the model, where known,
+    ``build_seconds`` the driver's time, ``created`` seconds since 1970. None of it enters the key.
     """
 
     name: str
+    symbol: str
     options: tuple[str, ...]
     device: DeviceFacts
     operators: tuple[str, ...] = ()
@@ -82,6 +86,7 @@ class Metadata:
         launch = data["launch"]
         return cls(
             name=str(data["name"]),
+            symbol=str(data["symbol"]),
             options=_strings(data["options"]),
             device=DeviceFacts(**{k: str(v) for k, v in data["device"].items()}),
             operators=_strings(data["operators"]),

@@ -2,12 +2,15 @@
 
 The gradient of a ReLU jumps at 0. Where an input is nearer to 0 than rounding errors, the backend
 may be on the other side than eager, and a whole pixel's gradient comes or goes: far more than any
-tolerance, and nobody's mistake. To tell that from a wrong gradient, the model runs in float64
-twice: made to take the backend's side at every ReLU, and made to take eager's. What lies between
-the two is the kinks' effect on a parameter's gradient. ``share`` says how much of it is in the
-backend's difference from eager: 1.00 where kinks explain that difference.
+tolerance, and nobody's mistake. So it is with max pooling, where the two largest values of a
+window are that near to each other: the gradient goes to another pixel. To tell that from a wrong
+gradient, the model runs in float64 twice: made to take the backend's side at every ReLU and its
+pixel in every window, and made to take eager's. What lies between the two is the kinks' effect on a
+parameter's gradient. ``share`` says how much of it is in the backend's difference from eager: 1.00
+where kinks explain that difference.
 
-ReLUs are modules of ``torch.nn``; those that a model calls as functions are not seen.
+ReLUs and max pools (2d) are modules of ``torch.nn``; those that a model calls as functions are not
+seen.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from ocl_inductor.sweep.options import ACCURACY_BATCH
 from ocl_inductor.sweep.subject import Subject, fresh, in_float64, load_subject, reset_seeds
 
 Compile = Callable[[nn.Module], Callable[..., Any]]
-#: The sides of all inputs of a ReLU, by its name and which of its calls it is: True above 0.
+#: What was taken where, by the module's name and which of its calls it is: of a ReLU, for each
+#: input whether it is above 0; of a max pool, for each window the position of its largest value.
 Sides = dict[tuple[str, int], torch.Tensor]
 Gradients = dict[str, torch.Tensor]
 
@@ -57,19 +61,22 @@ class Explained:
 
 
 class _Watched(nn.Module):
-    """A module that also returns what its ReLUs gave, as each may be called several times."""
+    """A module that also returns what its kinks took, as each may be called several times."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
         self.taken: dict[tuple[str, int], torch.Tensor] = {}
-        for name, relu in _relus(module).items():
-            relu.register_forward_hook(self._watch(name))
+        for name, kink in _kinks(module).items():
+            kink.register_forward_hook(self._watch(name))
 
     def _watch(self, name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
             calls = sum(key[0] == name for key in self.taken)
-            self.taken[name, calls] = output.clone()  # the next layer may work in place
+            # A ReLU's output is copied, as the next layer may work in place.
+            self.taken[name, calls] = (
+                _chosen(module, inputs[0]) if isinstance(module, nn.MaxPool2d) else output.clone()
+            )
 
         return hook
 
@@ -77,24 +84,38 @@ class _Watched(nn.Module):
         return self.module(*args, **kwargs), dict(self.taken)
 
 
-def _relus(module: nn.Module) -> dict[str, nn.ReLU]:
-    return {name: m for name, m in module.named_modules() if isinstance(m, nn.ReLU)}
+def _kinks(module: nn.Module) -> dict[str, nn.Module]:
+    return {n: m for n, m in module.named_modules() if isinstance(m, nn.ReLU | nn.MaxPool2d)}
+
+
+def _chosen(pool: nn.MaxPool2d, value: torch.Tensor) -> torch.Tensor:
+    """The position of each window's largest value, in the flattened image."""
+    _, positions = nn.functional.max_pool2d(
+        value,
+        pool.kernel_size,
+        pool.stride,
+        pool.padding,
+        pool.dilation,
+        pool.ceil_mode,
+        return_indices=True,
+    )
+    return positions
 
 
 def watch(subject: Subject, compile_: Compile = lambda module: module) -> tuple[Sides, Gradients]:
-    """The sides at each ReLU and the gradients of one training step; ``subject`` is used up."""
+    """The sides at each kink and the gradients of one training step; ``subject`` is used up."""
     reset_seeds()
     torch._dynamo.reset()
     call = compile_(_Watched(subject.module))
     outputs, taken = call(*subject.args, **subject.kwargs)
-    sides = {key: value.detach() > 0 for key, value in taken.items()}
+    sides = {k: v.detach() > 0 if v.is_floating_point() else v for k, v in taken.items()}
     return sides, _gradients(subject, outputs)
 
 
 def on_sides(subject: Subject, sides: Sides) -> Gradients:
-    """The gradients where each ReLU is made to take ``sides``; ``subject`` is used up."""
-    for name, relu in _relus(subject.module).items():
-        relu.forward = _taking(name, sides)  # type: ignore[method-assign]
+    """The gradients where each kink is made to take ``sides``; ``subject`` is used up."""
+    for name, kink in _kinks(subject.module).items():
+        kink.forward = _taking(name, sides)  # type: ignore[method-assign]
     reset_seeds()
     return _gradients(subject, subject.module(*subject.args, **subject.kwargs))
 
@@ -104,12 +125,15 @@ def _taking(name: str, sides: Sides) -> Callable[[torch.Tensor], torch.Tensor]:
 
     def forward(value: torch.Tensor) -> torch.Tensor:
         nonlocal calls
-        above = sides[name, calls]
+        taken = sides[name, calls]
         calls += 1
-        # As little above 0 as can be, yet more than its neighbours at 0: a pooling layer after
+        if taken.dtype is not torch.bool:  # positions of a max pool
+            pixels = value.flatten(-2).gather(-1, taken.flatten(-2))
+            return pixels.reshape(taken.shape)
+        # As little above 0 as can be, yet more than its neighbours at 0: a pooling function after
         # this one chooses it, as the backend's does.
         lifted = value + (value.detach().clamp(min=1e-12) - value.detach())
-        return torch.where(above, lifted, 0.0)
+        return torch.where(taken, lifted, 0.0)
 
     return forward
 
@@ -122,7 +146,7 @@ def _gradients(subject: Subject, outputs: Any) -> Gradients:
 def explain(
     job: Job, subject: Subject, compile_: Compile
 ) -> tuple[Mapping[tuple[str, int], int], list[Explained]]:
-    """How many inputs of each ReLU the backend sees on another side than eager; the gradients.
+    """At how many places of each kink the backend takes another side than eager; the gradients.
 
     Args:
         compile_: makes a module the backend's.
@@ -177,9 +201,9 @@ def main(name: str, device: str | None, everything: bool) -> None:
     with torch._dynamo.config.patch(config.dynamo):
         other, found = explain(job, subject, lambda module: backend.compile(module, None))
     total = sum(other.values())
-    click.echo(f"{total} inputs of {len(other)} ReLUs are on another side of 0 than in eager")
-    for (relu, _), count in other.items():
-        click.echo(f"  {relu}: {count}")
+    click.echo(f"{total} times another side than eager, in {len(other)} ReLUs and max pools")
+    for (kink, _), count in other.items():
+        click.echo(f"  {kink}: {count}")
     shown = [e for e in found if everything or not e.accepted]
     click.echo(f"{sum(not e.accepted for e in found)} of {len(found)} gradients differ")
     for entry in shown:

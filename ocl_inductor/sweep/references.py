@@ -8,6 +8,7 @@ in a file for the next. The file belongs to one row, mode, dtype and batch of on
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ import torch
 Named = dict[str, Any]
 #: More is made anew: gradients of the largest models in float64 would fill a small disk.
 _MOST_BYTES = 1 << 30
+#: As much as this moves to disk: the gradients of a model of gigabytes, several times.
+_MANY_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,22 @@ def save_references(file: str | None, references: References) -> None:
     os.replace(part, file)  # a process that is stopped here leaves nothing half written
 
 
+def unloaded(named: Named) -> Named:
+    """The same values, which take no memory while nobody reads them if they are many.
+
+    They lie in a file that is mapped, and that has no name any more: it goes with them.
+    """
+    if _bytes_of(named.values()) < _MANY_BYTES:
+        return named
+    with tempfile.TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True) as folder:
+        file = os.path.join(folder, "results.pt")
+        torch.save(named, file)
+        return torch.load(file, weights_only=True, mmap=True)  # type: ignore[no-any-return]
+
+
 def _bytes(references: References) -> int:
-    values: Iterable[Any] = (*references.eager.values(), *(references.wide or {}).values())
+    return _bytes_of((*references.eager.values(), *(references.wide or {}).values()))
+
+
+def _bytes_of(values: Iterable[Any]) -> int:
     return sum(v.nbytes for v in values if isinstance(v, torch.Tensor))

@@ -13,7 +13,12 @@ from ocl_inductor.sweep.subject import Subject
 
 
 def run_once(mode: Mode, subject: Subject, call: Callable[..., Any]) -> dict[str, Any]:
-    """Run one forward pass, or one forward and backward pass, and collect what it gave."""
+    """Run one forward pass, or one forward and backward pass, and collect what it gave.
+
+    The gradients are taken from the parameters: of a large model there is no room for a copy. A
+    parameter without one counts as one with a gradient of 0, as in dynamobench: a compiled backward
+    pass gives 0 where a model's output is not in the loss, and eager gives nothing.
+    """
     if mode == "inference":
         with torch.no_grad():
             return collect(call(*subject.args, **subject.kwargs))
@@ -23,7 +28,10 @@ def run_once(mode: Mode, subject: Subject, call: Callable[..., Any]) -> dict[str
     found = {**collect(outputs), "loss": loss.detach().clone()}
     for name, parameter in subject.module.named_parameters():
         if parameter.grad is not None:
-            found[f"grad of {name}"] = parameter.grad.detach().clone()
+            found[f"grad of {name}"] = parameter.grad.detach()
+            parameter.grad = None
+        elif parameter.requires_grad:
+            found[f"grad of {name}"] = parameter.detach().new_zeros(()).expand_as(parameter)
     for name, buffer in subject.module.named_buffers():
         found[f"buffer {name}"] = buffer.detach().clone()
     return found

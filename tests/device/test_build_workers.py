@@ -56,6 +56,14 @@ def test_binary_from_a_worker(fresh: Builders, device: Device) -> None:
     assert fresh.idle == [worker] and counters["opencl"]["kernels_built_apart"] == 2
 
 
+def test_a_source_larger_than_a_pipe(fresh: Builders, device: Device) -> None:
+    """It reaches the worker in pieces."""
+    long = source(1) + f"\n// {'x' * 300_000}\n"
+    binary = fresh.build(long, device.info.build_options, 1)
+    assert binary and program_from_binary(binary, device).kernel_names == "k"
+    assert "compile_workers_lost" not in counters["opencl"]
+
+
 def test_refused_source_is_left_to_this_process(fresh: Builders, device: Device) -> None:
     assert fresh.build("nonsense", (), 1) is None
     assert fresh.build(source(1), device.info.build_options, 1)  # the worker goes on

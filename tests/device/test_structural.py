@@ -133,11 +133,15 @@ def pooling() -> list[Case]:
     x = torch.randn(2, 9, 13, 16)
     out, where = aten.max_pool2d_with_indices.default(x, [3, 3], [2, 2], [1, 1])
     pool, back = aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward
+    wide = ([7, 7], [1, 1], [3, 3], [1, 1], False)  # 49 windows an element: a loop
+    positions = pool.default(x, *wide)[1]
     return [
         case(pool.default, with_nan(x.clone()), [3, 3], [2, 2], [1, 1]),
         case(pool.default, nhwc(x), [3, 2], [2, 1], [1, 0], [1, 2], True),
         case(pool.default, x, [7, 7], [2, 2], [3, 3]),
         case(back.default, torch.randn_like(out), x, [3, 3], [2, 2], [1, 1], [1, 1], False, where),
+        case(back.default, torch.randn_like(x), x, *wide, positions),
+        case(back.default, nhwc(torch.randn_like(x)), nhwc(x), *wide, nhwc(positions)),
         case(aten.avg_pool2d.default, nhwc(x), [3, 3], [2, 2], [1, 1], True, False),
         case(aten.avg_pool2d.default, x, [7, 6], [3, 1], [3, 2]),
         case(aten.avg_pool2d_backward.default, x[..., :6, :8], x, [2, 2], [], [0], False, True,

@@ -23,6 +23,7 @@ def sample(
     launch = LaunchExample((("float32", 128),), (3,), (4, 5), (16, 1), (1, 1), 128, 512)
     metadata = Metadata(
         name,
+        name,
         options,
         device,
         operators,

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from ocl_inductor.codegen.chain import chain
-from ocl_inductor.codegen.file_scope import Definition, Kernel, definitions
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.ir.nodes import Origin
+from ocl_inductor.kernel_text.file_scope import Definition, Kernel, definitions
+from ocl_inductor.kernel_text.program import one_program
 
 TEXT = """#pragma OPENCL FP_CONTRACT ON
 typedef float8 __attribute__((aligned(4))) vec_u;
@@ -78,3 +79,21 @@ def test_names_that_mean_something_else() -> None:
 def test_one_work_item_needs_no_loop() -> None:
     made = chain([source(TEXT, "halve", "in0", "buf1", size=1)] * 2)
     assert made.text.count("    halve(0, in0, buf1, 1);") == 2
+
+
+def test_kernels_of_one_program() -> None:
+    """Each has its own functions; types, constants and pragmas are written once."""
+    text, names = one_program([TEXT, TEXT.replace("x / 2", "x / 3")])
+    assert names == ("halve", "halve_1")
+    assert [text.count(x) for x in ("typedef", "#pragma", "table[2]", "__kernel")] == [1, 1, 1, 2]
+    assert text.count("reqd_work_group_size(1, 1, 1)") == 2
+    assert "= half_of_1(in0[i + j])" in text.split("halve_1")[1]
+    assert text.count("half_of_1") == 2
+    again, _ = one_program([TEXT, TEXT])
+    assert again.count("float half_of(float x)") == again.count("float half_of_1(float x)") == 1
+
+
+@pytest.mark.parametrize("text", ["", TEXT + TEXT.replace("halve", "other"), "#include <x>"])
+def test_sources_without_one_kernel_are_no_part_of_a_program(text: str) -> None:
+    with pytest.raises(ValueError):
+        one_program([TEXT, text])

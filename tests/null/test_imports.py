@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"errors", "units", "whole_file"},
     {"settings"},
     {"log"},
-    {"dtypes", "debug", "launch_example"},
+    {"dtypes", "debug", "launch_example", "kernel_text"},
     {"quirks", "fork", "apart"},
     {
         "command_buffer",

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from evaluate import Harness, check
+from evaluate import check
 
 import ocl_inductor.lowering.pool_backward  # noqa: F401
-from ocl_inductor.lowering.registry import CannotLower
 
 aten = torch.ops.aten
 
@@ -75,8 +74,30 @@ def test_three_dimensions() -> None:
     check(aten.avg_pool3d_backward.default, grad, x, *rest)
 
 
-def test_many_overlapping_windows_run_on_the_host() -> None:
-    x = torch.randn(1, 1, 12, 12)
-    args = ([7, 7], [1, 1], [3, 3], False, True, None)
-    with pytest.raises(CannotLower, match="windows"):
-        Harness().lower(aten.avg_pool2d_backward.default, x, x, *args)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ([7, 7], [1, 1], [3, 3], [1, 1], False),
+        ([13, 5], [2, 1], [6, 2], [1, 2], True),
+        ([9, 9], [1, 1], [4, 4], [1, 1], False),  # larger than the image
+    ],
+)
+def test_many_overlapping_windows_are_a_loop(args: tuple[Any, ...]) -> None:
+    image = torch.randn(2, 3, 8, 9)
+    for x in (image, image.to(memory_format=torch.channels_last), image.round(), image[0]):
+        out, indices = aten.max_pool2d_with_indices.default(x, *args)
+        grad = torch.randn_like(out)
+        check(aten.max_pool2d_with_indices_backward.default, grad, x, *args, indices)
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_many_overlapping_means_are_a_loop(include: bool) -> None:
+    x = torch.randn(1, 2, 12, 11)
+    args = ([7, 7], [1, 1], [3, 3], False, include, None)
+    check(aten.avg_pool2d_backward.default, torch.randn_like(x), x, *args)
+
+
+@pytest.mark.parametrize("output", [[20, 30], [45, 54], [19, 61]])
+def test_many_adaptive_windows_of_an_element_are_a_loop(output: list[int]) -> None:
+    x, grad = torch.randn(1, 2, 3, 7), torch.randn(1, 2, *output)
+    check(aten._adaptive_avg_pool2d_backward.default, grad, x)

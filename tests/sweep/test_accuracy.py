@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,11 +19,13 @@ from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
 from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import judge
-from ocl_inductor.sweep.results import collect
+from ocl_inductor.sweep.models.tacotron2 import Tacotron2
+from ocl_inductor.sweep.results import collect, run_once
 from ocl_inductor.sweep.schema import Tolerance
 from ocl_inductor.sweep.status import Status
 from ocl_inductor.sweep.subject import in_float64, load_subject
 from ocl_inductor.sweep.torchbench import load_torchbench
+from ocl_inductor.sweep.weights import without_dropout
 
 RULE = Rule(1e-4)
 
@@ -110,6 +113,31 @@ def test_every_kind_of_result_is_collected() -> None:
     }
 
 
+def test_no_gradient_is_a_gradient_of_zero() -> None:
+    class TwoHeads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = nn.Linear(3, 2), nn.Linear(3, 2)
+            self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.used(x) * self.frozen, self.unused(x)
+
+    def step(backend: str | None) -> dict[str, Any]:
+        torch.manual_seed(0)
+        model = TwoHeads()
+        subject = SimpleNamespace(
+            module=model, args=(torch.ones(4, 3),), kwargs={}, loss=lambda out: out[0].sum()
+        )
+        call = model if backend is None else torch.compile(model, backend=backend)
+        return run_once("training", subject, call)  # type: ignore[arg-type]
+
+    eager, compiled = step(None), step("aot_eager")
+    assert not eager["grad of unused.weight"].any() and eager["grad of used.weight"].all()
+    assert "grad of frozen" not in eager
+    assert compare(eager, compiled, None, RULE).passed
+
+
 def test_an_exact_loss_of_eager_does_not_blow_the_ratio_up() -> None:
     exact = torch.tensor(2.8561315504917992, dtype=torch.float64)
     eager = exact.float()
@@ -137,6 +165,21 @@ def test_detections_are_a_set() -> None:
         wrong = {n: v.clone() for n, v in other.items()}
         wrong[name][1, 4] += 1
         assert not compare(eager, wrong, wide, rule).passed, name
+
+
+def test_detections_may_be_those_of_float64() -> None:
+    rule = Rule(1e-4, detections=True)
+    boxes = torch.arange(80, dtype=torch.float64).reshape(1, 5, 16)[..., :4] * 10
+    scores = torch.linspace(0.9, 0.5, 5, dtype=torch.float64)[None]
+    wide = {"out[0]": scores, "out[1]": boxes, "out[2]": torch.tensor([[1, 2, 3, 4, 5]])}
+    same = {n: v.float() if v.is_floating_point() else v for n, v in wide.items()}
+    eager = {**same, "out[1]": same["out[1]"].clone(), "out[2]": torch.tensor([[1, 2, 3, 4, 9]])}
+    eager["out[1]"][0, 4] += 30  # eager's last detection is not float64's
+    assert compare(eager, same, wide, rule).passed
+    assert not compare(eager, same, None, rule).passed
+    neither = {**same, "out[2]": torch.tensor([[1, 2, 3, 4, 6]])}
+    assert not compare(eager, neither, wide, rule).passed
+    assert not compare(same, eager, wide, rule).passed
 
 
 def test_a_row_may_allow_more_in_one_mode() -> None:
@@ -198,6 +241,20 @@ def test_a_second_process_compares_with_what_the_first_made(
     assert references.load_references(str(file)) is None
 
 
+def test_large_results_wait_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"out": values(), "loss": torch.tensor(3.0), "count": 3, "label": None}
+    assert references.unloaded(named) is named
+    monkeypatch.setattr(references, "_MANY_BYTES", 10)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = references.unloaded(named)
+    assert not list(tmp_path.iterdir())
+    assert found.keys() == named.keys() and (found["count"], found["label"]) == (3, None)
+    assert torch.equal(found["out"], named["out"]) and torch.equal(found["loss"], named["loss"])
+    path = write_row(tmp_path, "small", "Small")
+    job = Job("accuracy", "small", str(path), None, "training", ("aot_eager",), 4)
+    assert check_accuracy(job, load(path), lambda event, **v: None).status is Status.PASS
+
+
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("name", ["phlippe_resnet", "lennard_jones"])
 def test_converting_to_float64_gives_what_building_in_it_gives(name: str, mode: Any) -> None:
@@ -216,6 +273,19 @@ def test_converting_to_float64_gives_what_building_in_it_gives(name: str, mode: 
         if one is not None:
             torch.testing.assert_close(one, other, rtol=0, atol=0)
     assert all(p.dtype is torch.float32 for p in subject.module.parameters())
+
+
+def test_dropout_of_functions_is_turned_off() -> None:
+    model = Tacotron2(symbols=5, width=8, mels=4).train()
+    symbols, mels = torch.arange(5).repeat(2, 1), torch.randn(2, 4, 3)
+
+    def outputs(seed: int) -> tuple[torch.Tensor, ...]:
+        torch.manual_seed(seed)
+        return model(symbols, mels)
+
+    assert not torch.equal(outputs(1)[1], outputs(2)[1])
+    without_dropout(model)
+    assert all(map(torch.equal, outputs(1), outputs(2)))
 
 
 def test_a_model_of_torchbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,12 +51,14 @@ def toy() -> tuple[Toy, torch.Tensor]:
     return Toy(model, (x,)), moved
 
 
-def backend(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[nn.Module], nn.Module]:
-    """Runs a module with ``change`` applied to what its ReLU gets."""
+def backend(
+    change: Callable[[torch.Tensor], torch.Tensor], kind: type[nn.Module] = nn.ReLU
+) -> Callable[[nn.Module], nn.Module]:
+    """Runs a module with ``change`` applied to what its first layer of ``kind`` gets."""
 
     def compile_(module: nn.Module) -> nn.Module:
-        relu = next(m for m in module.modules() if isinstance(m, nn.ReLU))
-        relu.register_forward_pre_hook(lambda _, inputs: (change(inputs[0]),))
+        kink = next(m for m in module.modules() if isinstance(m, kind))
+        kink.register_forward_pre_hook(lambda _, inputs: (change(inputs[0]),))
         return module
 
     return compile_
@@ -72,6 +74,31 @@ def test_a_kink_explains_a_whole_pixel() -> None:
         assert by_name[name].share == pytest.approx(1.0, abs=1e-4)
         assert by_name[name].rest < 1e-3 * by_name[name].effect
     assert by_name["2.weight"].accepted  # what lies behind the ReLU sees a value of 0 either way
+
+
+class Scaled(nn.Module):
+    """Each pixel times a weight of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 1, 4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight
+
+
+def test_another_pixel_of_a_window_explains_a_gradient() -> None:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.rand(1, 1, 4, 4, generator=generator)
+    x[0, 0, 0, 0], x[0, 0, 1, 1] = 2.0, 2.0 - NEAR / 2  # all but equal, and the window's largest
+    moved = torch.zeros_like(x)
+    moved[0, 0, 1, 1] = NEAR
+    subject = Toy(nn.Sequential(Scaled(), nn.MaxPool2d(2)), (x,))
+    other, found = explain(JOB, subject, backend(lambda value: value + moved, nn.MaxPool2d))
+    assert other == {("1", 0): 1}
+    (weight,) = found
+    assert not weight.accepted and weight.effect > 1
+    assert weight.share == pytest.approx(1.0, abs=1e-4) and weight.rest < 1e-4
 
 
 def test_a_wrong_gradient_is_not_explained() -> None:

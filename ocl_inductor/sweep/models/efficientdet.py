@@ -19,6 +19,10 @@ def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
 
 
+def _halving() -> nn.MaxPool2d:
+    return nn.MaxPool2d(3, stride=2, padding=1)
+
+
 def _separable(inputs: int, outputs: int, bias: bool = True) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(inputs, inputs, 3, padding=1, groups=inputs, bias=False),
@@ -47,6 +51,7 @@ class _BiFpn(nn.Module):
         super().__init__()
         self.down = nn.ModuleList(_Fuse(width, 2) for _ in range(4))
         self.up = nn.ModuleList(_Fuse(width, 3 if level < 3 else 2) for level in range(4))
+        self.shrink = nn.ModuleList(_halving() for _ in range(4))
 
     def forward(self, maps: list[Tensor]) -> list[Tensor]:
         inner = [maps[4]]
@@ -55,7 +60,7 @@ class _BiFpn(nn.Module):
             inner.insert(0, self.down[level](maps[level], up))
         out = [inner[0]]
         for level in (1, 2, 3, 4):
-            smaller = F.max_pool2d(out[-1], 3, 2, 1)
+            smaller = self.shrink[level - 1](out[-1])
             parts = (maps[level], inner[level], smaller) if level < 4 else (maps[4], smaller)
             out.append(self.up[level - 1](*parts))
         return out
@@ -99,6 +104,7 @@ class EfficientDet(nn.Module):
             conv_block(n, width, 1, norm=_norm, bias=True, act=nn.Identity()) for n in channels
         )
         self.sixth = conv_block(channels[-1], width, 1, norm=_norm, bias=True, act=nn.Identity())
+        self.shrink = nn.ModuleList(_halving() for _ in range(2))
         self.pyramids = nn.ModuleList(_BiFpn(width) for _ in range(pyramids))
         self.classes = _Head(width, 9 * classes, depth)
         self.boxes = _Head(width, 9 * 4, depth)
@@ -106,8 +112,8 @@ class EfficientDet(nn.Module):
     def forward(self, image: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         features = self.body(image)
         maps = [layer(x) for layer, x in zip(self.enter, features, strict=True)]
-        maps.append(F.max_pool2d(self.sixth(features[-1]), 3, 2, 1))
-        maps.append(F.max_pool2d(maps[-1], 3, 2, 1))
+        maps.append(self.shrink[0](self.sixth(features[-1])))
+        maps.append(self.shrink[1](maps[-1]))
         for pyramid in self.pyramids:
             maps = pyramid(maps)
         return self.classes(maps), self.boxes(maps)

@@ -38,12 +38,13 @@ class _Proposer(nn.Module):
     def __init__(self, inputs: int, shapes: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, inputs, 3, padding=1)
+        self.act = nn.ReLU()
         self.score = nn.Conv2d(inputs, shapes, 1)
         self.delta = nn.Conv2d(inputs, 4 * shapes, 1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (B, N) and deltas (B, N, 4), cell by cell."""
-        x = F.relu(self.conv(x))
+        x = self.act(self.conv(x))
         deltas = self.delta(x).unflatten(1, (-1, 4)).permute(0, 3, 4, 1, 2)
         return self.score(x).permute(0, 2, 3, 1).flatten(1), deltas.flatten(1, 3)
 

@@ -50,13 +50,14 @@ class Decoder(nn.Module):
         self.second = nn.LSTMCell(hidden + memory, hidden)
         self.frame = nn.Linear(hidden + memory, mels)
         self.gate = nn.Linear(hidden + memory, 1)
+        self.prenet_dropout, self.cell_dropout = 0.5, 0.1
 
     def forward(self, memory: Tensor, mels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Frames (B, mels, T), gates (B, T) and alignments (B, T, S)."""
         batch, length, _ = memory.shape
         frames = F.pad(mels, [1, 0])[..., :-1].permute(2, 0, 1)
         for layer in self.prenet:
-            frames = F.dropout(F.relu(layer(frames)), 0.5, self.training)
+            frames = F.dropout(F.relu(layer(frames)), self.prenet_dropout, self.training)
         keys = self.attention.memory(memory)
         h1 = c1 = h2 = c2 = memory.new_zeros(batch, self.hidden)
         weights = total = memory.new_zeros(batch, length)
@@ -64,12 +65,12 @@ class Decoder(nn.Module):
         outputs, gates, alignments = [], [], []
         for frame in frames.unbind(0):
             h1, c1 = self.first(torch.cat([frame, context], dim=1), (h1, c1))
-            h1 = F.dropout(h1, 0.1, self.training)
+            h1 = F.dropout(h1, self.cell_dropout, self.training)
             weights = self.attention(h1, keys, torch.stack([weights, total], dim=1))
             total = total + weights
             context = (weights[:, None] @ memory).squeeze(1)
             h2, c2 = self.second(torch.cat([h1, context], dim=1), (h2, c2))
-            h2 = F.dropout(h2, 0.1, self.training)
+            h2 = F.dropout(h2, self.cell_dropout, self.training)
             both = torch.cat([h2, context], dim=1)
             outputs.append(self.frame(both))
             gates.append(self.gate(both).squeeze(1))
@@ -86,19 +87,20 @@ class Tacotron2(nn.Module):
         self.convolutions = nn.ModuleList(_conv(width, width) for _ in range(3))
         self.recurrent = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
         self.decoder = Decoder(width, mels)
+        self.dropout = 0.5
         sizes = [mels, 512, 512, 512, 512, mels]
         self.postnet = nn.ModuleList(_conv(a, b) for a, b in pairwise(sizes))
 
     def forward(self, symbols: Tensor, mels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x = self.symbols(symbols).transpose(1, 2)
         for layer in self.convolutions:
-            x = F.dropout(F.relu(layer(x)), 0.5, self.training)
+            x = F.dropout(F.relu(layer(x)), self.dropout, self.training)
         memory = self.recurrent(x.transpose(1, 2))[0]
         frames, gates, alignments = self.decoder(memory, mels)
         x = frames
         for layer in self.postnet[:-1]:
-            x = F.dropout(torch.tanh(layer(x)), 0.5, self.training)
-        refined = frames + F.dropout(self.postnet[-1](x), 0.5, self.training)
+            x = F.dropout(torch.tanh(layer(x)), self.dropout, self.training)
+        refined = frames + F.dropout(self.postnet[-1](x), self.dropout, self.training)
         return frames, refined, gates, alignments
 
 

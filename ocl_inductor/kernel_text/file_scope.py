@@ -21,11 +21,12 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel's ``parameters`` as they are written, and what is between its braces."""
+    """A kernel's ``parameters`` as they are written, what is between its braces, and all of it."""
 
     name: str
     parameters: str
     body: str
+    text: str
 
 
 def definitions(text: str) -> Iterator[Definition | Kernel]:
@@ -49,9 +50,16 @@ def definitions(text: str) -> Iterator[Definition | Kernel]:
             found = _KERNEL_HEAD.search(_ATTRIBUTE.sub("", _COMMENT.sub("", head)))
             if found is None:
                 raise ValueError("a kernel without a body")
-            yield Kernel(found[1], found[2].strip(), rest.rpartition("}")[0].strip("\n"))
+            body = rest.rpartition("}")[0].strip("\n")
+            yield Kernel(found[1], found[2].strip(), body, piece.strip())
         else:
             yield Definition(_name(bare), piece.strip())
+
+
+def is_function(definition: Definition) -> bool:
+    """Whether it is a function with a body."""
+    bare = _ATTRIBUTE.sub("", _COMMENT.sub("", definition.text)).strip()
+    return bare.endswith("}") and not bare.startswith("#")
 
 
 def _pieces(text: str) -> Iterator[str]:
