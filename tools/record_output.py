@@ -21,10 +21,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from ocl_inductor.settings import default_cache_dir
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,11 +67,12 @@ class Session:
             ["bash", "-c", command.replace("/home/me", str(self.home))],
             cwd=self.home,
             env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             text=True,
         )
-        said = done.stdout.rstrip("\n")
+        # What a program of the page prints while a command of ours watches is not shown.
+        whole = done.returncode != 0 or not command.startswith("ocl-inductor")
+        said = (done.stderr + done.stdout if whole else done.stdout).rstrip("\n")
         said += f"\n(exit code {done.returncode})" if done.returncode else ""
         venv = Path(sys.prefix)
         for path, name in (
@@ -125,6 +129,9 @@ def record(name: str) -> None:
     page = path.read_text()
     with tempfile.TemporaryDirectory(prefix="me_") as folder:
         session = Session(Path(folder))
+        roofs = default_cache_dir() / "roofs"  # measured when the machine was idle, let us hope
+        if roofs.is_dir():
+            shutil.copytree(roofs, session.home / ".cache" / "ocl_inductor" / "roofs")
         programs = re.findall(r"```python(?: no-run)?\n(.*?)```", page, re.S)
         for program, text in zip(PROGRAMS[name], programs, strict=False):
             (session.home / program).write_text(text)
