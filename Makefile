@@ -40,8 +40,10 @@ test-all: setup ## Run the slow tests as well: every model in both profiles on e
 MINUTES ?= 10
 FUZZ ?=
 fuzz: setup ## Compile random programs and compare with eager (MINUTES=60); then break the caches
-	$(PY) -m fuzz --minutes $(MINUTES) $(FUZZ)
-	$(PY) -m pytest tests/faults -m slow
+	failed=0; \
+	$(PY) -m fuzz --minutes $(MINUTES) $(FUZZ) || failed=1; \
+	$(PY) -m pytest tests/faults -m slow || failed=1; \
+	exit $$failed
 
 conformance: setup ## Compile every operator of PyTorch's own list and compare with eager; hours
 	$(PY) -m conformance

@@ -15,6 +15,7 @@ from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
+from ocl_inductor.capture.collection import leave_old_objects_alone
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
@@ -28,10 +29,20 @@ from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
 
-# AOTAutograd would import these in the first call.
-for _module in ("torch._inductor.debug", "torch.distributed._functional_collectives"):
+#: What Dynamo, AOTAutograd and pyopencl would import in the first call.
+_IMPORTED_LATE = (
+    "torch._inductor.codegen.wrapper",
+    "torch._inductor.debug",
+    "torch.distributed._functional_collectives",
+    "torch.distributed.tensor.experimental._func_map",
+    "torch.export._trace",
+    "pytools.persistent_dict",
+    "pytools.py_codegen",
+)
+for _module in _IMPORTED_LATE:
     with contextlib.suppress(Exception):  # a build of PyTorch without it
         import_module(_module)
+leave_old_objects_alone()
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"
@@ -53,6 +64,7 @@ def capture(
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
     from the cache, unless ``keep_plans`` is off.
     """
+    leave_old_objects_alone()  # in the next compilation, where this one follows a reset
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.
     config: dict[str, Any] = {"unlift_effect_tokens": True}

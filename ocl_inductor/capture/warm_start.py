@@ -15,7 +15,9 @@ import contextlib
 import dataclasses
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,6 +38,7 @@ from ocl_inductor.report.trace import trace_kernels
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.meanwhile import made_meanwhile
 from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
@@ -164,6 +167,7 @@ class StoredPlan(OutputCode):
     payload: bytes | None = None
     run: Callable[[list[Any]], tuple[Any, ...]] | None = None
     plan: Plan | StagedPlan | None = None
+    making: Future[Executor] | None = None
     # In the instance, from where wrappers of functions copy it.
     _boxed_call: bool = True
 
@@ -187,8 +191,12 @@ class StoredPlan(OutputCode):
                 )
 
     def __call__(self, inputs: list[Any]) -> Any:
-        assert self.run is not None
-        return self.run(inputs)
+        run = self.run
+        if run is None:
+            assert self.making is not None
+            run = self.run = self.making.result()
+            self.making = None
+        return run(inputs)
 
     def prepare_for_serialization(self) -> None:
         """Called on a copy, which is then pickled."""
@@ -200,7 +208,7 @@ class StoredPlan(OutputCode):
         self.plan = self.run = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
-        """Called after unpickling: make the executor."""
+        """Called after unpickling: make the executor, while Dynamo goes on with its guards."""
         session = _session.get()
         if session is None:  # Dynamo's own cache: see __setstate__
             device, settings = select_device(self.settings.device), self.settings
@@ -212,8 +220,9 @@ class StoredPlan(OutputCode):
         plan = load_plan(self.payload)
         self.payload = None
         _show(plan)
-        with torch.utils._python_dispatch._disable_current_modes():
-            self.run = Executor(plan, device, settings)
+        self.making = made_meanwhile(partial(Executor, plan, device, settings))
+        if session is None:  # an error has to come from here
+            self.making.result()
         count_plan(plan)
         count("plan_hits")
 

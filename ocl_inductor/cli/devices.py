@@ -13,7 +13,7 @@ from rich.text import Text
 from ocl_inductor import quirks
 from ocl_inductor.cli.console import console, print_json
 from ocl_inductor.device import Device, DeviceInfo, list_devices, select_device, why_chosen
-from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError, OpenCLInductorError
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune.roof import Roof, kept_roof, measured_roof
 from ocl_inductor.units import format_size
@@ -30,17 +30,23 @@ def devices(roof: bool, verbose: bool, as_json: bool) -> None:
     Exit codes: 0 fine; 1 there is no device, or not the one that
     OCL_INDUCTOR_DEVICE names; 2 wrong usage.
     """
+    chosen, why, problem = None, "", ""
     try:
         settings = Settings.resolve()
         chosen = select_device(settings.device)
+        why = why_chosen(settings.device)
+    except (DeviceNotFoundError, NoDeviceError) as error:
+        problem = str(error)  # names those there are
     except OpenCLInductorError as error:
         raise click.ClickException(str(error)) from None
     except ImportError as error:
         raise click.ClickException(f"{error}: `ocl-inductor doctor` says what to do") from None
-    why = why_chosen(settings.device)
     found = [(d, _roof(d, settings, roof)) for d in list_devices()]
     if as_json:
         print_json([_facts(d, r, why if d is chosen else "") for d, r in found])
+    if problem:
+        raise click.ClickException(problem)
+    if as_json:
         return
     out = console()
     for device, rates in found:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import runpy
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from ocl_inductor.cli.program import print_failure, run_program
 
 if TYPE_CHECKING:
     from ocl_inductor.report.values import Report
@@ -84,7 +84,7 @@ def _observe(title: str, run: Callable[[], None]) -> Report:
             if stop.code not in (None, 0):
                 error = f"exit code {stop.code}"
         except (Exception, KeyboardInterrupt) as failed:
-            traceback.print_exc()
+            print_failure(failed)
             error = f"{type(failed).__name__}: {str(failed).splitlines()[0] if str(failed) else ''}"
     return seen.report(title, error)
 
@@ -98,29 +98,11 @@ def _runner(target: str, args: tuple[str, ...], train: bool) -> Callable[[], Non
             raise click.UsageError("--train is for a model; a script trains by itself")
         if not Path(target).is_file():
             raise click.UsageError(f"there is no file {target}")
-        return lambda: _run_script(target, args)
+        return lambda: run_program(Path(target), args)
     if args:
         raise click.UsageError(f"only a script takes arguments; {target!r} is not a .py file")
     build = _factory(target) if ":" in target else _torchvision(target)
     return lambda: _run_model(build, train)
-
-
-def _run_script(path: str, args: tuple[str, ...]) -> None:
-    with _as_program(path, args):
-        runpy.run_path(path, run_name="__main__")
-
-
-@contextlib.contextmanager
-def _as_program(path: str, args: tuple[str, ...]) -> Iterator[None]:
-    """sys.argv and sys.path as the interpreter sets them for a script."""
-    argv, first = sys.argv, sys.path[0] if sys.path else ""
-    sys.argv = [path, *args]
-    sys.path[0:1] = [str(Path(path).resolve().parent)]
-    try:
-        yield
-    finally:
-        sys.argv = argv
-        sys.path[0:1] = [first]
 
 
 def _factory(target: str) -> Callable[[], tuple[Any, Any]]:

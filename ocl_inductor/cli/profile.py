@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import runpy
 import sys
-import traceback
 from pathlib import Path
 
 import click
 
 from ocl_inductor.cli.console import console, print_json
+from ocl_inductor.cli.program import print_failure, run_program
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -69,11 +68,8 @@ def profile(
 
 def _run(script: Path, arguments: tuple[str, ...]) -> bool:
     """Run a script as ``python script arguments`` does; whether it failed."""
-    saved = sys.argv, list(sys.path)
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.absolute().parent))
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        run_program(script, arguments)
     except SystemExit as end:
         if end.code not in (None, 0):
             click.echo(f"{script} ended with {end.code!r}", err=True)
@@ -81,9 +77,7 @@ def _run(script: Path, arguments: tuple[str, ...]) -> bool:
     except KeyboardInterrupt:
         click.echo(f"{script} was interrupted", err=True)
         return True
-    except Exception:
-        traceback.print_exc()
+    except Exception as failed:
+        print_failure(failed)
         return True
-    finally:
-        sys.argv, sys.path[:] = saved
     return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ocl_inductor.device import Device
@@ -33,3 +35,33 @@ def binary_of(program: Any) -> bytes:
         _log.info("the driver gives no binary: %s", error)
         return b""
     return bytes(binaries[0]) if binaries and binaries[0] else b""
+
+
+def make_ready(program: Any, kernel: str) -> None:
+    """Have the driver do now what it puts off until a program's first kernel object is asked for.
+
+    With Intel's that takes as long as the loading of a binary, 1.5 ms, and other threads cannot run
+    Python in the time if pyopencl asks. Here they can.
+    """
+    functions = _functions()
+    if functions is None:
+        return
+    create, release = functions
+    handle = create(program.int_ptr, kernel.encode(), None)
+    if handle:  # else pyopencl will say what is wrong
+        release(handle)
+
+
+@cache
+def _functions() -> tuple[Any, Any] | None:
+    """clCreateKernel and clReleaseKernel of the OpenCL that pyopencl uses."""
+    try:
+        library = ctypes.CDLL(load_pyopencl()._cl.__file__)
+        create, release = library.clCreateKernel, library.clReleaseKernel
+    except (AttributeError, OSError) as error:  # linked in another way
+        _log.debug("kernels are made with pyopencl alone: %s", error)
+        return None
+    create.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    create.restype = ctypes.c_void_p
+    release.argtypes = [ctypes.c_void_p]
+    return create, release

@@ -25,6 +25,7 @@ from ocl_inductor.runtime.builders import builders_of, compiles_apart
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
+    make_ready,
     program_from_binary,
     program_from_source,
 )
@@ -158,6 +159,7 @@ class _Making:
                 count("cache_rejected")
                 self.bad.add(entry.key)
             return []
+        make_ready(program, entries[0][0].metadata.symbol)
         for entry, data in entries:
             count("cache_hits")
             self.store.touch(entry.key)
@@ -195,6 +197,7 @@ class _Making:
         if built is None:
             return None
         program, binary = built
+        make_ready(program, symbols[0])
         # What it took, by the length of the sources.
         share = (time.perf_counter() - began) / sum(len(k.source) for k in kernels)
         written = 0
@@ -215,6 +218,7 @@ class _Making:
             self.settle(key, error)
             raise
         program, binary = built
+        make_ready(program, kernel.name)
         written = self.keep(key, kernel, kernel.name, binary, time.perf_counter() - began)
         self.settle(key, BuiltKernel(program, kernel.name))
         return written

@@ -242,6 +242,9 @@ def test_why_a_device_was_chosen() -> None:
     assert chosen[0]["why"] == f"{name!r} was asked for: the match by spec"
     result = invoke("devices", OCL_INDUCTOR_DEVICE="no such device")
     assert result.exit_code == 1 and "Available" in result.output
+    result = invoke("devices", "--json", OCL_INDUCTOR_DEVICE="no such device")
+    assert result.exit_code == 1 and "Available" in result.stderr
+    assert not any(d["chosen"] for d in json.loads(result.stdout))
 
 
 def test_verbose_adds_extensions_and_reasons() -> None:

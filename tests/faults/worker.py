@@ -2,8 +2,9 @@
 
 It imports everything once and uses no OpenCL itself, so that its children start in milliseconds and
 may do with drivers what they like. Each line of its input is JSON, ``[scenario, driver, folder,
-count, seed]``, and is answered by one, ``[result, stderr]``; what the result means is said at each
-scenario.
+count, seed, seconds]``, and is answered by one, ``[result, stderr]``; what the result means is said
+at each scenario. Lines with a text tell of progress. A scenario has at most ``count`` rounds, and
+begins no more of them when ``seconds`` have passed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from ocl_inductor.runtime.store_usage import evict, leftovers, scan
 from ocl_inductor.settings import Settings
 
 NOBODY = 65534
+PROGRESS_SECONDS = 10.0
 # Whoever stops these processes for a while must not make them build side by side.
 store_module.BUILD_WAIT_SECONDS = 3600.0
 
@@ -114,25 +116,49 @@ def state(folder: Path) -> dict[str, int]:
     return found
 
 
+class Rounds:
+    """Counts up to ``most``, and stops before where time is over; says how far it is."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most = most
+        self.begun = time.monotonic()
+        self.end = self.begun + seconds
+
+    @property
+    def time_left(self) -> bool:
+        return time.monotonic() < self.end
+
+    def __iter__(self) -> Iterator[int]:
+        told = self.begun
+        for n in range(self.most):
+            now = time.monotonic()
+            if n and now >= self.end:  # one at least
+                return
+            if now - told > PROGRESS_SECONDS:
+                told = now
+                print(json.dumps(f"{n} of at most {self.most} rounds"), flush=True)
+            yield n
+
+
 # -- scenarios -----------------------------------------------------------------------------
 
 
-def processes(driver: str, folder: Path, count: int, seed: str) -> Any:
-    """``count`` processes on one cold cache at the same time, then one more."""
-    children = [Child(lambda: compile_and_run(driver, folder, range(4))) for _ in range(count)]
+def processes(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
+    """As many processes as rounds on one cold cache at the same time, then one more."""
+    work = partial(compile_and_run, driver, folder, range(4))
+    children = [Child(work) for _ in range(rounds.most)]
     together = [c.wait() for c in children]
-    after = Child(lambda: compile_and_run(driver, folder, range(4))).wait()
-    return {"together": together, "after": after, "state": state(folder)}
+    return {"together": together, "after": Child(work).wait(), "state": state(folder)}
 
 
-def killed_compiling(driver: str, folder: Path, count: int, seed: str) -> Any:
+def killed_compiling(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
     """Kill a process that compiles on a cold cache, at a random moment; then let one finish."""
     choose = random.Random(seed)
     whole = time.perf_counter()
     first = Child(lambda: compile_and_run(driver, folder, range(4))).wait()
     whole = time.perf_counter() - whole
-    rounds = []
-    for n in range(count):
+    done = []
+    for n in rounds:
         cache = folder / f"round{n}"
         work = partial(compile_and_run, driver, cache, range(4))
         victim = Child(work)
@@ -141,12 +167,12 @@ def killed_compiling(driver: str, folder: Path, count: int, seed: str) -> Any:
         finished = victim.wait() is not None
         left = state(cache)
         after = Child(work).wait()
-        rounds.append({"finished": finished, "left": left, "after": after, "state": state(cache)})
+        done.append({"finished": finished, "left": left, "after": after, "state": state(cache)})
         shutil.rmtree(cache)
-    return {"first": first, "rounds": rounds}
+    return {"first": first, "rounds": done}
 
 
-def killed_writing(driver: str, folder: Path, count: int, seed: str) -> Any:
+def killed_writing(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
     """Kill a process that writes entries without pause, at a random moment."""
     from store_samples import sample
 
@@ -157,17 +183,17 @@ def killed_writing(driver: str, folder: Path, count: int, seed: str) -> Any:
         for n in range(10**9):
             store.write(sample(text=str(n % 50), binary=bytes([n % 251]) * 300_000))
 
-    rounds = []
-    for _ in range(count):
+    done = []
+    for _ in rounds:
         victim = Child(write)
         time.sleep(choose.uniform(0.0, 0.05))
         victim.kill()
         victim.wait()
-        rounds.append(state(folder))
-    return rounds
+        done.append(state(folder))
+    return done
 
 
-def evicted_while_reading(driver: str, folder: Path, count: int, seed: str) -> Any:
+def evicted_while_reading(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
     """Readers and writers, while other processes evict all the time."""
     from store_samples import sample
 
@@ -178,7 +204,9 @@ def evicted_while_reading(driver: str, folder: Path, count: int, seed: str) -> A
     def read(n: int) -> dict[str, int]:
         choose = random.Random(f"{seed} {n}")
         seen = {"hits": 0, "misses": 0}
-        for _ in range(count):
+        for _ in range(rounds.most):
+            if not rounds.time_left:
+                break
             entry = choose.choice(entries)
             found = store.read(entry.key)
             if found is None:
@@ -206,7 +234,7 @@ def evicted_while_reading(driver: str, folder: Path, count: int, seed: str) -> A
     return {"readers": seen, "removed": [c.wait() for c in removers], "state": state(folder)}
 
 
-def deleted_in_use(driver: str, folder: Path, count: int, seed: str) -> Any:
+def deleted_in_use(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
     """The cache folder is deleted again and again while kernels are built."""
 
     def work() -> dict[str, int]:
@@ -220,12 +248,12 @@ def deleted_in_use(driver: str, folder: Path, count: int, seed: str) -> Any:
         thread = threading.Thread(target=delete)
         thread.start()
         try:
-            for n in range(count):
+            for n in rounds:
                 compile_and_run(driver, folder, range(4 * n, 4 * n + 4))
         finally:
             stop.set()
             thread.join()
-        return dict(counters["opencl"])
+        return {"rounds": n + 1, **counters["opencl"]}
 
     during = Child(work).wait()
     after = [Child(lambda: compile_and_run(driver, folder, range(4))).wait() for _ in range(2)]
@@ -240,7 +268,7 @@ class _FullDisk(io.FileIO):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def no_room(driver: str, folder: Path, count: int, seed: str) -> Any:
+def no_room(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
     """Our files cannot grow, as on a full disk; then they can.
 
     Not by RLIMIT_FSIZE: Intel's compiler writes files, too, and ends the process where it cannot.
@@ -248,15 +276,15 @@ def no_room(driver: str, folder: Path, count: int, seed: str) -> Any:
 
     def limited() -> dict[str, int]:
         os.fdopen = _FullDisk  # type: ignore[assignment]
-        return compile_and_run(driver, folder, range(count))
+        return compile_and_run(driver, folder, range(rounds.most))
 
     during = [Child(limited).wait() for _ in range(2)]
     between = state(folder)
-    after = Child(lambda: compile_and_run(driver, folder, range(count))).wait()
+    after = Child(lambda: compile_and_run(driver, folder, range(rounds.most))).wait()
     return {"during": during, "between": between, "after": after}
 
 
-def read_only(driver: str, folder: Path, count: int, seed: str) -> Any:
+def read_only(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
     """The folder holds one kernel and cannot be written; one entry of two cannot be read."""
     folder = Path(tempfile.mkdtemp(prefix="ocl_inductor_faults_"))  # any user gets there
     Child(lambda: compile_and_run(driver, folder, range(2))).wait()
@@ -300,7 +328,9 @@ SCENARIOS = (
 )
 
 
-def answer(name: str, driver: str, folder: str, count: int, seed: str) -> tuple[Any, str]:
+def answer(
+    name: str, driver: str, folder: str, count: int, seed: str, seconds: float
+) -> tuple[Any, str]:
     """What the scenario returned (None where it raised), and all that was said on stderr."""
     read, write = os.pipe()
     before = os.dup(2)
@@ -317,7 +347,7 @@ def answer(name: str, driver: str, folder: str, count: int, seed: str) -> tuple[
     result = None
     try:
         scenario = {f.__name__: f for f in SCENARIOS}[name]
-        result = scenario(driver, Path(folder), count, seed)
+        result = scenario(driver, Path(folder), Rounds(count, seconds), seed)
     except Exception:
         traceback.print_exc()
     finally:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
 from ocl_inductor.cli import main
+from ocl_inductor.cli.program import print_failure, run_program
 
 
 def commands(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -31,3 +34,17 @@ def test_each_command_prints_json_and_says_what_it_does(name: str) -> None:
     command = COMMANDS[name]
     assert any("--json" in parameter.opts for parameter in command.params)
     assert command.help
+
+
+def test_a_failure_is_shown_from_the_script_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text("import sys\ndef f():\n    raise ValueError(sys.argv[1:])\nf()\n")
+    saved = list(sys.argv), list(sys.path)
+    with pytest.raises(ValueError, match="-v") as caught:
+        run_program(script, ["-v"])
+    assert (sys.argv, sys.path) == saved
+    print_failure(caught.value)
+    said = capsys.readouterr().err
+    assert said.count("  File ") == 2 and said.count(str(script)) == 2
