@@ -42,7 +42,7 @@ class DriverCode:
     """The code and constants of libraries that were mapped between ``__init__`` and ``release``."""
 
     def __init__(self) -> None:
-        self._before = _libraries(_mappings())
+        self._before = mapped_libraries()
         self._seen: frozenset[_Mapping] = frozenset()
         self._clean: list[_Mapping] = []
 
@@ -61,6 +61,11 @@ class DriverCode:
         advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         for mapping in self._clean:
             advise(mapping.start, mapping.end - mapping.start, _MADV_DONTNEED)
+
+
+def mapped_libraries() -> set[str]:
+    """Paths of the files whose code is in this process; none where the system does not show it."""
+    return _libraries(_mappings())
 
 
 def _mappings() -> list[_Mapping]:

@@ -51,25 +51,27 @@ def possible() -> bool:
     )
 
 
-def platform_ids(library: str) -> list[int]:
-    """The driver's ``cl_platform_id`` handles; none where it cannot be opened (the log says why).
-
-    The library stays open until the process ends.
-
-    Raises:
-        NeedsLoaderError: see there.
-    """
-    functions = ctypes.CDLL(None)
-    functions.dlopen.restype = functions.dlsym.restype = ctypes.c_void_p
-    functions.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
-    functions.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    functions.dlerror.restype = ctypes.c_char_p
+def open_library(library: str) -> int | None:
+    """Its handle; None where it cannot be opened (the log says why). It stays open to the end."""
+    functions = _dynamic_loader()
     # Not ctypes' own way, which resolves every symbol at once.
     handle = functions.dlopen(os.fsencode(library), os.RTLD_LAZY | os.RTLD_LOCAL)
     if not handle:
         _log.info("driver %s: %s", library, (functions.dlerror() or b"").decode(errors="replace"))
+        return None
+    return int(handle)
+
+
+def platform_ids(library: str) -> list[int]:
+    """The ``cl_platform_id`` handles of a driver; none where it cannot be opened.
+
+    Raises:
+        NeedsLoaderError: see there.
+    """
+    handle = open_library(library)
+    if handle is None:
         return []
-    find = functions.dlsym(handle, b"clGetExtensionFunctionAddress")
+    find = _dynamic_loader().dlsym(handle, b"clGetExtensionFunctionAddress")
     listing = _Address(find)(b"clIcdGetPlatformIDsKHR") if find else None
     if not listing:
         _log.info("%s is no driver: it lacks clIcdGetPlatformIDsKHR", library)
@@ -84,6 +86,15 @@ def platform_ids(library: str) -> list[int]:
     if any(_first_function(h) == _LOADER_ONLY for h in found):
         raise NeedsLoaderError(library)
     return found
+
+
+def _dynamic_loader() -> ctypes.CDLL:
+    functions = ctypes.CDLL(None)
+    functions.dlopen.restype = functions.dlsym.restype = ctypes.c_void_p
+    functions.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    functions.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    functions.dlerror.restype = ctypes.c_char_p
+    return functions
 
 
 def _first_function(platform: int) -> int | None:

@@ -21,13 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from ocl_inductor import apart, driver_library, quirks
+from ocl_inductor.driver_code import mapped_libraries
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
-_SCHEMA = 1
+_SCHEMA = 2
 _SECONDS = 120
+#: From this size on a library is worth opening apart from the driver that needs it.
+_LARGE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A driver's library, by the name under which it is opened, and its devices."""
+    """A driver's library, by the name under which it is opened, and its devices.
+
+    ``parts``: paths of large libraries that the dynamic loader opens with it.
+    """
 
     name: str
     devices: tuple[Listed, ...]
+    parts: tuple[str, ...]
 
 
 def survey(names: Sequence[str]) -> tuple[Library, ...] | None:
@@ -94,7 +101,11 @@ def _parsed(text: str, names: Sequence[str]) -> tuple[Library, ...] | None:
         if document["schema"] != _SCHEMA:
             return None
         libraries = tuple(
-            Library(entry["name"], tuple(map(_listed, entry["devices"])))
+            Library(
+                entry["name"],
+                tuple(map(_listed, entry["devices"])),
+                tuple(map(str, entry["parts"])),
+            )
             for entry in document["libraries"]
         )
     except (ValueError, KeyError, TypeError):
@@ -196,9 +207,19 @@ def _survey_here(names: Sequence[str]) -> tuple[Library, ...]:
 
     found = []
     for name in names:
+        before = mapped_libraries()
+        driver_library.open_library(name)
+        parts = _parts(name, mapped_libraries() - before)
         ids = driver_library.platform_ids(name)
-        found.append(Library(name, listed([pyopencl.Platform.from_int_ptr(x) for x in ids])))
+        devices = listed([pyopencl.Platform.from_int_ptr(x) for x in ids])
+        found.append(Library(name, devices, parts))
     return tuple(found)
+
+
+def _parts(name: str, opened: set[str]) -> tuple[str, ...]:
+    own = os.path.realpath(_file_of(name))
+    others = sorted(x for x in opened if os.path.realpath(x) != own)
+    return tuple(x for x in others if os.path.getsize(x) >= _LARGE_BYTES)
 
 
 if __name__ == "__main__":

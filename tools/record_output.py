@@ -72,7 +72,7 @@ class Session:
         )
         # What a program of the page prints while a command of ours watches is not shown.
         whole = done.returncode != 0 or not command.startswith("ocl-inductor")
-        said = (done.stderr + done.stdout if whole else done.stdout).rstrip("\n")
+        said = (done.stderr + done.stdout if whole else done.stdout).strip("\n")
         said += f"\n(exit code {done.returncode})" if done.returncode else ""
         venv = Path(sys.prefix)
         for path, name in (
@@ -92,6 +92,10 @@ def cut(before: str, now: str) -> str:
     if not at:
         return now
     head, tail = at[0], len(old) - at[-1] - 1
+    # Where the last line before the cut is there still, the cut stays behind it.
+    last = next((n for n in range(head - 1, -1, -1) if old[n]), 0)
+    if old[last] in new:
+        head = new.index(old[last]) + head - last
     if len(new) <= head + tail:
         return now
     return "\n".join((*new[:head], old[at[0]], *(new[-tail:] if tail else ())))

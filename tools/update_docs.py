@@ -59,6 +59,11 @@ def kernel(profile: str) -> str:
         text = path.read_text().strip()
     folds = r"(\n +)const \w+ (\w+)_lane_\d+ = .*(\n.*_lane_.*)*"
     text = re.sub(folds, r"\1// … \2 folded …", text)
+    # Of vectors side by side the first one, and of their running values the first combination.
+    text = re.sub(r"\n +\{\n +const int v1 = v1_run \+ [1-9].*?\n +\}(?=\n)", "", text, flags=re.S)
+    declared = r"\n( +)float\d* \w+_way1 = .*(\n.*_way\d = .*)*"
+    text = re.sub(declared, r"\n\1// … and _way1 to 3 …", text)
+    text = re.sub(r"(\n.*_way1\).*?;)(\n.*_way\d\).*;)+", r"\1  // and of _way2 and 3", text)
     return f"```c\n{text}\n```"
 
 

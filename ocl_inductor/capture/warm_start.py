@@ -194,8 +194,7 @@ class StoredPlan(OutputCode):
         run = self.run
         if run is None:
             assert self.making is not None
-            run = self.run = self.making.result()
-            self.making = None
+            run = self.run = self.making.result()  # it stays: other threads may be here, too
         return run(inputs)
 
     def prepare_for_serialization(self) -> None:
@@ -205,7 +204,7 @@ class StoredPlan(OutputCode):
             self.payload = dump_plan(self.plan)
         except PlanNotStorable as error:
             raise BypassAOTAutogradCache(f"plan not storable: {error}") from error
-        self.plan = self.run = None
+        self.plan = self.run = self.making = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Called after unpickling: make the executor, while Dynamo goes on with its guards."""

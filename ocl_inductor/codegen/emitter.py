@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import sympy
 import torch
 
+from ocl_inductor.codegen.ahead import LINE_BYTES, Ahead
 from ocl_inductor.codegen.conversions import literal
 from ocl_inductor.codegen.emitted import Result, Scope, Stash, Text
 from ocl_inductor.codegen.guarded import emit_masked
@@ -21,6 +22,7 @@ from ocl_inductor.codegen.primitives import (
     emit_random_run,
     emit_store,
     positions_of_a_counter,
+    prefetch,
 )
 from ocl_inductor.codegen.streaming import emit_streamed
 from ocl_inductor.device import DeviceInfo
@@ -69,6 +71,8 @@ class Emitter:
         self.results: dict[str, Result] = {}
         self.in_memory: set[str] = set()
         self.stash: dict[Expr, Stash] = {}
+        #: What to ask for where it is loaded (ahead.py).
+        self.ahead: Ahead = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
         self.numbers = temporaries if temporaries is not None else iter(range(1 << 30))
 
@@ -291,6 +295,8 @@ class Emitter:
             if split is not None and split[1] in (0, 1):
                 base = self.index_text(split[0], names)
                 target = self.target if split[1] == 1 else self.scalar
+                if split[1] == 1 and buffer in self.ahead and not self.scopes[-1].guarded:
+                    self._ask_ahead(e, split[0])
                 return Text(emit_load(target, e.dtype, buffer, base), split[1] == 1)
         position = self.fresh("i")
         kind = vector(self.index_type, self.width)
@@ -298,6 +304,14 @@ class Emitter:
         self.home(e).lines.append(f"const {kind} {position} = {text};")
         indices = [f"{position}.s{LANES[i]}" for i in range(self.width)]
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def _ask_ahead(self, e: Expr, index: sympy.Expr) -> None:
+        """Ask for the cache lines that a later round of the loop loads."""
+        buffer, size = e.payload.buffer, e.dtype.itemsize
+        base = self.index_text(index, {})
+        for start in range(0, self.width * size, LINE_BYTES):
+            further = self.index_text(sympy.Integer(self.ahead[buffer] * size + start), {})
+            self.home(e).lines.append(prefetch(buffer, base, write=False, further=further))
 
     def indirect(self, e: Expr) -> tuple[dict[sympy.Symbol, str], bool]:
         """Names for ``ind*`` and whether any of them differs between lanes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.accumulators import Accumulator
+from ocl_inductor.codegen.ahead import Ahead, streams
 from ocl_inductor.codegen.conversions import HALF_TYPES
 from ocl_inductor.codegen.emitted import Scope, Stash
 from ocl_inductor.codegen.emitter import Emitter
@@ -17,16 +19,14 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
 from ocl_inductor.codegen.pieces import Pieces
 from ocl_inductor.codegen.primitives import Target
+from ocl_inductor.codegen.side_by_side import ways
+from ocl_inductor.codegen.stash import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.streaming import FENCE
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
 from ocl_inductor.dtypes import register_type
-from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr, indices, walk
+from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
 from ocl_inductor.schedule.groups import Member
-
-#: A stashed row must leave the first-level cache room for what the kernel reads.
-MAX_STASHED_ROW = 4096
-MAX_STASHED_VALUES = 2
 
 
 class Ending(enum.Enum):
@@ -116,6 +116,8 @@ class VectorKernel(LoopKernel):
         run = self.hint_size(columns) if tile_columns is None else tile_columns
         work = divide(prod((rows, blocks)), run * sweep, self.device.compute_units)
         writer = self.emitter(lanes, frozenset())
+        if v is not None and not self.inner_vars:
+            writer.ahead = self.streams([self.group.members], [*others, v], columns)[0]
         with self.tile_loop(writer, work, others, blocks):
             if v is None:
                 self.outer_point_levels(writer)
@@ -211,11 +213,15 @@ class VectorKernel(LoopKernel):
             prod([self.size_of[u] for u in self.outer_vars]), sweep, self.device.compute_units
         )
         writer = self.emitter(lanes, frozenset())
+        swept = [self.swept(level) for level in range(self.levels)]
+        ahead = self.streams(swept, self.variables, prod(list(self.group.inner)))
         with self.tile_loop(writer, work, self.outer_vars):
             self.declare_stash(writer)
             for level in range(self.levels):
                 self.begin_level(writer, level)
+                writer.ahead = ahead[level]
                 self.sweep(writer, lanes, level)
+                writer.ahead = {}
                 self.end_level(writer, level)
         return self.finish(writer, work)
 
@@ -268,13 +274,15 @@ class VectorKernel(LoopKernel):
         v, width = lanes.var, lanes.width
         assert v is not None
         end = self.text(self.size_of[v])
+        vectors = self.size_of[v] // width
         if pieces is None:
-            self._vectors(writer, lanes, ("0", end), ending, members, wide)
+            self._vectors(writer, lanes, ("0", end), vectors, ending, members, wide)
         else:
             step = pieces.rounds * width
             with self.piece_loop(writer, v, step, end, members, wide) as piece:
                 first, last, parts = piece
-                self._vectors(writer, lanes, (first, last), ending, members, parts)
+                span = first, last
+                self._vectors(writer, lanes, span, pieces.rounds, ending, members, parts)
         if ending is Ending.OVERLAP:
             with writer.block("", frozenset([v])):
                 writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
@@ -300,19 +308,66 @@ class VectorKernel(LoopKernel):
         writer: Emitter,
         lanes: Lanes,
         span: tuple[str, str],
+        vectors: Size,
         ending: Ending,
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
     ) -> None:
-        """The whole vectors between two positions of the sweep."""
+        """The whole vectors between two positions of the sweep, about ``vectors`` of them."""
         v = lanes.var
         assert v is not None
         if ending is Ending.SCALAR:  # the scalar loop declares its own variable
             ending = Ending.OVERLAP
+        count = ways(members, self.members, writer, vectors)
+        if count > 1:
+            stride, size = count * lanes.width, self.size_of[v]
+            exact = is_static(size) and int(size) % stride == 0 and int(vectors) % count == 0
+            self._side_by_side(writer, lanes, span, count, members, accumulators)
+            if exact:
+                return
+            begin, end = span
+            done = f"({end}) / {stride} * {stride}"
+            if begin != "0":
+                done = f"{begin} + ({end} - {begin}) / {stride} * {stride}"
+            span, ending = (done, end), Ending.OVERLAP
         head = self.vector_loop(writer, v, lanes.width, *span, ending)
         with writer.block(head, frozenset([v])):
             for m in members:
                 self.visit(writer, m, accumulators)
+
+    def _side_by_side(
+        self,
+        writer: Emitter,
+        lanes: Lanes,
+        span: tuple[str, str],
+        count: int,
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> None:
+        """``count`` vectors in each round, into running values of their own (side_by_side.py)."""
+        v, width = lanes.var, lanes.width
+        assert v is not None
+        copies = [
+            {n: dataclasses.replace(a, name=f"{a.name}_way{k}") for n, a in accumulators.items()}
+            for k in range(1, count)
+        ]
+        for copy in copies:
+            for a in copy.values():
+                for line in a.declare():
+                    writer.line(line)
+        run, (begin, end), stride = f"{v}_run", span, count * width
+        head = f"for ({self.index} {run} = {begin}; {run} <= {end} - {stride}; {run} += {stride})"
+        with writer.block(head):
+            for k, taken in enumerate([accumulators, *copies]):
+                with writer.block("", frozenset([v])):
+                    writer.line(f"const {self.index} {v} = {run} + {k * width};")
+                    for m in members:
+                        self.visit(writer, m, taken)
+        target = Target(width, self.device)
+        for copy in copies:
+            for n, a in copy.items():
+                for line in accumulators[n].take(target, a.name):
+                    writer.line(line)
 
     def declare_stash(self, writer: Emitter) -> None:
         """Keep expensive values that several sweeps of a row need, instead of computing them again.
@@ -325,41 +380,23 @@ class VectorKernel(LoopKernel):
         row = int(self.size_of[self.inner_vars[0]])
         if row > MAX_STASHED_ROW:
             return
-        for number, e in enumerate(self.shared_between_levels()):
+        for number, e in enumerate(self._kept_values()):
             name = f"kept{number}"
             dtype = torch.float32 if e.dtype in HALF_TYPES else e.dtype
             writer.line(f"{register_type(dtype, 1)} {name}[{row}];")
             writer.stash[e] = Stash(name, dtype, str(self.inner_vars[0]))
 
-    def shared_between_levels(self) -> list[Expr]:
-        """Outermost expensive expressions that depend on the sweep and occur in several levels."""
-        seen_at: dict[Expr, set[int]] = {}
-        inner = set(self.inner_vars)
+    def _kept_values(self) -> list[Expr]:
+        levels = [self.swept(level) for level in range(self.levels)]
+        return shared_between(levels, self.members, self.group.stored, set(self.inner_vars))
 
-        def visit(e: Expr, level: int) -> None:
-            if e.op == "masked":
-                return  # evaluated under a condition: not for every element
-            m = self.members.get(e.payload.buffer) if e.op == "load" else None
-            if m is not None:
-                if m.kind == "pointwise" and not m.row and m.buffer.name not in self.group.stored:
-                    visit(m.body, level)
-                return
-            if e.op in EXPENSIVE and (e.dtype.is_floating_point or e.op in RANDOM_BITS):
-                symbols = {s for i in indices(e) for s in i.free_symbols}
-                if symbols & inner:
-                    levels = seen_at.setdefault(e, set())
-                    levels.add(level)
-                    if len(levels) > 1:
-                        return
-            for a in e.args:
-                visit(a, level)
-
-        for m in self.group.members:
-            if m in self.swept(m.level):
-                visit(m.body, m.level)
-        shared = [e for e, levels in seen_at.items() if len(levels) > 1]
-        inside = {a for e in shared for x in e.args for a in walk(x)}
-        return [e for e in shared if e not in inside][:MAX_STASHED_VALUES]
+    def streams(
+        self, levels: Sequence[Sequence[Member]], variables: Sequence[sympy.Symbol], row: Size
+    ) -> Sequence[Ahead]:
+        """What to ask for in each sweep (ahead.py)."""
+        if not self.device.prefetch:
+            return [{} for _ in levels]
+        return streams(levels, self.members, variables, self.size_of, row, self.hint_size)
 
     # -- shared ------------------------------------------------------------------------------
 

@@ -280,7 +280,19 @@ def _sigmoid(target: Target, node: Expr, args: Sequence[str]) -> str:
     return f"({one} / ({one} + exp(-{args[0]})))"
 
 
+def _exp_negative(target: Target, node: Expr, args: Sequence[str]) -> str:
+    """exp() where the operand is known to be 0 or less, or NaN.
+
+    With explicit lanes the builtin is a function that takes care of overflow and is called: from
+    cache, sums of it over 4M elements take 0.52 ms on Intel's driver and 1.16 on PoCL 3.1, with our
+    own 0.42 and 0.74 (two cores with AVX-512). GPUs have instructions for it.
+    """
+    name = "exp_negative" if REGISTER_TYPE[node.dtype] == "float" and target.width > 1 else "exp"
+    return (_library(name) if name != "exp" else _builtin(name))(target, node, args)
+
+
 _define("reciprocal", _reciprocal)
+_define("exp_negative", _exp_negative)
 _define("sigmoid", _sigmoid)
 for _name in "erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split():
     _define(_name, _library(_name))
@@ -347,9 +359,14 @@ for _name in ("random32", "random64"):
     _define(_name, _library(_name), frozenset({1, 2}))
 
 
-def prefetch(buffer: str, index: str, write: bool) -> str:
-    """Asks for the cache line of an element, which may lie outside of the buffer."""
-    return f"__builtin_prefetch((const void *)(ulong)({buffer} + {index}), {int(write)});"
+def prefetch(buffer: str, index: str, write: bool, further: str = "") -> str:
+    """Asks for the cache line of an element, which may lie outside of the buffer.
+
+    ``further``: bytes from the element to the line, where their sum as an index may overflow.
+    """
+    at = f"(ulong)({buffer} + {index})"
+    at = f"({at} + {further})" if further else at
+    return f"__builtin_prefetch((const void *){at}, {int(write)});"
 
 
 def emit_random_run(target: Target, node: Expr, first: str, scalars: Sequence[str]) -> str:

@@ -232,11 +232,11 @@ RANDOM_BITS = frozenset({"random32", "random64"})
 
 #: Operations that are never repeated to save a store.
 EXPENSIVE = RANDOM_BITS | frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh "
-    "acosh atanh erf erfc normal_cdf erfinv lgamma digamma pow sigmoid fmod div sqrt rsqrt "
-    "i0 i0e i1 i1e airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx ndtri trigamma zeta "
+    "exp exp_negative exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh "
+    "tanh asinh acosh atanh erf erfc normal_cdf erfinv lgamma digamma pow sigmoid fmod div sqrt "
+    "rsqrt i0 i0e i1 i1e airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx ndtri trigamma "
     "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 "
-    "spherical_bessel_j0 igamma igammac chebyshev_polynomial_t chebyshev_polynomial_u "
+    "zeta spherical_bessel_j0 igamma igammac chebyshev_polynomial_t chebyshev_polynomial_u "
     "chebyshev_polynomial_v chebyshev_polynomial_w shifted_chebyshev_polynomial_t "
     "shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w "
     "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p".split()

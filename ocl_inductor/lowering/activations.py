@@ -97,7 +97,7 @@ def softplus(x: Expr, *, beta: Number = 1, threshold: Number = 20) -> Expr:
 
 
 def log_sigmoid(x: Expr) -> Expr:
-    tail = op("log1p", op("exp", op("neg", op("abs", x))))
+    tail = op("log1p", op("exp_negative", op("neg", op("abs", x))))
     return op("sub", op("minimum", x, like(x, 0)), tail)
 
 

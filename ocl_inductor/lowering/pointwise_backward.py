@@ -45,7 +45,7 @@ def gelu_backward(grad: Expr, x: Expr, *, approximate: str = "none") -> Expr:
     gate = gelu_gate(x, approximate)
     left = mul(half, add(one, gate))
     if approximate == "none":
-        density = op("exp", mul(mul(x, x), like(x, -0.5)))
+        density = op("exp_negative", mul(mul(x, x), like(x, -0.5)))
         slope = mul(density, like(x, 1 / math.sqrt(2 * math.pi)))
         return mul(grad, add(left, mul(x, slope)))
     beta = math.sqrt(2 / math.pi)
@@ -158,7 +158,7 @@ def lower_log_sigmoid_forward(ctx: LoweringContext, x: Value) -> tuple[Value, Va
     """The result, and ``exp(-|x|)``, which the CPU kernel keeps for the gradient."""
 
     def kept(e: Expr) -> Expr:
-        return op("exp", op("neg", op("abs", e)))
+        return op("exp_negative", op("neg", op("abs", e)))
 
     result = elementwise(ctx, log_sigmoid, [x], DEFAULT)
     return result, elementwise(ctx, kept, [x], DEFAULT)

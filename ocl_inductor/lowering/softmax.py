@@ -68,9 +68,11 @@ def lower_softmax(ctx: LoweringContext, x: Value, dim: int, half_to_float: bool)
     dims = [normalize_dim(dim, x.ndim)] if x.ndim else []
     top = keep_dims(reduce_dims(ctx, source, dims, "max"), dims, x.size, True)
     # Stored, because exp costs more than reading a row back from the nearest cache.
-    weights = ctx.realize(unary("exp", binary("sub", source, top)))
+    weights = ctx.realize(unary("exp_negative", binary("sub", source, top)))
     total = keep_dims(reduce_dims(ctx, weights, dims, "sum"), dims, x.size, True)
-    return cast_value(binary("div", weights, total), result_dtype)
+    # One division a row. The sum is at least 1, so its reciprocal is no subnormal number.
+    share = ctx.realize(unary("reciprocal", total))
+    return cast_value(binary("mul", weights, share), result_dtype)
 
 
 @register(aten._log_softmax.default)
@@ -81,6 +83,6 @@ def lower_log_softmax(ctx: LoweringContext, x: Value, dim: int, half_to_float: b
     dims = [normalize_dim(dim, x.ndim)] if x.ndim else []
     top = keep_dims(reduce_dims(ctx, source, dims, "max"), dims, x.size, True)
     shifted = binary("sub", source, top)
-    total = reduce_dims(ctx, unary("exp", shifted), dims, "sum")
+    total = reduce_dims(ctx, unary("exp_negative", shifted), dims, "sum")
     log_total = ctx.realize(unary("log", keep_dims(total, dims, x.size, True)))
     return cast_value(binary("sub", shifted, log_total), result_dtype)

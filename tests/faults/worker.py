@@ -59,11 +59,11 @@ def compile_and_run(driver: str, folder: Path, numbers: range) -> dict[str, int]
     device = select_device(driver)
     settings = Settings.resolve(options={"cache_dir": folder, "compile_threads": 2})
     kernels = [kernel(n) for n in numbers]
-    for k, program in zip(kernels, build_kernels(kernels, device, settings), strict=True):
+    for k, built in zip(kernels, build_kernels(kernels, device, settings), strict=True):
         data = np.arange(8, dtype=np.float32)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         buffer = cl.Buffer(device.context, flags, hostbuf=data)
-        call = cl.Kernel(program, k.name)
+        call = built.instance()
         call.set_args(buffer)
         cl.enqueue_nd_range_kernel(device.queue, call, (8,), None)
         cl.enqueue_copy(device.queue, data, buffer)

@@ -10,41 +10,95 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
         const int v0 = tile;
         float8 acc_arg4 = (float8)(0.0f);
         float acc_arg4_s = 0.0f;
-        for (int v1 = 0; v1 < k1; v1 += 8) {
-            const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            acc_arg4 = (acc_arg4 + t0);
+        float8 acc_arg4_way1 = (float8)(0.0f);
+        float8 acc_arg4_way2 = (float8)(0.0f);
+        float8 acc_arg4_way3 = (float8)(0.0f);
+        for (int v1_run = 0; v1_run <= k1 - 32; v1_run += 32) {
+            {
+                const int v1 = v1_run + 0;
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4 = (acc_arg4 + t0);
+            }
+            {
+                const int v1 = v1_run + 8;
+                const float8 t1 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4_way1 = (acc_arg4_way1 + t1);
+            }
+            {
+                const int v1 = v1_run + 16;
+                const float8 t2 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4_way2 = (acc_arg4_way2 + t2);
+            }
+            {
+                const int v1 = v1_run + 24;
+                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4_way3 = (acc_arg4_way3 + t3);
+            }
         }
+        acc_arg4 = (acc_arg4 + acc_arg4_way1);
+        acc_arg4 = (acc_arg4 + acc_arg4_way2);
+        acc_arg4 = (acc_arg4 + acc_arg4_way3);
         const float4 acc_arg4_lane_4 = (acc_arg4.lo + acc_arg4.hi);
         const float2 acc_arg4_lane_2 = (acc_arg4_lane_4.lo + acc_arg4_lane_4.hi);
         const float acc_arg4_lane_1 = (acc_arg4_lane_2.lo + acc_arg4_lane_2.hi);
         acc_arg4_s = (acc_arg4_s + acc_arg4_lane_1);
-        const float r1 = acc_arg4_s;
-        const float t2 = (r1 / 192.0f);
+        const float r4 = acc_arg4_s;
+        const float t5 = (r4 / 192.0f);
         float8 acc_arg5 = (float8)(0.0f);
         float acc_arg5_s = 0.0f;
-        for (int v1 = 0; v1 < k1; v1 += 8) {
-            const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            const float8 t4 = (t3 - (float8)(t2));
-            const float8 t5 = (t4 * t4);
-            acc_arg5 = (acc_arg5 + t5);
+        float8 acc_arg5_way1 = (float8)(0.0f);
+        float8 acc_arg5_way2 = (float8)(0.0f);
+        float8 acc_arg5_way3 = (float8)(0.0f);
+        for (int v1_run = 0; v1_run <= k1 - 32; v1_run += 32) {
+            {
+                const int v1 = v1_run + 0;
+                const float8 t6 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t7 = (t6 - (float8)(t5));
+                const float8 t8 = (t7 * t7);
+                acc_arg5 = (acc_arg5 + t8);
+            }
+            {
+                const int v1 = v1_run + 8;
+                const float8 t9 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t10 = (t9 - (float8)(t5));
+                const float8 t11 = (t10 * t10);
+                acc_arg5_way1 = (acc_arg5_way1 + t11);
+            }
+            {
+                const int v1 = v1_run + 16;
+                const float8 t12 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t13 = (t12 - (float8)(t5));
+                const float8 t14 = (t13 * t13);
+                acc_arg5_way2 = (acc_arg5_way2 + t14);
+            }
+            {
+                const int v1 = v1_run + 24;
+                const float8 t15 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t16 = (t15 - (float8)(t5));
+                const float8 t17 = (t16 * t16);
+                acc_arg5_way3 = (acc_arg5_way3 + t17);
+            }
         }
+        acc_arg5 = (acc_arg5 + acc_arg5_way1);
+        acc_arg5 = (acc_arg5 + acc_arg5_way2);
+        acc_arg5 = (acc_arg5 + acc_arg5_way3);
         const float4 acc_arg5_lane_4 = (acc_arg5.lo + acc_arg5.hi);
         const float2 acc_arg5_lane_2 = (acc_arg5_lane_4.lo + acc_arg5_lane_4.hi);
         const float acc_arg5_lane_1 = (acc_arg5_lane_2.lo + acc_arg5_lane_2.hi);
         acc_arg5_s = (acc_arg5_s + acc_arg5_lane_1);
-        const float r6 = acc_arg5_s;
-        const float t7 = (r6 / 192.0f);
-        const float t8 = (t7 + 1.0e-05f);
-        const float t9 = rsqrt(t8);
+        const float r18 = acc_arg5_s;
+        const float t19 = (r18 / 192.0f);
+        const float t20 = (t19 + 1.0e-05f);
+        const float t21 = rsqrt(t20);
         for (int v1 = 0; v1 < k1; v1 += 8) {
-            const float8 t10 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            const float8 t11 = (t10 - (float8)(t2));
-            const float8 t12 = (t11 * (float8)(t9));
-            const float8 t13 = (*(__global const float8u*)(arg1 + (v1)));
-            const float8 t14 = (t12 * t13);
-            const float8 t15 = (*(__global const float8u*)(arg2 + (v1)));
-            const float8 t16 = (t14 + t15);
-            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t16;
+            const float8 t22 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t23 = (t22 - (float8)(t5));
+            const float8 t24 = (t23 * (float8)(t21));
+            const float8 t25 = (*(__global const float8u*)(arg1 + (v1)));
+            const float8 t26 = (t24 * t25);
+            const float8 t27 = (*(__global const float8u*)(arg2 + (v1)));
+            const float8 t28 = (t26 + t27);
+            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t28;
         }
     }
 }

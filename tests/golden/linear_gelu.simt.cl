@@ -1,11 +1,18 @@
 #pragma OPENCL FP_CONTRACT ON
-/* 1.1e-7 absolute; below 0 the tail, exp(-x^2/2 - |x| H(|x|)) / 2, to 7e-6 of itself down to -4, where
-   1 + erf cancels. H fitted on [0, 5.7]. */
+/* 2^x for x <= 0, 1 ulp; 0 below 2^-127. Adding m leaves the exponent of the result in the last bits. */
+static inline __attribute__((always_inline)) float ocl_exp2_negative_float(float x) {
+  float y = x < (float)(-127.0f) ? (float)(-127.0f) : x;
+  float m = y + 12583039.0f;
+  float f = y - (m - 12583039.0f);
+  float p = ((((((1.535336196e-04f * f + 1.339887385e-03f) * f + 9.618436918e-03f) * f + 5.550332367e-02f) * f + 2.402264774e-01f) * f + 6.931471825e-01f) * f + 1.0f);
+  return p * as_float(as_int(m) << 23);
+}
+/* 8e-8 absolute; down to -5.4 to 5e-6 of itself, where 1 + erf cancels. The tail beyond |x| is 2^T(|x|), T
+   fitted on [0, 5.7] and falling ever after, so that no operand has to be kept in a range. */
 static inline __attribute__((always_inline)) float ocl_normal_cdf_float(float x) {
   float a = fabs(x);
-  float b = a > (float)(5.7f) ? (float)(5.7f) : a;
-  float h = ((((((((-1.555601443e-07f * b + 3.558123126e-06f) * b + -3.275815470e-05f) * b + 1.337635767e-04f) * b + 1.080453731e-04f) * b + -4.930261988e-03f) * b + 3.641721234e-02f) * b + -1.817113906e-01f) * b + 7.978864312e-01f);
-  float tail = 0.5f * exp(-0.5f * a * a - h * b);
+  float e = ((((((((((-3.116905134e-08f * a + 9.112212638e-07f) * a + -1.144036105e-05f) * a + 7.863876090e-05f) * a + -2.850047022e-04f) * a + 6.325646609e-06f) * a + 6.944885477e-03f) * a + -5.244342983e-02f) * a + -4.592191875e-01f) * a + -1.151104450e+00f) * a + -1.0f);
+  float tail = ocl_exp2_negative_float(e);
   return x < (float)(0.0f) ? tail : 1.0f - tail;
 }
 

@@ -39,13 +39,14 @@ void reduction_softmax(__global const float *restrict arg0, __global float *rest
         }
         acc_arg3 = acc_arg3_local[0];
         const float r5 = acc_arg3;
+        const float t6 = (1.0f / r5);
         for (int swept = lid; swept < k0; swept += 64) {
             const int v1 = swept;
-            const float t6 = arg0[(k0*v0) + v1];
-            const float t7 = (t6 - r1);
-            const float t8 = exp(t7);
-            const float t9 = (t8 / r5);
-            arg1[(k0*v0) + v1] = t9;
+            const float t7 = arg0[(k0*v0) + v1];
+            const float t8 = (t7 - r1);
+            const float t9 = exp(t8);
+            const float t10 = (t9 * t6);
+            arg1[(k0*v0) + v1] = t10;
         }
     }
 }

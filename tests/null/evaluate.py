@@ -30,6 +30,7 @@ SPECIAL: dict[str, Callable[..., torch.Tensor]] = {
     "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
     "fma": lambda a, b, c: a * b + c,
     "normal_cdf": torch.special.ndtr,
+    "exp_negative": torch.exp,
     "right_shift": torch.bitwise_right_shift,
     "mul_hi": philox.multiply_high,
     "random32": lambda i, seed, stream: philox.random32(i.long(), int(seed), int(stream)),

@@ -41,7 +41,7 @@ class FakeContext:
 # -- evaluating expressions ------------------------------------------------------------------
 
 FUNCTIONS = {
-    "normal_cdf": torch.special.ndtr,
+    "normal_cdf": torch.special.ndtr, "exp_negative": torch.exp,
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "neg": torch.neg,
     "abs": torch.abs, "fmod": torch.fmod, "remainder": torch.remainder,
     "trunc_div": lambda a, b: torch.div(a, b, rounding_mode="trunc"),

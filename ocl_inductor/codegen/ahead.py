@@ -1,0 +1,134 @@
+"""Asking for what a loop is going to read.
+
+A core's own prefetcher follows a stream within a page of 4 KiB and begins anew in the next one, so
+a loop that reads several large buffers waits at each page: ``gelu(a*b + c).sum(-1)`` over 48 MiB
+takes 1.40 ms on Intel's driver and 1.49 on PoCL 3.1 without, 0.95 and 1.05 with it (two cores).
+Where several sweeps go over a row that stays in cache, only the first of them waits for memory; the
+row that comes next is asked for during the one that computes most: ``softmax(layer_norm(x))`` over
+16 MiB goes from 1.50 to 1.02 ms and from 1.58 to 1.18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import sympy
+
+from ocl_inductor.codegen.cost import expensive_calls, operations
+from ocl_inductor.ir.expr import Expr
+from ocl_inductor.ir.index import Size, coefficients, is_static, prod, same
+from ocl_inductor.schedule.groups import Member
+
+#: Smaller buffers may lie in a second-level cache.
+LEAST_BYTES = 2 << 20
+#: From a request to its use: about 100 ns at the speed of two streams from memory.
+AHEAD_BYTES = 3 << 10
+#: Rows up to this stay in the first-level cache from one sweep to the next.
+MAX_CACHED_ROW = 16 << 10
+#: Runs of memory from which it is no matter what follows them.
+LONG_RUN = 16 << 10
+
+LINE_BYTES = 64
+
+#: Elements to ask for ahead, by buffer.
+Ahead = Mapping[str, int]
+
+
+def streams(
+    levels: Sequence[Sequence[Member]],
+    every: Mapping[str, Member],
+    variables: Sequence[sympy.Symbol],
+    size_of: Mapping[sympy.Symbol, Size],
+    row: Size,
+    hint: Callable[[Size], int],
+) -> Sequence[Ahead]:
+    """What to ask for in each sweep.
+
+    ``levels``: members that each sweep visits. ``every``: the kernel's members by name.
+    ``variables``: loop variables, outermost first; lanes run along the last. ``row``: elements of
+    a sweep.
+    """
+    found: list[dict[str, set[Expr]]] = [_loads(members, every) for members in levels]
+    result: list[dict[str, int]] = [{} for _ in levels]
+    for buffer in {b for loads in found for b in loads}:
+        at = [n for n, loads in enumerate(found) if buffer in loads]
+        accesses = {e for n in at for e in found[n][buffer]}
+        if len(accesses) != 1:
+            continue
+        (access,) = accesses
+        size = access.dtype.itemsize
+        if not _is_stream(access, variables, size_of, hint):
+            continue
+        ahead = AHEAD_BYTES // size
+        if len(at) > 1 and hint(row) * size <= MAX_CACHED_ROW:
+            if not is_static(row):
+                continue
+            at = [max(at, key=lambda n: _work(levels[n], every))]
+            ahead = -(-ahead // int(row)) * int(row)
+        for n in at:
+            result[n][buffer] = ahead
+    return result
+
+
+def _loads(members: Sequence[Member], every: Mapping[str, Member]) -> dict[str, set[Expr]]:
+    """Loads from buffers that are not the kernel's own, by buffer."""
+    found: dict[str, set[Expr]] = {}
+    for e in _nodes(members, every):
+        if e.op == "load" and e.payload.buffer not in every:
+            found.setdefault(e.payload.buffer, set()).add(e)
+    return found
+
+
+def _nodes(members: Sequence[Member], every: Mapping[str, Member]) -> list[Expr]:
+    """The expressions of one round, those of members that are computed within others included."""
+    stack = [m.body for m in members]
+    seen = set(stack)
+    order = []
+    while stack:
+        e = stack.pop()
+        order.append(e)
+        inside = list(e.args)
+        if _is_inlined(e, every):
+            inside.append(every[e.payload.buffer].body)
+        found = set(inside) - seen
+        seen |= found
+        stack += found
+    return order
+
+
+def _work(members: Sequence[Member], every: Mapping[str, Member]) -> tuple[int, int]:
+    """What a sweep computes, functions first.
+
+    Operations do not count beside functions: a later sweep may find their values kept, and not
+    read the row at all.
+    """
+    bodies = [m.body for m in members]
+    nodes = _nodes(members, every)
+    bodies += [every[e.payload.buffer].body for e in nodes if _is_inlined(e, every)]
+    calls = sum(map(expensive_calls, bodies))
+    return calls, 0 if calls else sum(map(operations, bodies))
+
+
+def _is_inlined(e: Expr, every: Mapping[str, Member]) -> bool:
+    m = every.get(e.payload.buffer) if e.op == "load" else None
+    return m is not None and m.kind == "pointwise" and not m.row
+
+
+def _is_stream(
+    e: Expr,
+    variables: Sequence[sympy.Symbol],
+    size_of: Mapping[sympy.Symbol, Size],
+    hint: Callable[[Size], int],
+) -> bool:
+    """Whether the loop reads a large buffer from its beginning to its end."""
+    index, lane = e.payload.index, variables[-1]
+    used = [v for v in variables if v in index.free_symbols]
+    touched = hint(prod([size_of[v] for v in used])) * e.dtype.itemsize
+    if e.args or lane not in used or touched < LEAST_BYTES:
+        return False
+    affine = coefficients(index, used)
+    if affine is None or affine[0][lane] != 1:
+        return False
+    if len(used) == 1 or hint(size_of[lane]) * e.dtype.itemsize >= LONG_RUN:
+        return True
+    return same(affine[0][used[-2]], size_of[lane])

@@ -1,0 +1,64 @@
+"""What loops of the vector profile look like: side by side, ahead, without OpenCL."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+import torch
+from evaluate import make_device
+from test_golden import NONE, kernels, t
+from torch.nn import functional as F
+
+from ocl_inductor.codegen.streaming import streaming_functions
+
+Function = Callable[..., torch.Tensor]
+
+ASK = "__builtin_prefetch("
+
+
+def source_of(function: Function, *inputs: torch.Tensor) -> str:
+    return kernels((function, inputs, NONE), "vector")
+
+
+def _sum(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(-1)
+
+
+def test_asks_for_what_is_large_and_contiguous() -> None:
+    assert source_of(lambda x, w: F.gelu(x * w).sum(-1), t(2048, 1024), t(1024)).count(ASK) == 1
+    assert ASK not in source_of(_sum, t(64, 1024))
+    assert ASK not in source_of(_sum, t(2048, 2048)[:, ::2])
+    assert ASK not in source_of(lambda x: x.sum(0), t(2048, 1024))
+
+
+def test_one_sweep_asks_for_the_next_row() -> None:
+    source = source_of(lambda x: F.layer_norm(x, (1024,)).softmax(-1), t(2048, 1024))
+    assert source.count(ASK) == 1
+    asked = source.index(ASK)
+    assert "ocl_exp_negative" in source[asked : source.index("}", asked)]
+
+
+def test_a_device_without_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = dataclasses.replace(make_device(), prefetch=False)
+    monkeypatch.setattr("test_golden.make_device", lambda: device)
+    assert ASK not in source_of(_sum, t(2048, 1024))
+
+
+@pytest.mark.parametrize(("columns", "values"), [(8, 1), (16, 1), (32, 2), (64, 4), (1024, 4)])
+def test_running_values_of_a_sum(columns: int, values: int) -> None:
+    source = source_of(_sum, t(50, columns))
+    assert source.count("(float8)(0.0f);") == values
+
+
+def test_a_body_that_computes_much_has_one_running_value() -> None:
+    source = source_of(lambda x: F.gelu(x).sum(-1), t(50, 1024))
+    assert source.count("acc_arg1 = (acc_arg1 + ") == 1
+
+
+def test_arms_of_a_streaming_store_differ() -> None:
+    """Compilers may make one plain store of two arms that store the same vector."""
+    source = streaming_functions("stream_float8(p, x); stream_double2(p, x);")
+    assert "(__global float4u*)p = x.lo" in source
+    assert "(__global double*)p = x.lo" in source
