@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.utils import counters
 
 from ocl_inductor import errors
-from ocl_inductor.runtime import programs
+from ocl_inductor.runtime import making
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 one_driver = pytest.mark.parametrize("driver", two_drivers()[:1])
@@ -269,7 +270,7 @@ def test_interrupted_compilation(
     def fn(x: Any) -> Any:
         return x.softmax(-1), x.t() @ x
 
-    monkeypatch.setattr(programs, "_load_or_build", interrupted)
+    monkeypatch.setattr(making._Making, "build", interrupted)
     function = compiled(fn, driver, cache_dir=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         function(random(5, 7))
@@ -285,7 +286,7 @@ def test_interrupted_write_of_the_cache(
     def interrupted(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(programs.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     function = compiled(lambda x: x.softmax(-1), driver, cache_dir=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         function(random(5, 7))
