@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -145,6 +146,13 @@ def end_group(process: subprocess.Popen[str]) -> None:
         process.kill()
 
 
+def without_folders(text: str) -> str:
+    """A log as it may be published: without where packages and the project lie on this machine."""
+    for folder in (sysconfig.get_path("purelib"), os.getcwd(), str(Path.home())):
+        text = text.replace(folder + os.sep, "")
+    return text
+
+
 def _ending(returncode: int, stderr: str) -> tuple[str, str]:
     lines = [line for line in stderr.strip().splitlines() if line.strip()]
     last = lines[-1] if lines else "no message"
@@ -219,7 +227,7 @@ def run_job(
             if process.stdout is not None:
                 process.stdout.close()
         stderr.seek(0)
-        log = stderr.read()[-20_000:]
+        log = without_folders(stderr.read()[-20_000:])
     match guard.verdict:
         case "timeout":
             return Outcome("timeout", f"longer than {limits.timeout_s:.0f} s", events, log)

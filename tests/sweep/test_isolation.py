@@ -49,6 +49,13 @@ def test_how_a_job_ends(interpreter, tmp_path: Path, body: str, status: str, mes
         assert outcome.first("cold") == {"compile_s": 1}
 
 
+def test_a_log_names_no_folder_of_the_machine(interpreter, tmp_path: Path) -> None:
+    place = pytest.__file__
+    body = f"import sys; print({place!r}, {__file__!r}, file=sys.stderr)"
+    outcome = run_job({}, tmp_path, Limits(60), python=interpreter(body))
+    assert outcome.log.split() == ["pytest/__init__.py", os.path.relpath(__file__)]
+
+
 def test_children_of_a_job_end_with_it(interpreter, tmp_path: Path) -> None:
     body = (
         "import subprocess, sys\n"
