@@ -57,7 +57,11 @@ def open_library(library: str) -> int | None:
     # Not ctypes' own way, which resolves every symbol at once.
     handle = functions.dlopen(os.fsencode(library), os.RTLD_LAZY | os.RTLD_LOCAL)
     if not handle:
-        _log.info("driver %s: %s", library, (functions.dlerror() or b"").decode(errors="replace"))
+        _log.info(
+            "%s cannot be opened: %s",
+            library,
+            (functions.dlerror() or b"").decode(errors="replace"),
+        )
         return None
     return int(handle)
 

@@ -68,7 +68,7 @@ class BufferSpec:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A program with one kernel. Identical sources are one entry.
+    """A source with one kernel. Identical ones are one entry.
 
     What it was made from, for people: ``operators`` as aten names them, ``fx_nodes``, the line of
     the model in ``user_code`` where known. ``example`` is one of its launches.

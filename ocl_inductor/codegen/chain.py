@@ -21,7 +21,7 @@ from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
-from ocl_inductor.kernel_text.file_scope import Definition, Kernel, definitions
+from ocl_inductor.kernel_text.file_scope import Kernel
 from ocl_inductor.kernel_text.program import ProgramText
 from ocl_inductor.kernel_text.renaming import renamed
 
@@ -111,24 +111,13 @@ class _Program(ProgramText):
 
         A name that means something else in an earlier kernel gets a number.
         """
-        changed: dict[str, str] = {}
-        for found in definitions(canonical_names(source.text)):
-            text = found.text if isinstance(found, Definition) else _function(found, source)
-            for old, new in changed.items():
-                text = renamed(text, old, new)
-            if not isinstance(found, Definition):
-                # Of kernels only the text counts: the same under another name is the same.
-                nameless = renamed(text, found.name, "")
-                if nameless not in self.functions:
-                    self.functions[nameless] = self.write(found.name, text)
-                return self.functions[nameless]
-            if found.name:
-                name = self.write(found.name, text)
-                if name != found.name:
-                    changed[found.name] = name
-            else:
-                self.write(text, text)
-        raise AssertionError(f"no kernel in {source.name}")
+        kernel = self.take(canonical_names(source.text), share_functions=True)
+        text = _function(kernel, source)
+        # Of kernels only the text counts: the same under another name is the same.
+        nameless = renamed(text, kernel.name, "")
+        if nameless not in self.functions:
+            self.functions[nameless] = self.write(kernel.name, text)
+        return self.functions[nameless]
 
 
 def _function(kernel: Kernel, source: KernelSource) -> str:

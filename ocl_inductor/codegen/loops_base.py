@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import sympy
 import torch
@@ -27,23 +26,16 @@ from ocl_inductor.codegen.emitted import Result, Scope, Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import Frame, KernelSource
+from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.pieces import Pieces, cut
-from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store, prelude
+from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import LoopGroup, Member
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """Where vector lanes run: a variable of the group (None: scalar code) and their number."""
-
-    var: sympy.Symbol | None
-    width: int
-    over_sweep: bool
 
 
 class LoopKernel:

@@ -9,7 +9,8 @@ import sympy
 from ocl_inductor.codegen.accumulators import Accumulator
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
+from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.loops_base import LoopKernel
 from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.dtypes import register_type

@@ -16,13 +16,14 @@ from ocl_inductor.codegen.conversions import HALF_TYPES
 from ocl_inductor.codegen.emitted import Scope, Stash
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.loops_base import Lanes, LoopKernel
+from ocl_inductor.codegen.lanes import Lanes, choose_lanes
+from ocl_inductor.codegen.loops_base import LoopKernel
 from ocl_inductor.codegen.pieces import Pieces
 from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.side_by_side import ways
 from ocl_inductor.codegen.stash import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.streaming import FENCE
-from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide
+from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
@@ -41,67 +42,12 @@ class VectorKernel(LoopKernel):
     """Profile ``vector``: work-groups of one, explicit lanes, a run of tiles a work-item."""
 
     def build(self) -> KernelSource:
-        lanes = self.choose_lanes()
+        lanes = choose_lanes(
+            self.group, self.outer_vars, self.inner_vars, self.size_of, self.device.vector_width
+        )
         if lanes.over_sweep:
             return self.rows(lanes)
         return self.points(lanes)
-
-    def choose_lanes(self) -> Lanes:
-        """The variable along which most accesses are contiguous."""
-        device_width = self.device.vector_width
-        scalar = Lanes(None, 1, False)
-        if any(m.kind == "scatter" and m.how != "set" for m in self.group.members):
-            return scalar
-        if any(m.store_indirect and m.kind == "scatter" for m in self.group.members):
-            return scalar
-        candidates = list(self.outer_vars)
-        swept_kinds = {m.kind for m in self.group.members if not m.row}
-        if self.inner_vars and "scan" not in swept_kinds and "scatter" not in swept_kinds:
-            candidates.append(self.inner_vars[-1])
-        best, best_score = scalar, 0.0
-        for v in candidates:
-            size = self.size_of[v]
-            width = device_width
-            if is_static(size):
-                while width > 1 and width > int(size):
-                    width //= 2
-            if width == 1:
-                continue
-            score = self.contiguity(v) * (width / device_width) ** 0.5
-            if v in self.inner_vars:
-                score *= 1.01  # a row read once beats lanes over rows when both are contiguous
-            elif v == self.variables[-1]:
-                score *= 1.005
-            if score > best_score:
-                best, best_score = Lanes(v, width, v in self.inner_vars), score
-        return best
-
-    def contiguity(self, v: sympy.Symbol) -> float:
-        """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather.
-
-        Each counts as often as it happens in a sweep, so that what is done once for a whole row
-        does not outweigh the row.
-        """
-        sweep = self.hint_size(prod(list(self.group.inner)))
-        score = 0.0
-        for m in self.group.members:
-            once = 1.0 / max(1, sweep) if m.row else 1.0
-            accesses = [(e, once) for e in indices(m.body)]
-            for e in m.store_indirect:
-                accesses += [(i, once) for i in indices(e)]
-            if m.buffer.name in self.group.stored and m.kind != "reduction":
-                accesses.append((m.store, 1.5 * once))
-            for e, weight in accesses:
-                affine = coefficients(e, [v])
-                if v not in e.free_symbols:
-                    score += 0.6 * weight
-                elif affine is None or v in affine[1].free_symbols:
-                    score += 0.5 * weight  # a division that often stays within one block
-                elif affine[0][v] == 1:
-                    score += weight
-                else:
-                    score += 0.15 * weight
-        return score
 
     # -- lanes over outer points -------------------------------------------------------------
 
@@ -109,11 +55,11 @@ class VectorKernel(LoopKernel):
         v = lanes.var
         others = [u for u in self.outer_vars if u != v]
         columns: Size = self.size_of[v] if v is not None else 1
-        sweep = self.hint_size(prod(list(self.group.inner)))
+        sweep = usual_size(prod(list(self.group.inner)))
         tile_columns = self.tile_columns(columns, lanes.width, sweep)
         blocks = ceil_div(columns, tile_columns) if tile_columns is not None else 1
         rows = prod([self.size_of[u] for u in others])
-        run = self.hint_size(columns) if tile_columns is None else tile_columns
+        run = usual_size(columns) if tile_columns is None else tile_columns
         work = divide(prod((rows, blocks)), run * sweep, self.device.compute_units)
         writer = self.emitter(lanes, frozenset())
         if v is not None and not self.inner_vars:
@@ -208,7 +154,7 @@ class VectorKernel(LoopKernel):
     # -- lanes over the sweep ----------------------------------------------------------------
 
     def rows(self, lanes: Lanes) -> KernelSource:
-        sweep = self.hint_size(prod(list(self.group.inner)))
+        sweep = usual_size(prod(list(self.group.inner)))
         work = divide(
             prod([self.size_of[u] for u in self.outer_vars]), sweep, self.device.compute_units
         )
@@ -396,12 +342,9 @@ class VectorKernel(LoopKernel):
         """What to ask for in each sweep (ahead.py)."""
         if not self.device.prefetch:
             return [{} for _ in levels]
-        return streams(levels, self.members, variables, self.size_of, row, self.hint_size)
+        return streams(levels, self.members, variables, self.size_of, row, usual_size)
 
     # -- shared ------------------------------------------------------------------------------
-
-    def hint_size(self, size: Size) -> int:
-        return int(size) if is_static(size) else 1024
 
     @contextmanager
     def tile_loop(

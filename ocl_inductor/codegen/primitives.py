@@ -3,7 +3,7 @@
 ``PRIMITIVES[node.op].emit(target, node, args)`` gives a C expression of the node's register type.
 ``args`` are C expressions of the operands' register types at the same width; their text may be
 repeated, so they should be names or literals. Functions named ``ocl_*`` come from the library:
-put :func:`prelude` of the finished kernel text in front of it.
+put the prelude (prelude.py) of the finished kernel text in front of it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from ocl_inductor.codegen.math_library import (
     SPECIAL_BINARY,
     SPECIAL_UNARY,
     has_function,
-    library_source,
 )
-from ocl_inductor.codegen.streaming import streaming_functions
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
@@ -287,8 +285,8 @@ def _exp_negative(target: Target, node: Expr, args: Sequence[str]) -> str:
     cache, sums of it over 4M elements take 0.52 ms on Intel's driver and 1.16 on PoCL 3.1, with our
     own 0.42 and 0.74 (two cores with AVX-512). GPUs have instructions for it.
     """
-    name = "exp_negative" if REGISTER_TYPE[node.dtype] == "float" and target.width > 1 else "exp"
-    return (_library(name) if name != "exp" else _builtin(name))(target, node, args)
+    own = REGISTER_TYPE[node.dtype] == "float" and target.width > 1
+    return (_library("exp_negative") if own else _builtin("exp"))(target, node, args)
 
 
 _define("reciprocal", _reciprocal)
@@ -429,28 +427,3 @@ def emit_gather_lanes(
 ) -> str:
     """A register built from one scalar read a lane."""
     return conversions.emit_gather_lanes(target.width, dtype, pointer, list(indices))
-
-
-def prelude(target: Target, source: str | None = None) -> str:
-    """What must stand before a kernel: pragmas, unaligned vector types, and library functions.
-
-    With ``source`` (the kernels' text) only the functions it calls come in, at every width that
-    appears in it; without, the whole library at ``target.width``.
-    """
-    fp64 = target.device.fp64
-    lines = ["#pragma OPENCL FP_CONTRACT ON\n"]
-    if fp64 and target.device.opencl_c_version < (1, 2):
-        lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
-    streaming = streaming_functions(source or "")
-    widths = (2, 3, 4, 8, 16) if source is not None else (target.width,)
-    for width in widths:
-        typedefs = conversions.unaligned_typedefs(width, fp64)
-        if source is None:
-            lines.append(typedefs)
-            continue
-        for line in typedefs.splitlines(keepends=True):
-            if line.split()[2] + "*" in source + streaming:
-                lines.append(line)
-    lines.append(streaming)
-    lines.append(library_source(target.device, target.width, source))
-    return "".join(lines)

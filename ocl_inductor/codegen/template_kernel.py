@@ -12,7 +12,8 @@ from ocl_inductor.codegen.emitted import Result, Scope, Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.primitives import Target, emit_load, prefetch, prelude
+from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.primitives import Target, emit_load, prefetch
 from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, indices, walk
 from ocl_inductor.ir.index import (

@@ -34,6 +34,11 @@ class Work:
     items: Size
 
 
+def usual_size(size: Size) -> int:
+    """The size, or what to reckon with where it is symbolic."""
+    return int(size) if is_static(size) else 1024
+
+
 @functools.lru_cache(1024)  # equal prologue kernels ask the same; sympy takes 7 ms to answer
 def divide(tiles: Size, elements_per_tile: int, compute_units: int) -> Work:
     """Cut ``tiles`` pieces of about ``elements_per_tile`` elements over the compute units."""

@@ -7,7 +7,8 @@ a vision transformer took a quarter less time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ocl_inductor.kernel_text.file_scope import Kernel, definitions, is_function
 from ocl_inductor.kernel_text.renaming import renamed
@@ -19,6 +20,33 @@ class ProgramText:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.known: dict[str, str] = {}
+
+    def take(self, source: str, *, share_functions: bool) -> Kernel:
+        """Write what a source defines before its kernel; the kernel, with the names used here.
+
+        Raises:
+            ValueError: the source has not one kernel, or cannot be taken apart.
+        """
+        changed: dict[str, str] = {}
+        kernels = []
+        for found in definitions(source):
+            if isinstance(found, Kernel):
+                kernels.append(found)
+                continue
+            text = _with_names(found.text, changed)
+            shared = share_functions or not is_function(found)
+            name = self.write(found.name or text, text, shared=shared)
+            if found.name and name != found.name:
+                changed[found.name] = name
+        if len(kernels) != 1:
+            raise ValueError(f"{len(kernels)} kernels in a source")
+        (kernel,) = kernels
+        return replace(
+            kernel,
+            parameters=_with_names(kernel.parameters, changed),
+            body=_with_names(kernel.body, changed),
+            text=_with_names(kernel.text, changed),
+        )
 
     def write(self, name: str, text: str, *, shared: bool = True) -> str:
         """Write what defines ``name``; its name in this program.
@@ -45,24 +73,17 @@ def one_program(sources: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     Raises:
         ValueError: a source has not one kernel, or cannot be taken apart.
     """
-    program, kernels = ProgramText(), []
+    program, names = ProgramText(), []
     for source in sources:
-        changed: dict[str, str] = {}
-        names = []
-        for found in definitions(source):
-            text = found.text
-            for old, new in changed.items():
-                text = renamed(text, old, new)
-            alone = isinstance(found, Kernel) or is_function(found)
-            name = program.write(found.name or text, text, shared=not alone)
-            if found.name and name != found.name:
-                changed[found.name] = name
-            if isinstance(found, Kernel):
-                names.append(name)
-        if len(names) != 1:
-            raise ValueError(f"{len(names)} kernels in a source")
-        kernels += names
-    return "\n\n".join(program.lines) + "\n", tuple(kernels)
+        kernel = program.take(source, share_functions=False)
+        names.append(program.write(kernel.name, kernel.text, shared=False))
+    return "\n\n".join(program.lines) + "\n", tuple(names)
+
+
+def _with_names(text: str, changed: Mapping[str, str]) -> str:
+    for old, new in changed.items():
+        text = renamed(text, old, new)
+    return text
 
 
 def directives(source: str) -> tuple[str, ...]:

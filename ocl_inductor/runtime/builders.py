@@ -102,13 +102,8 @@ class Builders:
                 except WorkerLostError as error:
                     self._lose(error)
 
-    def build(
-        self, source: str, options: Sequence[str], most: int, kernels: int = 1
-    ) -> bytes | None:
-        """A program's binary from one of at most ``most`` workers; None: build it here.
-
-        ``kernels``: how many the program has, for the counter.
-        """
+    def build(self, source: str, options: Sequence[str], most: int) -> bytes | None:
+        """A program's binary from one of at most ``most`` workers; None: build it here."""
         if not most:
             return None
         for _ in range(2):  # an idle worker may end at the moment it is asked
@@ -135,8 +130,6 @@ class Builders:
                     worker.end()
                 raise
             self._done(worker)
-            if binary:
-                count("kernels_built_apart", kernels)
             return binary or None
         return None
 

@@ -100,10 +100,8 @@ class _Making:
 
     def run(self) -> int:
         there = self.load(self.kernels)
-        missing = {id(k): key for key, k in self.kernels.items() if key not in there}
-        found = batches([self.kernels[key] for key in missing.values()], self.workers)
-        keyed = [{missing[id(k)]: k for k in batch} for batch in found]
-        return sum(self.each(self.build, keyed))
+        missing = {key: kernel for key, kernel in self.kernels.items() if key not in there}
+        return sum(self.each(self.build, batches(missing, self.workers)))
 
     @property
     def workers(self) -> int:
@@ -226,9 +224,10 @@ class _Making:
     def compiled(self, source: str, kernels: Sequence[Kernel]) -> tuple[Any, bytes] | None:
         """The program and its binary from a compile worker; None where it has to be built here."""
         processes, options = self.settings.compile_processes, kernels[0].options
-        binary = builders_of(self.device).build(source, options, processes, len(kernels))
+        binary = builders_of(self.device).build(source, options, processes)
         if binary is None:
             return None
+        count("kernels_built_apart", len(kernels))
         try:
             return program_from_binary(binary, self.device), binary
         except load_pyopencl().Error as error:

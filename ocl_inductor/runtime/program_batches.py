@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ocl_inductor.kernel_text.program import directives
 from ocl_inductor.plan import Kernel
@@ -12,24 +12,24 @@ from ocl_inductor.plan import Kernel
 MOST_KERNELS = 8
 
 
-def batches(kernels: Sequence[Kernel], workers: int) -> list[tuple[Kernel, ...]]:
-    """Kernels to compile together, for ``workers`` that compile at the same time."""
-    alike: dict[object, list[Kernel]] = {}
-    for kernel in kernels:
-        alike.setdefault((kernel.options, directives(kernel.source)), []).append(kernel)
+def batches(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kernel]]:
+    """Kernels to compile together, by key, for ``workers`` that compile at the same time."""
+    alike: dict[object, dict[str, Kernel]] = {}
+    for key, kernel in kernels.items():
+        alike.setdefault((kernel.options, directives(kernel.source)), {})[key] = kernel
     return [batch for group in alike.values() for batch in _even(group, workers)]
 
 
-def _even(kernels: Sequence[Kernel], workers: int) -> list[tuple[Kernel, ...]]:
+def _even(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kernel]]:
     """Batches that take about the same time, as many as keep all workers busy to the end."""
     rounds = -(-len(kernels) // (MOST_KERNELS * workers))
-    found: list[list[Kernel]] = [[] for _ in range(min(len(kernels), rounds * workers))]
+    found: list[dict[str, Kernel]] = [{} for _ in range(min(len(kernels), rounds * workers))]
     # The longest first, each to where the least is yet: the source's length is as good a measure
     # of the compiler's time as any.
-    length = {id(batch): 0 for batch in found}
-    for kernel in sorted(kernels, key=lambda k: len(k.source), reverse=True):
-        open_ = [b for b in found if len(b) < MOST_KERNELS]
-        least = min(open_, key=lambda b: length[id(b)])
-        least.append(kernel)
-        length[id(least)] += len(kernel.source)
-    return [tuple(batch) for batch in found]
+    length = [0] * len(found)
+    for key in sorted(kernels, key=lambda k: len(kernels[k].source), reverse=True):
+        not_full = (n for n, batch in enumerate(found) if len(batch) < MOST_KERNELS)
+        least = min(not_full, key=length.__getitem__)
+        found[least][key] = kernels[key]
+        length[least] += len(kernels[key].source)
+    return found

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import torch
 
+from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
     emit_load,
     emit_store,
-    prelude,
 )
 from ocl_inductor.device import Device, DeviceInfo
 from ocl_inductor.drivers import load_pyopencl

@@ -26,10 +26,10 @@ from primitive_kernels import (
     ulps,
 )
 
+from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
-    prelude,
 )
 from ocl_inductor.device import Device
 from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE

@@ -98,9 +98,10 @@ def test_the_kernel_that_is_refused_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "workers"), [(1, 2), (2, 2), (3, 1), (17, 2), (40, 3)])
 def test_batches(count: int, workers: int) -> None:
     """All kernels once, no program too large, and every worker has something to do."""
-    kernels = [kernel(n, padding=10 * (n % 7)) for n in range(count)]
+    kernels = {str(n): kernel(n, padding=10 * (n % 7)) for n in range(count)}
     found = batches(kernels, workers)
-    assert sorted(id(k) for b in found for k in b) == sorted(map(id, kernels))
+    assert {key: k for b in found for key, k in b.items()} == kernels
+    assert sum(map(len, found)) == count
     assert all(0 < len(b) <= MOST_KERNELS for b in found)
     assert len(found) % workers == 0 or len(found) == count
 
@@ -108,5 +109,5 @@ def test_batches(count: int, workers: int) -> None:
 def test_other_options_are_another_program() -> None:
     other = Kernel("k", kernel(1).source, ("-cl-std=CL3.0",))
     pragma = Kernel("k", "#pragma OPENCL FP_CONTRACT OFF\n" + kernel(1).source, OPTIONS)
-    found = batches([kernel(1), kernel(2), other, pragma], 1)
+    found = batches({"a": kernel(1), "b": kernel(2), "c": other, "d": pragma}, 1)
     assert sorted(map(len, found)) == [1, 1, 2]

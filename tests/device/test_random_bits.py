@@ -8,6 +8,7 @@ import torch
 from known_answers import KNOWN_ANSWERS
 from primitive_kernels import COUNT, I32, I64, WIDTHS, apply, build, integers, run, wrap_kernel
 
+from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
@@ -15,7 +16,6 @@ from ocl_inductor.codegen.primitives import (
     emit_random_run,
     emit_store,
     positions_of_a_counter,
-    prelude,
 )
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl

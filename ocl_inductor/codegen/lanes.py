@@ -1,0 +1,87 @@
+"""Where a kernel's vector lanes run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from ocl_inductor.codegen.work import usual_size
+from ocl_inductor.ir.expr import indices
+from ocl_inductor.ir.index import Size, coefficients, is_static, prod
+from ocl_inductor.schedule.groups import LoopGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Where vector lanes run: a variable of the group (None: scalar code) and their number."""
+
+    var: sympy.Symbol | None
+    width: int
+    over_sweep: bool
+
+
+def choose_lanes(
+    group: LoopGroup,
+    outer: Sequence[sympy.Symbol],
+    inner: Sequence[sympy.Symbol],
+    size_of: Mapping[sympy.Symbol, Size],
+    device_width: int,
+) -> Lanes:
+    """The variable along which most accesses are contiguous.
+
+    ``outer`` and ``inner``: variables of the group's points and of its sweep, outermost first.
+    """
+    scalar = Lanes(None, 1, False)
+    if any(m.kind == "scatter" and (m.how != "set" or m.store_indirect) for m in group.members):
+        return scalar
+    candidates = list(outer)
+    swept_kinds = {m.kind for m in group.members if not m.row}
+    if inner and "scan" not in swept_kinds and "scatter" not in swept_kinds:
+        candidates.append(inner[-1])
+    best, best_score = scalar, 0.0
+    for v in candidates:
+        size = size_of[v]
+        width = device_width
+        if is_static(size):
+            while width > 1 and width > int(size):
+                width //= 2
+        if width == 1:
+            continue
+        score = _contiguity(group, v) * (width / device_width) ** 0.5
+        if v in inner:
+            score *= 1.01  # a row read once beats lanes over rows when both are contiguous
+        elif v == (*outer, *inner)[-1]:
+            score *= 1.005
+        if score > best_score:
+            best, best_score = Lanes(v, width, v in inner), score
+    return best
+
+
+def _contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
+    """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather.
+
+    Each counts as often as it happens in a sweep, so that what is done once for a whole row does
+    not outweigh the row.
+    """
+    sweep = usual_size(prod(list(group.inner)))
+    score = 0.0
+    for m in group.members:
+        once = 1.0 / max(1, sweep) if m.row else 1.0
+        accesses = [(e, once) for e in indices(m.body)]
+        for e in m.store_indirect:
+            accesses += [(i, once) for i in indices(e)]
+        if m.buffer.name in group.stored and m.kind != "reduction":
+            accesses.append((m.store, 1.5 * once))
+        for e, weight in accesses:
+            affine = coefficients(e, [v])
+            if v not in e.free_symbols:
+                score += 0.6 * weight
+            elif affine is None or v in affine[1].free_symbols:
+                score += 0.5 * weight  # a division that often stays within one block
+            elif affine[0][v] == 1:
+                score += weight
+            else:
+                score += 0.15 * weight
+    return score
