@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 Mode = Literal["inference", "training"]
 What = Literal["accuracy", "performance"]
-Kind = Literal["accuracy", "cold", "timed", "throughput", "overhead", "environment"]
+Kind = Literal["accuracy", "first_use", "cold", "timed", "throughput", "overhead", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Job:
     """One process's work on one model. Plain values, so that it travels as JSON.
 
     Attributes:
-        kind: ``accuracy`` of one backend; ``cold``, one backend alone from its first call;
+        kind: ``accuracy`` of one backend; ``first_use``, one backend on a trivial model; ``cold``,
+            one backend alone from a model's first call;
             ``timed``, all ``backends`` in turns; ``throughput``, one backend at one batch size;
             ``overhead``, the dispatch-overhead programs; ``environment``.
         name: of the model; ``config`` is the path of its row, or ``torchbench`` the folder of a

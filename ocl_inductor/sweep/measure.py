@@ -20,10 +20,10 @@ from ocl_inductor.sweep.child import (
     short_message,
 )
 from ocl_inductor.sweep.compiled import forget, guard_check_us, statistics
-from ocl_inductor.sweep.job import Job
+from ocl_inductor.sweep.job import Job, Mode
 from ocl_inductor.sweep.status import Status
 from ocl_inductor.sweep.subject import fresh, load_subject, reset_seeds, stepper
-from ocl_inductor.sweep.timing import interleave
+from ocl_inductor.sweep.timing import interleave, wait_for_children
 
 Step = Callable[[], Any]
 
@@ -43,7 +43,7 @@ def run_cold(job: Job, emit: Emit) -> None:
     """
     backend = Backend.parse(job.backends[0])
     emit("phase", phase="start")
-    startup = start_up(job, backend)
+    startup = start_up(backend, job.mode)
     base = resident_mib()
     emit("phase", phase="load")
     subject = load_subject(job)
@@ -76,17 +76,25 @@ def run_cold(job: Job, emit: Emit) -> None:
             emit("breakdown", breakdown=breakdown(step))
 
 
-def start_up(job: Job, backend: Backend) -> float:
+def run_first_use(job: Job) -> None:
+    """Compile a trivial model for both modes, so that caches hold what no model is to pay for."""
+    backend = Backend.parse(job.backends[0])
+    start_up(backend, "inference")
+    start_up(backend, "training")
+
+
+def start_up(backend: Backend, mode: Mode) -> float:
     """Seconds to run a trivial model, so that what follows measures the job's model alone.
 
     Otherwise the memory of Dynamo, sympy and an OpenCL driver's compiler, several hundred MiB that
-    any program holds once, would hide what models need.
+    any program holds once, would hide what models need. The model has a product and a loop: a
+    compiler may have a library for the first, and starts its own work with the second.
     """
-    module = torch.nn.Linear(8, 8)
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
     start = time.perf_counter()
-    with backend.compiling():
+    with backend.compiling(), torch.set_grad_enabled(mode == "training"):
         loss = backend.compile(module, None)(torch.ones(4, 8)).sum()
-    if job.mode == "training":
+    if mode == "training":
         loss.backward()
     return time.perf_counter() - start
 
@@ -115,6 +123,7 @@ def run_timed(job: Job, emit: Emit) -> None:
             continue
         emit("warm", backend=label, first_call_s=seconds)
         steps[label] = step
+    wait_for_children()
     timings = interleave(
         steps,
         job.repeat,
@@ -127,7 +136,7 @@ def run_timed(job: Job, emit: Emit) -> None:
 def run_throughput(job: Job, emit: Emit) -> None:
     """One backend at one batch size: milliseconds a call, and memory."""
     backend = Backend.parse(job.backends[0])
-    start_up(job, backend)
+    start_up(backend, job.mode)
     base = resident_mib()
     emit("phase", phase="load")
     subject = load_subject(job)

@@ -6,13 +6,14 @@ import dataclasses
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.batch import Point
 from ocl_inductor.sweep.causes import cause_of
+from ocl_inductor.sweep.first_use import FirstUse
 from ocl_inductor.sweep.isolation import Limits, Outcome, merge_caches, run_job
 from ocl_inductor.sweep.job import Job, Mode, What
 from ocl_inductor.sweep.options import RunOptions
@@ -76,6 +77,10 @@ class Runner:
     options: RunOptions
     output: Path
     run_job: RunJob = run_job
+    first_use: FirstUse = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first_use", FirstUse(self._use_first))
 
     @property
     def file(self) -> Path:
@@ -169,6 +174,7 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="sweep-") as scratch:
             folders = {b.label: Path(scratch, f"cold{i}") for i, b in enumerate(backends)}
             for backend in backends:
+                self.first_use.caches(backend, folders[backend.label])
                 say(f"{unit.title}: {backend.label}, cold")
                 job = self.options.job("cold", unit.row, unit.mode, (backend,))
                 outcome = self._job(job, folders[backend.label], lambda text: None)
@@ -224,6 +230,11 @@ class Runner:
             failed = self._failed(unit, backend, outcome)
             return Point(batch_size, failed.status, message=failed.message)
         return Point(batch_size, Status.PASS, found["median_ms"], found["host_mib"])
+
+    def _use_first(self, backend: Backend, caches: Path) -> None:
+        """A failure shows again in whatever is measured next, and counts there."""
+        job = Job("first_use", backends=(backend.label,), threads=self.options.threads)
+        self._job(job, caches, lambda text: None)
 
     # -- common ----------------------------------------------------------------------------
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import psutil
 
 MIN_SAMPLE_SECONDS = 0.01  # calls are repeated up to this, so the clock's grain does not matter
 
@@ -51,6 +54,36 @@ def summarise(samples_ms: list[float], calls_per_sample: int) -> Timing:
 
 #: Longer than OpenMP's threads spin for work, and longer than thread pools need to wake up.
 SETTLE_SECONDS = 0.02
+
+
+#: Child processes count as at rest when they used less than this share of a core for this long.
+REST_SHARE, REST_SECONDS = 0.05, 0.5
+
+
+def wait_for_children(limit_s: float = 30.0) -> bool:
+    """Wait until the processes this one has started are at rest; False when they never were.
+
+    Compilers keep workers, which go on importing torch for seconds after a model is compiled.
+    """
+    end = time.perf_counter() + limit_s
+    used, since = _children_seconds(), time.perf_counter()
+    while time.perf_counter() < end:
+        time.sleep(REST_SECONDS)
+        now_used, now = _children_seconds(), time.perf_counter()
+        if now_used - used < REST_SHARE * (now - since):
+            return True
+        used, since = now_used, now
+    return False
+
+
+def _children_seconds() -> float:
+    """Processor seconds of all child processes that run now."""
+    total = 0.0
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # ended in between
+            times = child.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def _settle(call: Callable[[], object]) -> None:

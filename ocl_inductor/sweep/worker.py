@@ -35,6 +35,11 @@ def main(argument: str) -> None:
 
         run_overhead(job, emit)
         return
+    if job.kind == "first_use":
+        from ocl_inductor.sweep.measure import run_first_use
+
+        run_first_use(job)
+        return
     run_model(job, emit)
 
 

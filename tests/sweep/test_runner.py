@@ -44,6 +44,8 @@ def healthy(job: Mapping[str, Any]) -> Outcome:
     match job["kind"]:
         case "environment":
             return Outcome("ok", events=[event("environment", machine="here")])
+        case "first_use":
+            return Outcome("ok")
         case "accuracy":
             return Outcome("ok", events=[event("accuracy", status="pass", message="")])
         case "cold":
@@ -86,6 +88,25 @@ def test_numbers(tmp_path: Path) -> None:
     runner, todo = make(tmp_path, healthy, "performance", cold_start=True)
     records = {r.backend: r for r in runner.measure(todo[0], lambda text: None)}
     assert records[OPENCL].metrics["compilation_latency"] == pytest.approx(1.995)
+
+
+def test_a_backend_is_first_used_once_a_sweep(tmp_path: Path) -> None:
+    seen: list[tuple[str, str, list[str]]] = []
+
+    def stand_in(job: Mapping[str, Any], caches: Path, limits: Limits, say: Any) -> Outcome:
+        if job["kind"] == "first_use":
+            (caches / "from_first_use").write_text(job["backends"][0])
+            return Outcome("ok")
+        found = [p.read_text() for p in caches.glob("*")] if caches.exists() else []
+        seen.append((job["kind"], job["backends"][0], found))
+        return healthy(job)
+
+    runner, todo = make(tmp_path, healthy, "performance")
+    runner = Runner(runner.options, tmp_path / "out", stand_in)
+    for unit in todo[:2]:
+        runner.measure(unit, lambda text: None)
+    cold = [(backend, found) for kind, backend, found in seen if kind == "cold"]
+    assert cold == 2 * [("eager", []), (OPENCL, [OPENCL]), (INDUCTOR, [INDUCTOR])]
 
 
 def test_one_backend_that_crashes_leaves_the_others(tmp_path: Path) -> None:
