@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from ocl_inductor import fork, quirks
-from ocl_inductor.device_probe import zero_copy_works
+from ocl_inductor import amx, fork, quirks
+from ocl_inductor.device_probe import amx_works, zero_copy_works
 from ocl_inductor.driver_survey import Listed
 from ocl_inductor.drivers import (
     driver_platforms,
@@ -65,6 +65,7 @@ class DeviceInfo:
     fast_fma: bool  # builtin fma() is one instruction
     prefetch: bool  # __builtin_prefetch(address) is one instruction
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
+    amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
     chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
@@ -124,6 +125,7 @@ class DeviceInfo:
             fast_fma=kind == "cpu" or _reports_fma(device),
             prefetch=False,
             streaming=False,
+            amx=False,
             chains=kind == "cpu",
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
@@ -140,6 +142,8 @@ class DeviceInfo:
             changed.update(unified_memory=False, zero_copy=False)
         elif settings.memory == "unified":
             changed["unified_memory"] = True
+        if not settings.matrix_unit or changed.get("profile", self.profile) != "vector":
+            changed["amx"] = False
         return dataclasses.replace(self, **changed) if changed else self
 
 
@@ -183,7 +187,7 @@ class Device:
 
     @property
     def info(self) -> DeviceInfo:
-        """The facts; the first use on a machine runs the zero-copy self-test (a small kernel)."""
+        """The facts; the first use on a machine runs self-tests (small kernels)."""
         with self._lock:
             return self._info
 
@@ -207,7 +211,8 @@ class Device:
             return info
         names = self.names if self._opened_apart else None
         works = zero_copy_works(info.key, lambda: (self.context, self.queue), names)
-        return dataclasses.replace(info, zero_copy=works)
+        tiles = info.kind == "cpu" and amx.permitted() and amx_works(info.key, self.names)
+        return dataclasses.replace(info, zero_copy=works, amx=tiles)
 
     @cached_property
     def _context(self) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor import apart
+from ocl_inductor import amx, apart
 from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
@@ -58,6 +58,14 @@ def command_buffers_work(key: str, names: Names) -> bool:
     ``key``: the driver; ``names``: the device's. Never raises, as ``zero_copy_works``.
     """
     return _answered("command_buffer", key, lambda: _tested_apart("command_buffer", names))
+
+
+def amx_works(key: str, names: Names) -> bool:
+    """Whether kernels reach the CPU's matrix unit: remembered, or tested in a process.
+
+    Arguments as of ``command_buffers_work``. Never raises.
+    """
+    return _answered("amx", key, lambda: _tested_apart("amx", names))
 
 
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
@@ -113,6 +121,8 @@ def _test_here(question: str, names: Names) -> bool:
     device = next(d for d in list_devices() if d.names == names)
     if question == "command_buffer":
         return command_buffer_test(device)
+    if question == "amx":
+        return amx.permitted() and amx.amx_test(device.context, device.queue)
     return zero_copy_test(device.context, device.queue)
 
 

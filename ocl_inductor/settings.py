@@ -176,6 +176,13 @@ class Settings:
         env="OCL_INDUCTOR_WINOGRAD",
         affects_code=True,
     )
+    matrix_unit: bool = _setting(
+        "Allow float32 products as sums of bfloat16 ones in a CPU's matrix unit (AMX), if any.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_MATRIX_UNIT",
+        affects_code=True,
+    )
     chain: bool = _setting(
         "Let small kernels that follow each other on a CPU device run as one launch.",
         _parse_bool,

@@ -76,6 +76,9 @@ class LoweringContext:
         default_factory=dict
     )
 
+    #: Operands that were split for the matrix unit, by their bodies and sizes.
+    split: dict[tuple[Expr, tuple[Size, ...]], Value] = field(default_factory=dict)
+
     # -- names and sizes -------------------------------------------------------------------
 
     def new_name(self) -> str:

@@ -9,6 +9,8 @@ from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.few_queries import FEW_QUERIES
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.gemv import GEMV
+from ocl_inductor.templates.matrix_gemm import MATRIX_GEMM
+from ocl_inductor.templates.matrix_parts import MATRIX_PARTS
 from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
@@ -16,7 +18,7 @@ from ocl_inductor.templates.winograd import WINOGRAD
 
 _ALL = (
     GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
-    WINOGRAD, SORT_RUNS, MERGE_RUNS, SELECT,
+    WINOGRAD, MATRIX_GEMM, MATRIX_PARTS, SORT_RUNS, MERGE_RUNS, SELECT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}
