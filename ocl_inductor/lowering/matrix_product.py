@@ -58,9 +58,11 @@ def product_by_matrix_unit(
         "a_offset": a_view.offset, "a_strides": a_view.stride, "parts_strides": parts_strides,
         "acc": "float", **blocks,
     }  # fmt: skip
-    lying = strided_view(b)
-    if lying is not None and same(lying.stride[-1], 1) and n % BLOCK == 0:
-        params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
+    layout = _layout_in_place(strided_view(b))
+    if layout is not None:
+        lying = strided_view(b)
+        assert lying is not None
+        params |= {"b_layout": layout, "b_strides": lying.stride, "b_offset": lying.offset}
     else:
         once, shared = without_broadcast(b, range(nb))
         b = pack_panels(ctx, once, blocks["nr"])
@@ -72,6 +74,15 @@ def product_by_matrix_unit(
         }
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
     return ctx.template("matrix_gemm", torch.float32, size, order, [parts, b, a], **params)
+
+
+def _layout_in_place(b: StridedView | None) -> str | None:
+    """How the template reads B where it lies; None: B is packed."""
+    if b is None:
+        return None
+    if same(b.stride[-2], 1):
+        return "columns"
+    return "rows" if same(b.stride[-1], 1) and int(b.size[-1]) % BLOCK == 0 else None
 
 
 def _parts(ctx: LoweringContext, a: Value, view: StridedView) -> tuple[Value, tuple[Size, ...]]:

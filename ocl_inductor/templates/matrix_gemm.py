@@ -13,7 +13,8 @@ are multiplied without the unit.
 Parameters (strides in elements, static or symbolic; ``n k`` static):
 
 * ``m n k batch out_batch out_order a_offset a_strides b_layout b_strides b_offset``: as of gemm.py;
-  ``b_layout`` is ``"panels"`` or ``"rows"``, here: unit stride in n, and n divisible by 32;
+  ``b_layout`` is ``"panels"``, or B lies where it is: ``"rows"``, with unit stride in n, which is
+  divisible by 32, or ``"columns"``, with unit stride in k; ``b_strides`` then has (\\*batch, k, n);
 * ``parts_strides``: batch strides of A's parts;
 * ``nr``: columns of a panel, ``kc``: K of a block of B, both multiples of 32; ``mb``: blocks of 32
   rows to a work-item; ``acc``: ``"float"``.
@@ -37,6 +38,9 @@ BLOCK = 32
 #: with the other operand's: the third part of a number 2^-20 as large is still a normal one.
 LEAST_EXPONENT, LEAST_SUM = 60, 180
 
+#: Rows of B from a prefetch to the use of its line.
+PREFETCH_ROWS = 32
+
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     outer = [*(f"bo{d}" for d in range(len(p["out_batch"]))), "m"]
@@ -48,6 +52,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "KC": min(p["kc"], -(-p["k"] // BLOCK) * BLOCK),
         "MB": p["mb"],
         "step": STEP,
+        "prefetched": device.prefetch,
+        "ahead": PREFETCH_ROWS,
         "words": words(p["k"]),
         "least_exponent": LEAST_EXPONENT,
         "least_sum": LEAST_SUM,
