@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,28 +15,50 @@ from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.matrix_gemm import BLOCK
 from ocl_inductor.templates.matrix_parts import tiles, words
 
-#: Nanoseconds on two cores with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
-#: splitting a number of A and one of B. Measured: 512x768x768 1.7 ms by vectors; 1.1 ms by the unit
-#: with B split in 0.2 ms, and 0.05 ms for A.
-_BY_VECTORS, _BY_UNIT, _SPLIT_A, _SPLIT_B = 0.0056, 0.0029, 0.13, 0.34
-#: Columns of a panel at most, and K of a block of B: 576 KiB of parts stay in a second-level cache.
-_MAX_COLUMNS, _MAX_DEPTH = 128, 768
-#: With several blocks along K, sums take up to 256 KiB of that cache.
-_DEPTH_OF_MANY, _MAX_BLOCKS = 512, 16
+#: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
+#: splitting a number of A and one of B, and of a result, which passes through memory. Measured:
+#: 512x768x768 on two cores 1.9 ms by vectors, 1.5 ms by the unit, 0.5 ms of them for splitting.
+_BY_VECTORS, _BY_UNIT, _SPLIT_A, _SPLIT_B, _RESULT = 0.0127, 0.0058, 0.3, 0.5, 0.15
+#: 32-bit words of B as parts that stay in a second-level cache, and K of a block of B at most.
+_MAX_PARTS, _MAX_DEPTH = 147456, 768
+#: With several blocks along K: K of one; and sums that a work-item keeps, 256 KiB.
+_DEPTH_OF_MANY, _MAX_SUMS = 512, 65536
+#: A that is split before, by a kernel of its own, costs twice as much for each number, reading the
+#: parts of one from another cache for each panel, and a launch on all cores.
+_SPLIT_BEFORE, _FETCH_PARTS, _LAUNCH = 0.6, 0.25, 50e3
 #: Work-items for each compute unit that even out their speeds.
 _ITEMS_PER_UNIT = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows, ``kc`` of K
+    at a time. ``split``: A is split before; ``cost``: nanoseconds that splitting takes."""
+
+    nr: int
+    mb: int
+    kc: int
+    split: bool
+    cost: float
+
+
 def suits_matrix_unit(
-    ctx: LoweringContext, dtype: torch.dtype, rows: Size, k: Size, n: Size
+    ctx: LoweringContext,
+    dtype: torch.dtype,
+    batch: tuple[Size, ...],
+    rows: Size,
+    depth: Size,
+    columns: Size,
 ) -> bool:
-    """Whether a product of (rows, k) and (k, n) is faster so. float32 only."""
-    if not ctx.device.amx or dtype is not torch.float32 or not is_static(k) or not is_static(n):
+    """Whether products of (rows, depth) and (depth, columns) are faster so. float32 only."""
+    if not ctx.device.amx or dtype is not torch.float32:
         return False
-    m = ctx.hint(rows)
-    whole = ceil_div(m, BLOCK) * BLOCK * ceil_div(int(n), BLOCK) * BLOCK
-    unit = whole * int(k) * _BY_UNIT + int(k) * (m * _SPLIT_A + int(n) * _SPLIT_B)
-    return unit < m * int(n) * int(k) * _BY_VECTORS
+    if not is_static(depth) or not is_static(columns):
+        return False
+    m, k, n = ctx.hint(rows), int(depth), int(columns)
+    whole = ceil_div(m, BLOCK) * BLOCK * ceil_div(n, BLOCK) * BLOCK * ceil_div(k, BLOCK) * BLOCK
+    splitting = _partition(ctx, batch, m, k, n).cost
+    return whole * _BY_UNIT + splitting + m * n * _RESULT < m * n * k * _BY_VECTORS
 
 
 def product_by_matrix_unit(
@@ -50,14 +73,18 @@ def product_by_matrix_unit(
     batch = a.size[:-2]
     nb = len(batch)
     m, k, n = a.size[-2], int(a.size[-1]), int(b.size[-1])
-    blocks = _blocking(ctx, m, k, n, batch)
-    parts, parts_strides = _parts(ctx, a, a_view)
+    part = _partition(ctx, batch, ctx.hint(m), k, n)
     params: dict[str, Any] = {
         "m": m, "n": n, "k": k,
         "batch": batch, "out_batch": out_batch, "out_order": out_order,
-        "a_offset": a_view.offset, "a_strides": a_view.stride, "parts_strides": parts_strides,
-        "acc": "float", **blocks,
+        "a_offset": a_view.offset, "a_strides": a_view.stride,
+        "split": part.split, "nr": part.nr, "mb": part.mb, "kc": part.kc,
+        "acc": "float",
     }  # fmt: skip
+    operands = [a]
+    if part.split:
+        parts, params["parts_strides"] = _parts(ctx, a, a_view)
+        operands.append(parts)
     layout = _layout_in_place(strided_view(b))
     if layout is not None:
         lying = strided_view(b)
@@ -65,7 +92,7 @@ def product_by_matrix_unit(
         params |= {"b_layout": layout, "b_strides": lying.stride, "b_offset": lying.offset}
     else:
         once, shared = without_broadcast(b, range(nb))
-        b = pack_panels(ctx, once, blocks["nr"])
+        b = pack_panels(ctx, once, part.nr)
         strides = contiguous_strides(b.size)
         params |= {
             "b_layout": "panels",
@@ -73,7 +100,7 @@ def product_by_matrix_unit(
             "b_offset": 0,
         }
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("matrix_gemm", torch.float32, size, order, [parts, b, a], **params)
+    return ctx.template("matrix_gemm", torch.float32, size, order, [a, b, *operands[1:]], **params)
 
 
 def _layout_in_place(b: StridedView | None) -> str | None:
@@ -102,18 +129,26 @@ def _parts(ctx: LoweringContext, a: Value, view: StridedView) -> tuple[Value, tu
     return ctx.split[key], strides
 
 
-def _blocking(
-    ctx: LoweringContext, m: Size, k: int, n: int, batch: tuple[Size, ...]
-) -> dict[str, int]:
-    """Columns of a panel, K of a block, and blocks of rows to a work-item."""
+def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n: int) -> Partition:
+    """The one that splits least, of those with parts that fit and work for all compute units."""
     depth = k if k <= _MAX_DEPTH else ceil_div(k, ceil_div(k, _DEPTH_OF_MANY))
     depth = ceil_div(depth, BLOCK) * BLOCK
-    panels = ceil_div(n, _MAX_COLUMNS)
-    columns = ceil_div(ceil_div(n, panels), BLOCK) * BLOCK
-    rows = ceil_div(ctx.hint(m), BLOCK)
-    chunks = 1 if depth >= k else ceil_div(rows, _MAX_BLOCKS)
-    products = panels * ctx.hint(prod(batch)) if batch else panels
-    wanted = _ITEMS_PER_UNIT * ctx.device.compute_units
-    if products * chunks < wanted:
-        chunks = min(rows, ceil_div(wanted, products))
-    return {"nr": columns, "kc": depth, "mb": ceil_div(rows, chunks)}
+    groups, rows = ceil_div(n, BLOCK), ceil_div(m, BLOCK)
+    wanted = ceil_div(_ITEMS_PER_UNIT * ctx.device.compute_units, ctx.hint(prod((1, *batch))))
+    found = []
+    for panels in range(1, groups + 1):
+        width = ceil_div(groups, panels)
+        if width * BLOCK * depth * 3 // 2 > _MAX_PARTS and width > 1:
+            continue
+        panels = ceil_div(groups, width)
+        chunks = min(rows, ceil_div(wanted, panels))
+        if depth < k:
+            chunks = max(chunks, ceil_div(rows * width * BLOCK * BLOCK, _MAX_SUMS))
+        high = ceil_div(rows, chunks)
+        inside = m * k * _SPLIT_A * panels
+        before = m * k * (_SPLIT_BEFORE + _FETCH_PARTS * panels) + _LAUNCH
+        cost = min(inside, before) + k * n * _SPLIT_B * ceil_div(rows, high)
+        found.append(Partition(width * BLOCK, high, depth, before < inside, cost))
+        if panels >= wanted:
+            break
+    return min(found, key=lambda p: p.cost)

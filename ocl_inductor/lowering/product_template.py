@@ -49,7 +49,7 @@ def product_by_template(
         if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
             a, b = same_split(a, b, split_a, split_b)
     a, a_view = realize_operand(ctx, a, out)
-    if suits_matrix_unit(ctx, out, m, k, n):
+    if suits_matrix_unit(ctx, out, a.size[:-2], m, k, n):
         return product_by_matrix_unit(ctx, a, a_view, cast_value(b, out), out_batch, out_order)
     batch = a.size[:-2]
     nb = len(batch)

@@ -15,7 +15,8 @@ Parameters (strides in elements, static or symbolic; ``n k`` static):
 * ``m n k batch out_batch out_order a_offset a_strides b_layout b_strides b_offset``: as of gemm.py;
   ``b_layout`` is ``"panels"``, or B lies where it is: ``"rows"``, with unit stride in n, which is
   divisible by 32, or ``"columns"``, with unit stride in k; ``b_strides`` then has (\\*batch, k, n);
-* ``parts_strides``: batch strides of A's parts;
+* ``split``: A comes split, by matrix_parts.py, with the batch strides ``parts_strides``; otherwise
+  each work-item splits its rows;
 * ``nr``: columns of a panel, ``kc``: K of a block of B, both multiples of 32; ``mb``: blocks of 32
   rows to a work-item; ``acc``: ``"float"``.
 """
@@ -29,7 +30,7 @@ from ocl_inductor.device import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm import GEMM, store_edges
-from ocl_inductor.templates.matrix_parts import STEP, words
+from ocl_inductor.templates.matrix_parts import STEP, unit_stride, words
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Rows and columns of a block of sums.
@@ -48,6 +49,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     return {
         "out_prefix": [outer[d] for d in p["out_order"]],
         "W": lanes,
+        "unit": unit_stride(p["a_strides"]),
         "NR": p["nr"],
         "KC": min(p["kc"], -(-p["k"] // BLOCK) * BLOCK),
         "MB": p["mb"],
@@ -67,8 +69,8 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
 
 
 def _bytes(p: Params) -> Size:
-    # A is read as parts, of 6 bytes a number instead of 4.
-    return GEMM.bytes(p) + prod((2, *p["batch"], p["m"], p["k"]))
+    parts = prod((2, *p["batch"], p["m"], p["k"])) if p["split"] else 0  # of 6 bytes instead of 4
+    return GEMM.bytes(p) + parts
 
 
 MATRIX_GEMM = TemplateSpec(

@@ -11,7 +11,7 @@ Parameters (strides in elements, static or symbolic): ``batch``: sizes of the ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,16 @@ def _out_space(p: Params) -> tuple[Size, ...]:
     return (*p["batch"], tiles(p["m"]), words(p["k"]))
 
 
+def unit_stride(strides: Sequence[Size]) -> str:
+    """Which of the last two dimensions, ``"row"`` and ``"k"``, has unit stride; or ``""``."""
+    row, k = strides[-2:]
+    return "k" if k == 1 else "row" if row == 1 else ""
+
+
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     return {
         "out_prefix": [*(f"bi{d}" for d in range(len(p["batch"]))), "tile"],
+        "unit": unit_stride(p["a_strides"]),
         "step": STEP,
         "words": words(p["k"]),
     }
