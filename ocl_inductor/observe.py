@@ -190,4 +190,4 @@ def _roof(device_name: str) -> RoofReport | None:
     except Exception as error:
         _log.warning("no roof for %s: %s", device_name, error)
         return None
-    return RoofReport(roof.bandwidth_gb_s, roof.gflop_s)
+    return RoofReport(roof.bandwidth_gb_s, roof.peak_gflop_s)

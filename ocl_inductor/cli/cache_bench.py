@@ -101,7 +101,7 @@ def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
         "least_seconds": least,
         "percent_of_roof": 100 * timing.per_second(least),
         "roof_gb_s": roof.bandwidth_gb_s,
-        "roof_gflop_s": roof.gflop_s,
+        "roof_gflop_s": roof.peak_gflop_s,
     }
 
 

@@ -150,7 +150,8 @@ def _quirks(device: Device) -> str:
 def _rates(roof: Roof | None) -> str:
     if roof is None:
         return "not measured yet (--roof measures it)"
+    unit = f", {roof.matrix_gflop_s:.0f} by its matrix unit" if roof.matrix_gflop_s else ""
     return (
         f"{roof.bandwidth_gb_s:.1f} GB/s from memory, {roof.cache_gb_s:.0f} GB/s from cache, "
-        f"{roof.gflop_s:.0f} GFLOP/s"
+        f"{roof.gflop_s:.0f} GFLOP/s{unit}"
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
+_REST_OF_TYPE = re.compile(rf"\s*(?:{_ATTRIBUTE.pattern}\s*)?(?:\w+\s*)?;")
 _KERNEL_HEAD = re.compile(r"void\s+(\w+)\s*\((.*)\)\s*$", re.DOTALL)
 
 
@@ -94,7 +95,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _goes_on(text: str, position: int) -> bool:
     """Whether a declaration follows a brace: of a struct's name, or after an initialiser."""
-    return re.match(r"\s*(\w+\s*)?;", text[position:]) is not None
+    return _REST_OF_TYPE.match(text, position) is not None
 
 
 def _name(declaration: str) -> str:

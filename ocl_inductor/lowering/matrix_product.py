@@ -130,7 +130,7 @@ def _parts(ctx: LoweringContext, a: Value, view: StridedView) -> tuple[Value, tu
 
 
 def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n: int) -> Partition:
-    """The one that splits least, of those with parts that fit and work for all compute units."""
+    """The one that splits at least cost, of those that keep all compute units busy."""
     depth = k if k <= _MAX_DEPTH else ceil_div(k, ceil_div(k, _DEPTH_OF_MANY))
     depth = ceil_div(depth, BLOCK) * BLOCK
     groups, rows = ceil_div(n, BLOCK), ceil_div(m, BLOCK)
@@ -151,4 +151,10 @@ def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n:
         found.append(Partition(width * BLOCK, high, depth, before < inside, cost))
         if panels >= wanted:
             break
-    return min(found, key=lambda p: p.cost)
+    busy = min(wanted // _ITEMS_PER_UNIT, groups * rows)
+
+    def rank(p: Partition) -> tuple[bool, float]:
+        items = ceil_div(n, p.nr) * ceil_div(m, p.mb * BLOCK)
+        return items < busy, p.cost
+
+    return min(found, key=rank)

@@ -1,9 +1,9 @@
 """Rows of A as tiles of bfloat16 parts, which the matrix unit's products read (matrix_gemm.py).
 
-A float32 is x0 + x1 + x2 exactly, each a bfloat16. A tile has 16 rows of 16 pairs; number i of 32
-along K is paired with number i + 16, which takes no exchange between lanes. Memory holds, for each
-batch and each 16 rows: [step of 32 along K][part][row][pair], then the bits of the largest number.
-Rows up to a multiple of 32 and numbers past K are zero.
+A float32 is x0 + x1 + x2, each a bfloat16: exactly, if it is not below 2^-110. A tile has 16 rows
+of 16 pairs; number i of 32 along K is paired with number i + 16, which takes no exchange between
+lanes. Memory holds, for each batch and each 16 rows: [step of 32 along K][part][row][pair], then
+the bits of the largest number. Rows up to a multiple of 32 and numbers past K are zero.
 
 Parameters (strides in elements, static or symbolic): ``batch``: sizes of the batch dimensions;
 ``m``; ``k`` (static); ``a_offset``, ``a_strides``: (\\*batch, row, k); ``acc``: ``"float"``.

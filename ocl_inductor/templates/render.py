@@ -29,6 +29,11 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
+def render_file(name: str) -> str:
+    """The source in a template file that has no parameters."""
+    return _environment().get_template(name).render()
+
+
 def render(
     spec: TemplateSpec,
     kernel_name: str,

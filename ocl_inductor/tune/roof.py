@@ -1,4 +1,4 @@
-"""The roof of a device: the memory bandwidth and the FMA rate that no kernel exceeds.
+"""The roof of a device: the memory bandwidth and the arithmetic rate that no kernel exceeds.
 
 What a kernel reaches is stated as a share of it (Williams, Waterman and Patterson, "Roofline: an
 insightful visual performance model", 2009): a kernel that does ``f`` operations on ``b`` bytes
@@ -24,7 +24,7 @@ from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune import kept
 
-_SCHEMA = 3
+_SCHEMA = 4
 #: Bytes that are streamed from memory: 128 MiB an operand were measured to give the same rate as
 #: 256, also behind a cache of 480 MiB that other tenants share.
 _STREAM_BYTES = 128 << 20
@@ -91,13 +91,21 @@ __kernel void multiply_add(__global VEC *out, const float scale, const int loops
 class Roof:
     """Rates of one device: GB/s (1e9 bytes) from memory and from cache, float32 GFLOP/s.
 
-    The rate from cache was measured over ``cache_bytes`` in all.
+    ``gflop_s`` is that of fused multiply-adds, ``matrix_gflop_s`` that of products by a matrix unit
+    (templates/matrix_gemm.py), 0 without one. The rate from cache was measured over ``cache_bytes``
+    in all.
     """
 
     bandwidth_gb_s: float
     gflop_s: float
     cache_gb_s: float = 0.0
     cache_bytes: float = 0.0
+    matrix_gflop_s: float = 0.0
+
+    @property
+    def peak_gflop_s(self) -> float:
+        """The better of both arithmetic rates."""
+        return max(self.gflop_s, self.matrix_gflop_s)
 
     def least_ns(self, flops: float, nbytes: float) -> float:
         """The time that ``flops`` operations on ``nbytes`` bytes take at least.
@@ -106,7 +114,7 @@ class Roof:
         """
         near = self.cache_gb_s > 0 and nbytes <= self.cache_bytes
         rate = self.cache_gb_s if near else self.bandwidth_gb_s
-        return max(flops / self.gflop_s, nbytes / rate)
+        return max(flops / self.peak_gflop_s, nbytes / rate)
 
 
 def measured_roof(device: Device, settings: Settings, *, again: bool = False) -> Roof:
@@ -141,7 +149,9 @@ def kept_roof(device: Device, settings: Settings) -> Roof | None:
         roof = Roof(**{k: float(v) for k, v in known.items()})
     except (ValueError, TypeError):
         return None  # damaged: measured again
-    return roof if all(math.isfinite(x) and x > 0 for x in asdict(roof).values()) else None
+    rates = asdict(roof).values()
+    usable = all(math.isfinite(x) and x >= 0 for x in rates) and roof.gflop_s > 0
+    return roof if usable and roof.bandwidth_gb_s > 0 else None
 
 
 def measure(device: Device) -> Roof:
@@ -149,7 +159,8 @@ def measure(device: Device) -> Roof:
     bench = _Bench(device)
     bandwidth = bench.stream()
     block = bench.share(_CACHE_BYTES * device.info.compute_units)[1]
-    return Roof(bandwidth, bench.arithmetic(), max(bandwidth, bench.cached()), block)
+    cached = max(bandwidth, bench.cached())
+    return Roof(bandwidth, bench.arithmetic(), cached, block, bench.matrix())
 
 
 class _Bench:
@@ -181,6 +192,13 @@ class _Bench:
         options = [*info.build_options, f"-DVEC={vector}", f"-DINTERLEAVED={int(self.simt)}"]
         program = cl.Program(device.context, text).build(options=options, cache_dir=False)
         self.kernels = {k.function_name: k for k in program.all_kernels()}
+        if info.amx:
+            # Not before: commands that print a help text load no compiler.
+            from ocl_inductor.templates.render import render_file
+
+            tiles = cl.Program(device.context, render_file("matrix_rate.cl.jinja"))
+            tiles.build(options=list(info.build_options), cache_dir=False)
+            self.kernels |= {k.function_name: k for k in tiles.all_kernels()}
         self.result = self.buffer(self.items * self.vector_bytes)
 
     def buffer(self, nbytes: int) -> Any:
@@ -241,6 +259,18 @@ class _Bench:
             return ns, loops * operations / ns
 
         return _best(_long_enough(rate, 256))
+
+    def matrix(self) -> float:
+        """GFLOP/s of float32 products by the matrix unit, from the first-level cache."""
+        if not self.info.amx:
+            return 0.0
+        operations = 2 * 32 * 32 * 32 * self.items
+
+        def rate(loops: int) -> tuple[float, float]:
+            ns = self.time("matrix_rate", self.result, np.int32(loops))
+            return ns, loops * operations / ns
+
+        return _best(_long_enough(rate, 64))
 
 
 Round = Callable[[], tuple[float, float]]

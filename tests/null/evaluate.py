@@ -220,6 +220,7 @@ def make_device() -> DeviceInfo:
         prefetch=True,
         chains=True,
         streaming=True,
+        amx=False,
         slow_builtins=frozenset(),
         build_options=(),
     )

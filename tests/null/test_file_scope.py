@@ -48,6 +48,13 @@ def test_definitions() -> None:
     assert kernel.body.startswith("    const int i") and kernel.body.endswith("}")
 
 
+def test_a_type_with_attributes_before_its_name() -> None:
+    text = "typedef struct { uchar a, b[2]; } __attribute__((packed, aligned(64))) pair_t;"
+    first, second = definitions(f"{text}\nint one(void) {{ return 1; }}")
+    assert first == Definition("pair_t", text)
+    assert second.name == "one"
+
+
 @pytest.mark.parametrize("text", ["#include <x>\n", "__kernel void f(int a);", "f(1);"])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError):

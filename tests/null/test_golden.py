@@ -74,6 +74,16 @@ PROGRAMS: dict[str, Program] = {
     "max_pool": (lambda x: F.max_pool2d(x, 3, 2, 1), (t(1, 8, 12, 12),), NONE),
 }
 
+#: Programs for a device with a matrix unit; no size is a multiple of a tile.
+ON_MATRIX_UNIT: dict[str, Program] = {
+    "linear_relu": (
+        lambda x, w, b: F.relu(F.linear(x, w, b)),
+        (t(1000, 200), t(600, 200), t(600)),
+        frozenset({1, 2}),
+    ),
+    "product_of_columns": (lambda x, y: x.t() @ y, (t(900, 500), t(900, 640)), NONE),
+}
+
 
 def kernels(program: Program, profile: str) -> str:
     """The canonical source of every kernel of a program, prologue first."""
@@ -81,6 +91,8 @@ def kernels(program: Program, profile: str) -> str:
     device = make_device()
     if profile == "simt":
         device = dataclasses.replace(device, profile="simt", vector_width=1)
+    elif profile == "matrix_unit":
+        device = dataclasses.replace(device, amx=True, vector_width=16)
 
     def results(*args: torch.Tensor) -> tuple[object]:
         return (function(*args),)
@@ -97,11 +109,14 @@ def kernels(program: Program, profile: str) -> str:
     return "\n".join(k.source for k in plan.kernels)
 
 
-@pytest.mark.parametrize("profile", ["vector", "simt"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [(n, p) for n in PROGRAMS for p in ("vector", "simt")]
+    + [(n, "matrix_unit") for n in ON_MATRIX_UNIT],
+)
 def test_source(name: str, profile: str, request: pytest.FixtureRequest) -> None:
     path = FOLDER / f"{name}.{profile}.cl"
-    source = kernels(PROGRAMS[name], profile)
+    source = kernels((PROGRAMS | ON_MATRIX_UNIT)[name], profile)
     if request.config.getoption("--update-golden"):
         path.write_text(source)
     assert path.exists(), f"{path.name} is missing: run pytest with --update-golden"

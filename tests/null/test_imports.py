@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
     {
         "command_buffer",
         "device",
+        "amx",
         "device_probe",
         "driver_code",
         "driver_library",

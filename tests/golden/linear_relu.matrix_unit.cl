@@ -1,0 +1,278 @@
+#pragma OPENCL FP_CONTRACT ON
+typedef float16 float16u __attribute__((aligned(4)));
+
+#pragma OPENCL FP_CONTRACT ON
+typedef float16 vec_t;
+typedef float16 __attribute__((aligned(4))) vec_u;
+
+typedef struct {
+    uchar palette, start_row, reserved[14]; ushort row_bytes[16]; uchar rows[16];
+} __attribute__((packed, aligned(64))) tile_shapes_t;
+
+typedef float16 row_t;
+typedef float16 __attribute__((aligned(4))) row_u;
+
+// The parts of 16 pairs of numbers to memory, `step` words apart, largest first. They are exact, as
+// each takes the leading bits of what the ones before leave.
+inline void split_to(int *at, const int step, const row_t first, const row_t second)
+{
+    row_t x = first, y = second;
+    for (int p = 0; p < 3; ++p) {
+        const int16 a = as_int16(x) & (int)0xffff0000, b = as_int16(y) & (int)0xffff0000;
+        *(int16 *)(at + p * step) = as_int16(as_uint16(a) >> 16) | b;
+        x -= as_float16(a);
+        y -= as_float16(b);
+    }
+}
+
+// The larger of `most` and the numbers without their signs, as integers: those have the same order.
+inline int16 larger(const int16 most, const row_t x)
+{
+    return max(most, as_int16(x) & 0x7fffffff);
+}
+
+inline int largest(const int16 x)
+{
+    const int8 a = max(x.lo, x.hi);
+    const int4 b = max(a.lo, a.hi);
+    return max(max(b.x, b.y), max(b.z, b.w));
+}
+
+
+int16 split_tile(__global const float *restrict a, const long lda, const long ska, const long rows,
+                 const long steps, int *to, int16 most)
+{
+    row_t first[16], second[16];
+    if (rows >= 16 && steps >= 32) {
+        for (int i = 0; i < 16; ++i) {
+            first[i] = *(__global const row_u *)(a + i * lda);
+            second[i] = *(__global const row_u *)(a + i * lda + 16);
+        }
+    } else
+    for (int i = 0; i < 16; ++i) {
+        float row[32];
+        for (int j = 0; j < 32; ++j)
+            row[j] = i < rows && j < steps ? a[i * lda + j * ska] : 0.0f;
+        first[i] = *(row_u *)row;
+        second[i] = *(row_u *)(row + 16);
+    }
+    for (int i = 0; i < 16; ++i) {
+        most = larger(larger(most, first[i]), second[i]);
+        split_to(to + i * 16, 256, first[i], second[i]);
+    }
+    return most;
+}
+
+inline void transpose(row_t *r)
+{
+    row_t s[16];
+    for (int i = 0; i < 8; ++i) {
+        const row_t a = r[i], b = r[i + 8];
+        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+    }
+    for (int i = 0; i < 16; ++i)
+        r[i] = s[i];
+    for (int i = 0; i < 8; ++i) {
+        const row_t a = r[i], b = r[i + 8];
+        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+    }
+    for (int i = 0; i < 16; ++i)
+        r[i] = s[i];
+    for (int i = 0; i < 8; ++i) {
+        const row_t a = r[i], b = r[i + 8];
+        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+    }
+    for (int i = 0; i < 16; ++i)
+        r[i] = s[i];
+    for (int i = 0; i < 8; ++i) {
+        const row_t a = r[i], b = r[i + 8];
+        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+    }
+    for (int i = 0; i < 16; ++i)
+        r[i] = s[i];
+}
+
+// Whether the matrix unit may multiply numbers up to x by numbers up to y, both given as bits: it takes
+// what is below 2^-126 for 0, and infinity times a part that is 0 is NaN.
+inline bool in_range(const int x, const int y)
+{
+    const int ex = x >> 23, ey = y >> 23;
+    if (x == 0 || y == 0)
+        return max(ex, ey) < 255;
+    return max(ex, ey) < 255 && min(ex, ey) > 60 && ex + ey > 180;
+}
+
+// What the matrix unit would put into `out`, for any numbers: columns n_begin to n_end of a block.
+void multiply(__global const float *a, const long lda, const long ska, const long M, const long m0,
+              __global const float *b, const long ldk, const long ldn, const long n_end, const long n_begin,
+              const long k_begin, const long k_end, float *out)
+{
+    for (int row = 0; row < 32; ++row) {
+        __global const float *restrict x = a + min(m0 + row, M - 1) * lda;
+        for (long n = n_begin; n < n_end; ++n) {
+            float sum = 0.0f;
+            for (long k = k_begin; k < k_end; ++k)
+                sum += x[k * ska] * b[k * ldk + n * ldn];
+            const int column = (int)(n - n_begin);
+            out[(row / 16 * 2 + column / 16) * 256 + row % 16 * 16 + column % 16] = sum;
+        }
+    }
+}
+
+// A work-item splits 320 columns of B into parts, 224 of K at a time, which stay in its core's
+// cache while up to 11 blocks of 32 rows are multiplied by them.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
+{
+    const long M = k0, N = 600, K = 200;
+    const long panel = get_global_id(0), n0 = panel * 320;
+    int parts[10752] __attribute__((aligned(64))); // [row half][step][part][16][pair]
+    __global const float *restrict a = arg0;
+    const long lda = k1, ska = 1;
+    const long ldk = 1, ldn = k1;
+    __global const float *restrict b = arg1 + n0 * ldn;
+    // Groups of 32 columns.
+    const int groups = (int)min(10L, (N - n0 + 31) / 32);
+    const long blocks = (M + 31) / 32;
+    const long first = (long)get_global_id(1) * 11, last = min(first + 11, blocks);
+    int columns[107520] __attribute__((aligned(64))); // [group][step][part][half][pair][16]
+    int top[10]; // the largest number of each group
+    float out[1024] __attribute__((aligned(64))); // [row half][column half][16][16]
+    const tile_shapes_t shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    const long line = 64;
+    __asm__ volatile("ldtilecfg %0" :: "m"(shapes) : "memory");
+    const int kb = 0, depth = 200;
+    const int steps = (depth + 31) / 32;
+    int16 most[10];
+    for (int g = 0; g < groups; ++g)
+        most[g] = (int16)(0);
+    for (int s = 0; s < steps; ++s)
+        for (int g = 0; g < groups; ++g)
+            for (int side = 0; side < 2; ++side) {
+                const long k = kb + s * 32;
+                row_t upper[16], lower[16];
+                for (int i = 0; i < 16; ++i) {
+                    __global const float *restrict x = b + min((long)(g * 32 + side * 16 + i), N - 1 - n0) * ldn + k;
+                    __builtin_prefetch((const void *)(ulong)(x + 32));
+                    __builtin_prefetch((const void *)(ulong)(x + 48));
+                    if (k + 32 > K) {
+                        float at_end[32];
+                        for (int j = 0; j < 32; ++j)
+                            at_end[j] = k + j < K ? x[j] : 0.0f;
+                        upper[i] = *(row_u *)at_end;
+                        lower[i] = *(row_u *)(at_end + 16);
+                        continue;
+                    }
+                    upper[i] = *(__global const row_u *)x;
+                    lower[i] = *(__global const row_u *)(x + 16);
+                }
+                transpose(upper);
+                transpose(lower);
+                for (int pair = 0; pair < 16; ++pair) {
+                    most[g] = larger(larger(most[g], upper[pair]), lower[pair]);
+                    split_to(columns + (g * 7 + s) * 1536 + side * 256 + pair * 16, 512, upper[pair], lower[pair]);
+                }
+            }
+    for (int g = 0; g < groups; ++g)
+        top[g] = largest(most[g]);
+    for (long block = first; block < last; ++block) {
+        int16 row_most = (int16)(0);
+        for (int s = 0; s < steps; ++s)
+            for (int side = 0; side < 2; ++side) {
+                const long m = block * 32 + side * 16, k = kb + s * 32;
+                row_most = split_tile(a + m * lda + k * ska, lda, ska, M - m, K - k,
+                                      parts + (side * 7 + s) * 768, row_most);
+            }
+        const int row_top = largest(row_most);
+        for (int g = 0; g < groups; ++g) {
+            if (in_range(row_top, top[g])) {
+                __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
+                for (int s = 0; s < steps; ++s) {
+                    const int *const at = parts + s * 768;
+                    __asm__ volatile(
+                        "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
+                        "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
+                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
+                        "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        "tileloadd 0(%0,%3,1), %%tmm4\n\t"
+                        "tileloadd 0(%1,%3,1), %%tmm5\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 5376), "r"(columns + (g * 7 + s) * 1536), "r"(line) : "memory");
+                }
+                __asm__ volatile(
+                    "tilestored %%tmm0, 0(%0,%1,1)\n\t"
+                    "tilestored %%tmm1, 1024(%0,%1,1)\n\t"
+                    "tilestored %%tmm2, 2048(%0,%1,1)\n\t"
+                    "tilestored %%tmm3, 3072(%0,%1,1)\n\t"
+                    :: "r"(out), "r"(line) : "memory");
+            } else {
+                multiply(a, lda, ska, M, block * 32, b, ldk, ldn, min((long)(g * 32 + 32), N - n0), g * 32, kb, kb + depth, out);
+            }
+            const float *const sum = out;
+            for (int row = 0; row < 32; ++row) {
+                const long m = block * 32 + row;
+                if (m >= M)
+                    break;
+                for (int c = 0; c < 32; c += 16) {
+                    const long n = n0 + g * 32 + c;
+                    const float *const at = sum + row / 16 * 512 + c / 16 * 256 + row % 16 * 16 + c % 16;
+                    if (n + 16 <= N) {
+                        const vec_t value = *(const vec_t *)at;
+                        const int c0 = m;
+                        const int c1 = n;
+                        const float16 t2 = (*(__global const float16u*)(arg2 + (c1)));
+                        const float16 t3 = (value + t2);
+                        const float16 t4 = (((t3 > (float16)(0.0f)) | (t3 != t3)) ? t3 : (float16)(0.0f));
+                        *(__global float16u*)(arg3 + ((k2*c0) + c1)) = t4;
+                    }
+                    else for (int l = 0; l < min((long)16, N - n); ++l) {
+                        const long nl = n + l;
+                        const float value = at[l];
+                        const int c5 = m;
+                        const int c6 = nl;
+                        const float t7 = arg2[c6];
+                        const float t8 = (value + t7);
+                        const float t9 = (((t8 > 0.0f) | (t8 != t8)) ? t8 : 0.0f);
+                        arg3[(k2*c5) + c6] = t9;
+                    }
+                }
+            }
+        }
+    }
+    __asm__ volatile("tilerelease" ::: "memory");
+}
