@@ -1,8 +1,8 @@
 """Sums, means and maxima over bags of rows of an embedding.
 
 A bag is a run of ``indices`` that begins at an entry of ``offsets``. Where the offsets are known
-to be equally spaced (bags given as rows of a matrix), a bag is a plain reduction; else each index
-adds its row to its bag, in the order of eager, in parallel over the columns.
+to be equally spaced (bags given as rows of a matrix), a bag is a plain reduction; else a template
+follows the indices of each bag (templates/bags.py).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ocl_inductor.lowering.gathering import (
     in_memory,
     require_index,
 )
+from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scatter import scatter_points
@@ -47,7 +48,7 @@ from ocl_inductor.lowering.shapes import (
     size_expr,
     static_sizes,
 )
-from ocl_inductor.lowering.values import Value, reindex
+from ocl_inductor.lowering.values import Value, reindex, strided_view
 
 aten = torch.ops.aten
 
@@ -67,6 +68,7 @@ class Bags:
     padding: int
     #: Indices of each bag where all have the same number, known without looking at the offsets.
     length: int | None
+    offsets: Value
 
     @property
     def n(self) -> Size:
@@ -94,12 +96,13 @@ def bags_of(
     (v,) = loop_vars(1)
     if length is not None:
         bag = index_value(v // length if length > 1 else v)
-        return Bags(indices, Value(indices.size, torch.int64, bag), count, padding, length)
+        return Bags(indices, Value(indices.size, torch.int64, bag), count, padding, length, offsets)
     static_sizes(offsets.size, "bags")
     place = Value(indices.size, offsets.dtype, cast(index_value(v), offsets.dtype))
     before = bisect(ctx, offsets, place, right=True, dtype=torch.int64)
     bag = clamp(op("sub", before.body, const(1, torch.int64)), count)
-    return Bags(indices, reused(ctx, Value(indices.size, torch.int64, bag)), count, padding, None)
+    bag_of = reused(ctx, Value(indices.size, torch.int64, bag))
+    return Bags(indices, bag_of, count, padding, None, offsets)
 
 
 def _even_length(offsets: Value, n: Size, count: Size) -> int | None:
@@ -141,23 +144,37 @@ class Term:
 
 def _per_bag(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: str) -> Value:
     """``[bags, width]``: ``how`` over ``term(index, column)`` of each bag's indices."""
-    start = {"sum": 0, "max": lowest(term.dtype)}[how]
     if bags.length is not None:
         bag, column, i = loop_vars(3)
         lattice = (bags.count, width, bags.length)
         body = term.at(bag * bags.length + i, column)
         terms = reindex(Value(lattice, term.dtype, body), lattice, loop_vars(3))
         return reduce_dims(ctx, terms, [2], how)
-    i, column = loop_vars(2)
-    return scatter_points(
-        ctx,
-        full((bags.count, width), start, term.dtype),
-        (bags.n, width),
-        [cast(bags.bag.at([i]), torch.int64), column],
-        term.at(i, column),
-        [0],
-        how,
-    )
+    return _by_template(ctx, bags, width, term, how)
+
+
+def _by_template(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: str) -> Value:
+    """``[bags, width]`` of bags at any offsets."""
+    table = term.table
+    view = strided_view(table)
+    if view is None or not same(view.stride[1], 1):
+        table = ctx.realize(table, (0, 1))
+        view = strided_view(table)
+    assert view is not None
+    operands = [table, _vector(ctx, bags.indices), _vector(ctx, bags.offsets)]
+    if term.weights is not None:
+        operands.append(_vector(ctx, cast_value(term.weights, term.dtype)))
+    return ctx.template(
+        "bags", term.dtype, (bags.count, width), (0, 1), operands,
+        bags=bags.count, n=bags.n, rows=table.size[0], width=width, offset=view.offset,
+        row_stride=view.stride[0], how=how, padding=bags.padding,
+        weighted=term.weights is not None, acc=accumulator(term.dtype),
+    )  # fmt: skip
+
+
+def _vector(ctx: LoweringContext, value: Value) -> Value:
+    """``value`` as a buffer of its own, from its first element on."""
+    return value if ctx.has_order(value, (0,)) else ctx.pointwise(value, (0,))
 
 
 def sizes_of_bags(ctx: LoweringContext, bags: Bags) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ocl_inductor.templates.attention import ATTENTION
 from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
+from ocl_inductor.templates.bags import BAGS
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.few_queries import FEW_QUERIES
@@ -18,7 +19,7 @@ from ocl_inductor.templates.winograd import WINOGRAD
 
 _ALL = (
     GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
-    WINOGRAD, MATRIX_GEMM, MATRIX_PARTS, SORT_RUNS, MERGE_RUNS, SELECT,
+    WINOGRAD, MATRIX_GEMM, MATRIX_PARTS, BAGS, SORT_RUNS, MERGE_RUNS, SELECT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

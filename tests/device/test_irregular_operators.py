@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from agreement import PROFILES, assert_same, compiled, poisoned_memory, random, two_drivers
+from agreement import PROFILES, agree, assert_same, compiled, poisoned_memory, random, two_drivers
 
 
 def everywhere(quick: int) -> Any:
@@ -73,6 +73,23 @@ def test_embedding_bag(mode: str, driver: str, profile: str) -> None:
     weights = leaf(9) if mode == "sum" else torch.randn(9)
     args = (leaf(5, 7), i, torch.tensor([0, 2, 2, 6]), matrix, weights)
     check_gradients(fn, *args, driver=driver, profile=profile)
+
+
+@pytest.mark.parametrize("width", [64, 70])
+@pytest.mark.parametrize("driver", two_drivers())
+def test_bags_of_wide_rows(driver: str, width: int) -> None:
+    """Whole vectors and some columns left over; long, empty and last bags; indices of 32 bits."""
+    i, offsets = torch.randint(0, 300, (500,)), torch.tensor([0, 0, 3, 200, 200, 499])
+    table, weights = random(300, width), random(500)
+
+    def fn(i: Any, table: Any, offsets: Any, weights: Any) -> Any:
+        return (
+            F.embedding_bag(i, table, offsets, mode="sum", per_sample_weights=weights) * 2,
+            F.embedding_bag(i.int(), table, offsets.int(), mode="max", padding_idx=7),
+            F.embedding_bag(i, table.half(), offsets, mode="mean"),
+        )
+
+    agree(fn, i, table, offsets, weights, device=driver)
 
 
 @pytest.mark.parametrize("driver", two_drivers())
