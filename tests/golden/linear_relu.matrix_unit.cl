@@ -12,8 +12,8 @@ typedef struct {
 typedef float16 row_t;
 typedef float16 __attribute__((aligned(4))) row_u;
 
-// The parts of 16 pairs of numbers to memory, `step` words apart, largest first. They are exact, as
-// each takes the leading bits of what the ones before leave.
+// The parts of 16 pairs of numbers to memory, `step` words apart, largest first: each takes the
+// leading bits of what the ones before leave.
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
 {
     row_t x = first, y = second;
