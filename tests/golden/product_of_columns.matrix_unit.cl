@@ -40,35 +40,15 @@ inline int largest(const int16 x)
 
 inline void transpose(row_t *r)
 {
-    row_t s[16];
-    for (int i = 0; i < 8; ++i) {
-        const row_t a = r[i], b = r[i + 8];
-        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+    for (int round = 0; round < 4; ++round) {
+        row_t s[16];
+        for (int i = 0; i < 8; ++i) {
+            s[2 * i] = __builtin_shufflevector(r[i], r[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        for (int i = 0; i < 16; ++i)
+            r[i] = s[i];
     }
-    for (int i = 0; i < 16; ++i)
-        r[i] = s[i];
-    for (int i = 0; i < 8; ++i) {
-        const row_t a = r[i], b = r[i + 8];
-        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
-    }
-    for (int i = 0; i < 16; ++i)
-        r[i] = s[i];
-    for (int i = 0; i < 8; ++i) {
-        const row_t a = r[i], b = r[i + 8];
-        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
-    }
-    for (int i = 0; i < 16; ++i)
-        r[i] = s[i];
-    for (int i = 0; i < 8; ++i) {
-        const row_t a = r[i], b = r[i + 8];
-        s[2 * i] = (row_t)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-        s[2 * i + 1] = (row_t)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
-    }
-    for (int i = 0; i < 16; ++i)
-        r[i] = s[i];
 }
 
 int16 split_tile(__global const float *restrict a, const long lda, const long ska, const long rows,
