@@ -49,7 +49,7 @@ LEGEND = """\
 cold, warm: seconds to the first result after imports, in a process that finds
 empty caches and in a later one; MiB: peak resident memory of the first; k/fb:
 kernels and fallbacks of a call; MB: each kernel's operands read or written
-once; roof: share of the time that the device's measured bandwidth and FMA rate
+once; roof: share of the time that the device's measured bandwidth and best rate
 allow; error: largest distance from float64 over all outputs.
 """
 

@@ -60,9 +60,8 @@ def permitted() -> bool:
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return False
     try:
-        flags = next(
-            line for line in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in line
-        )
+        with Path("/proc/cpuinfo").open() as facts:  # of the first CPU: there may be hundreds
+            flags = next(line for line in facts if line.startswith("flags"))
         if not set(flags.split()) >= _FLAGS:
             return False
         refused = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)

@@ -42,27 +42,30 @@ class Partition:
     cost: float
 
 
-def suits_matrix_unit(
+def partition_for_unit(
     ctx: LoweringContext,
     dtype: torch.dtype,
     batch: tuple[Size, ...],
     rows: Size,
     depth: Size,
     columns: Size,
-) -> bool:
-    """Whether products of (rows, depth) and (depth, columns) are faster so. float32 only."""
+) -> Partition | None:
+    """How products of (rows, depth) and (depth, columns) go to the unit; None: they are faster by
+    vectors. float32 only."""
     if not ctx.device.amx or dtype is not torch.float32:
-        return False
+        return None
     if not is_static(depth) or not is_static(columns):
-        return False
+        return None
     m, k, n = ctx.hint(rows), int(depth), int(columns)
     whole = ceil_div(m, BLOCK) * BLOCK * ceil_div(n, BLOCK) * BLOCK * ceil_div(k, BLOCK) * BLOCK
-    splitting = _partition(ctx, batch, m, k, n).cost
-    return whole * _BY_UNIT + splitting + m * n * _RESULT < m * n * k * _BY_VECTORS
+    part = _partition(ctx, batch, m, k, n)
+    faster = whole * _BY_UNIT + part.cost + m * n * _RESULT < m * n * k * _BY_VECTORS
+    return part if faster else None
 
 
 def product_by_matrix_unit(
     ctx: LoweringContext,
+    part: Partition,
     a: Value,
     a_view: StridedView,
     b: Value,
@@ -73,7 +76,6 @@ def product_by_matrix_unit(
     batch = a.size[:-2]
     nb = len(batch)
     m, k, n = a.size[-2], int(a.size[-1]), int(b.size[-1])
-    part = _partition(ctx, batch, ctx.hint(m), k, n)
     params: dict[str, Any] = {
         "m": m, "n": n, "k": k,
         "batch": batch, "out_batch": out_batch, "out_order": out_order,
@@ -81,14 +83,9 @@ def product_by_matrix_unit(
         "split": part.split, "nr": part.nr, "mb": part.mb, "kc": part.kc,
         "acc": "float",
     }  # fmt: skip
-    operands = [a]
-    if part.split:
-        parts, params["parts_strides"] = _parts(ctx, a, a_view)
-        operands.append(parts)
-    layout = _layout_in_place(strided_view(b))
-    if layout is not None:
-        lying = strided_view(b)
-        assert lying is not None
+    lying = strided_view(b)
+    layout = None if lying is None else _layout_in_place(lying)
+    if lying is not None and layout is not None:
         params |= {"b_layout": layout, "b_strides": lying.stride, "b_offset": lying.offset}
     else:
         once, shared = without_broadcast(b, range(nb))
@@ -99,14 +96,16 @@ def product_by_matrix_unit(
             "b_strides": tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False)),
             "b_offset": 0,
         }
+    operands = [a, b]
+    if part.split:
+        parts, params["parts_strides"] = _parts(ctx, a, a_view)
+        operands.append(parts)
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("matrix_gemm", torch.float32, size, order, [a, b, *operands[1:]], **params)
+    return ctx.template("matrix_gemm", torch.float32, size, order, operands, **params)
 
 
-def _layout_in_place(b: StridedView | None) -> str | None:
+def _layout_in_place(b: StridedView) -> str | None:
     """How the template reads B where it lies; None: B is packed."""
-    if b is None:
-        return None
     if same(b.stride[-2], 1):
         return "columns"
     return "rows" if same(b.stride[-1], 1) and int(b.size[-1]) % BLOCK == 0 else None

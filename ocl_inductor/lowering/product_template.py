@@ -9,7 +9,7 @@ import torch
 
 from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matrix_product import product_by_matrix_unit, suits_matrix_unit
+from ocl_inductor.lowering.matrix_product import partition_for_unit, product_by_matrix_unit
 from ocl_inductor.lowering.product_operands import (
     accumulator,
     pack_panels,
@@ -49,8 +49,10 @@ def product_by_template(
         if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
             a, b = same_split(a, b, split_a, split_b)
     a, a_view = realize_operand(ctx, a, out)
-    if suits_matrix_unit(ctx, out, a.size[:-2], m, k, n):
-        return product_by_matrix_unit(ctx, a, a_view, cast_value(b, out), out_batch, out_order)
+    part = partition_for_unit(ctx, out, a.size[:-2], m, k, n)
+    if part is not None:
+        b = cast_value(b, out)
+        return product_by_matrix_unit(ctx, part, a, a_view, b, out_batch, out_order)
     batch = a.size[:-2]
     nb = len(batch)
     params: dict[str, Any] = {

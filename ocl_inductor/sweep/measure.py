@@ -123,7 +123,8 @@ def run_timed(job: Job, emit: Emit) -> None:
             continue
         emit("warm", backend=label, first_call_s=seconds)
         steps[label] = step
-    wait_for_children()
+    if not wait_for_children():
+        emit("progress", text="compile workers are still busy: times may suffer")
     timings = interleave(
         steps,
         job.repeat,

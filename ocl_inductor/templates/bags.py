@@ -52,6 +52,11 @@ def _terms(p: Params) -> Size:
     return prod((p["n"], p["width"]))
 
 
+def _bytes(p: Params) -> Size:
+    item = 8 if p["acc"] == "double" else 4
+    return item * (_terms(p) + prod((p["bags"], p["width"]))) + 8 * p["n"]
+
+
 def _reference(
     table: np.ndarray, indices: np.ndarray, offsets: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
@@ -70,6 +75,6 @@ BAGS = TemplateSpec(
     tile=_tile,
     launch=_launch,
     flops=lambda p: prod((2 if p["weighted"] else 1, _terms(p))),
-    bytes=lambda p: 4 * _terms(p) + 4 * prod((p["bags"], p["width"])) + 8 * p["n"],
+    bytes=_bytes,
     reference=_reference,
 )

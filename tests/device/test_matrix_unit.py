@@ -44,13 +44,16 @@ def taken(driver: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def always(monkeypatch: pytest.MonkeyPatch, taken: list[Any]) -> Callable[[Partition | None], Any]:
     """Make the unit take every float32 product of known K and N, in a given partition if any."""
 
-    def suits(ctx: Any, dtype: torch.dtype, batch: Any, rows: Any, k: Any, n: Any) -> bool:
-        return dtype is torch.float32 and is_static(k) and is_static(n)
-
     def force(partition: Partition | None) -> list[Any]:
-        monkeypatch.setattr(product_template, "suits_matrix_unit", suits)
-        if partition is not None:
-            monkeypatch.setattr(matrix_product, "_partition", lambda *args: partition)
+        def chosen(
+            ctx: Any, dtype: torch.dtype, batch: Any, rows: Any, k: Any, n: Any
+        ) -> Partition | None:
+            if dtype is not torch.float32 or not is_static(k) or not is_static(n):
+                return None
+            own = matrix_product._partition(ctx, batch, ctx.hint(rows), int(k), int(n))
+            return partition or own
+
+        monkeypatch.setattr(product_template, "partition_for_unit", chosen)
         return taken
 
     return force
