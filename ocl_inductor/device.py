@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any
 
 from ocl_inductor import amx, fork, quirks
-from ocl_inductor.device_probe import amx_works, zero_copy_works
-from ocl_inductor.driver_survey import Listed
+from ocl_inductor.calling_thread import EXTENSION, calling_queue
+from ocl_inductor.device_probe import amx_works, calling_thread_works, zero_copy_works
+from ocl_inductor.driver_survey import Library, Listed
 from ocl_inductor.drivers import (
     driver_platforms,
     forget_survey,
     load_pyopencl,
+    opening,
     release_code,
     surveyed,
 )
@@ -67,6 +71,8 @@ class DeviceInfo:
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
     chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
+    launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
+    wait_s: float
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
 
@@ -127,6 +133,8 @@ class DeviceInfo:
             streaming=False,
             amx=False,
             chains=kind == "cpu",
+            launch_s=0.0,
+            wait_s=0.0,
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
         )
@@ -150,11 +158,24 @@ class DeviceInfo:
 class Device:
     """One device: its facts, and its OpenCL objects made at first use."""
 
-    def __init__(self, cl_device: Any, listed: Listed | None = None, library: str = "") -> None:
-        """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``."""
+    #: With these in its environment a process lists the device.
+    variables: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(
+        self,
+        cl_device: Any,
+        listed: Listed | None = None,
+        library: str = "",
+        twin: quirks.Twin | None = None,
+    ) -> None:
+        """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``, and
+        may list as ``twin`` as well.
+        """
         self._opened = cl_device
         self._listed = listed if listed is not None else _listed((0, 0), cl_device)
         self._library = library
+        self._twin = twin
+        self._opened_twin: Any = None
         self._opened_apart = cl_device is None
         self.names = self._listed.names
         self.kind = self._listed.kind
@@ -175,14 +196,63 @@ class Device:
 
     def _open(self) -> Any:
         platform, number = self._listed.place
+        twin = self._wanted_twin()
         try:
-            found = driver_platforms(self._library)[platform].get_devices()[number]
+            with opening({} if twin is None else twin.variables):
+                devices = driver_platforms(self._library)[platform].get_devices()
+            if twin is not None:
+                named = {d.name.strip(): d for d in devices}
+                self._opened_twin = named.get(twin.name(self.names))
+                devices = [d for d in devices if d is not self._opened_twin]
+            found = devices[number]
         except (IndexError, load_pyopencl().Error):
             found = None
         if found is None or _names(found) != self.names:
             forget_survey()
             _devices.cache_clear()
             raise DriverChangedError(str(self))
+        return found
+
+    def _wanted_twin(self) -> quirks.Twin | None:
+        """What to have the driver list besides, if it does that well and the user lets us."""
+        twin = self._twin
+        if twin is None or any(v in os.environ for v in twin.variables):
+            return None
+        if not Settings.resolve().calling_thread:
+            return None
+        key = f"{self.names.platform_version}|{self.names.name}"
+        name = twin.name(self.names)
+        return twin if calling_thread_works(key, self.names, name, twin.variables) else None
+
+    @property
+    def calling_thread(self) -> Device | None:
+        """The same processor, with kernels that run in the thread that launches them; None where
+        the driver does not offer that, or fails the test of it.
+        """
+        with self._lock:
+            return self._calling_thread
+
+    @cached_property
+    def _calling_thread(self) -> Device | None:
+        info = self.info  # opens the driver
+        if not info.zero_copy:
+            return None
+        if self._opened_twin is not None:
+            assert self._twin is not None
+            found = Device(self._opened_twin)
+            found.variables = self._twin.variables
+        elif EXTENSION in info.extensions and calling_thread_works(info.key, self.names):
+            found = Device(self._opened, self._listed)
+        else:
+            return None
+        found._queue = calling_queue(found.cl_device, found.context)
+        found._info = dataclasses.replace(
+            info,
+            name=found.names.name,
+            device_version=found.cl_device.version.strip(),
+            compute_units=1,
+        )
+        found._calling_thread = None
         return found
 
     @property
@@ -254,7 +324,7 @@ def _devices() -> tuple[Device, ...]:
         found = _of_the_loader()
     else:
         load_pyopencl()  # a missing pyopencl is found out here
-        found = [[Device(None, d, x.name) for d in x.devices] for x in libraries]
+        found = [[Device(None, d, x.name, _twin_of(x)) for d in x.devices] for x in libraries]
     seen: set[tuple[quirks.Names, ...]] = set()
     devices: list[Device] = []
     for here in found:
@@ -264,6 +334,11 @@ def _devices() -> tuple[Device, ...]:
             seen.add(identity)
             devices += here
     return tuple(sorted(devices, key=lambda d: d.sort_key))
+
+
+def _twin_of(library: Library) -> quirks.Twin | None:
+    """What a driver may list besides its only device; several might not all be listed then."""
+    return quirks.twin(library.devices[0].names) if len(library.devices) == 1 else None
 
 
 def _of_the_loader() -> list[list[Device]]:

@@ -13,14 +13,15 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ocl_inductor import amx, apart
+from ocl_inductor.calling_thread import calling_queue
 from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
@@ -68,6 +69,23 @@ def amx_works(key: str, names: Names) -> bool:
     return _answered("amx", key, lambda: _tested_apart("amx", names))
 
 
+def calling_thread_works(
+    key: str, names: Names, twin: str = "", variables: Mapping[str, str] | None = None
+) -> bool:
+    """Whether kernels run in the calling thread: remembered, or tested in a process.
+
+    ``twin``: name of the device that does it, which the driver lists when ``variables`` are set;
+    empty: a queue of the device ``names`` does. Never raises.
+    """
+    return _answered(
+        "calling_thread",
+        f"{key}|{twin}",
+        lambda: _tested_apart(
+            "calling_thread", replace(names, name=twin) if twin else names, variables
+        ),
+    )
+
+
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
     path = _answer_path(question, key)
     try:
@@ -105,9 +123,11 @@ def zero_copy_test(context: Any, queue: Any) -> bool:
     return True
 
 
-def _tested_apart(question: str, names: Names) -> bool:
+def _tested_apart(question: str, names: Names, variables: Mapping[str, str] | None = None) -> bool:
     facts = json.dumps(asdict(names))
-    done = apart.answer("ocl_inductor.device_probe", question, facts, seconds=_SECONDS)
+    done = apart.answer(
+        "ocl_inductor.device_probe", question, facts, seconds=_SECONDS, variables=variables
+    )
     answers = {f"{question}: True": True, f"{question}: False": False}
     for line in done.stdout.splitlines():  # drivers print to standard output too
         if line in answers:
@@ -123,6 +143,8 @@ def _test_here(question: str, names: Names) -> bool:
         return command_buffer_test(device)
     if question == "amx":
         return amx.permitted() and amx.amx_test(device.context, device.queue)
+    if question == "calling_thread":
+        return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
     return zero_copy_test(device.context, device.queue)
 
 

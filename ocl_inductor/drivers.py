@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -166,6 +166,18 @@ class _InMemory:
 
     def store_if_not_present(self, key: tuple[Any, ...], value: Any) -> None:
         self.known.setdefault(repr(key[1:]), value)
+
+
+@contextmanager
+def opening(variables: Mapping[str, str]) -> Iterator[None]:
+    """Around the opening of a driver: with further variables in the environment."""
+    with _lock:
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name in variables:
+                os.environ.pop(name, None)
 
 
 @contextmanager

@@ -197,7 +197,8 @@ class Plan:
 
     ``statistics``, bytes of scratch memory for the example's sizes: ``peak_bytes`` planned,
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
-    buffer for itself); ``kept_bytes``: what is computed from parameters.
+    buffer for itself); ``kept_bytes``: what is computed from parameters; ``alone_ns``, where it is
+    known: about what one core takes for the steps.
     """
 
     symbols: tuple[str, ...]

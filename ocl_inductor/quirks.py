@@ -75,11 +75,30 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """A device that a driver does not list by itself: the same processor in another way.
+
+    Attributes:
+        variables: have the driver list it, when they are set while it opens.
+        prefix, instead: the twin's name has the second where the device's has the first.
+    """
+
+    variables: Mapping[str, str]
+    prefix: str
+    instead: str
+
+    def name(self, names: Names) -> str:
+        """The twin's name."""
+        return self.instead + names.name.removeprefix(self.prefix)
+
+
+@dataclass(frozen=True, slots=True)
 class Quirk:
     """One entry. `match` maps fields of ``Names`` to regular expressions that must all be found.
 
     `changes` replaces fields of the ``DeviceInfo``; `preference` orders devices of one kind;
-    `short` is the name a user may give (``{version}`` is group 1 of the first pattern).
+    `short` is the name a user may give (``{version}`` is group 1 of the first pattern). `twin`: how
+    the driver comes to list the device a second time, for kernels that run in the calling thread.
     """
 
     match: Mapping[str, str]
@@ -87,6 +106,7 @@ class Quirk:
     changes: Mapping[str, Any] = field(default_factory=dict)
     preference: int | None = None
     short: str = ""
+    twin: Twin | None = None
 
     def matches(self, names: Names) -> bool:
         """Whether every pattern is found (case-insensitively)."""
@@ -111,6 +131,8 @@ QUIRKS: tuple[Quirk, ...] = (
             "slow_builtins": frozenset({"asin", "lgamma"}),
             "prefetch": True,
             "streaming": True,
+            "launch_s": 4.5e-6,
+            "wait_s": 4e-6,
         },
         why="Best of the CPU runtimes: FMA peak 448 GFLOP/s against 234 on PoCL 3.0; an empty "
         "kernel with finish() 5-9 us against 50-100 (on a Zen 3 machine). Slow builtins, "
@@ -121,7 +143,9 @@ QUIRKS: tuple[Quirk, ...] = (
         "where float8 is the native width, was not measured. prefetch: 512x3072x768 with weights "
         "that are not in cache 288 GFLOP/s, with __builtin_prefetch 315; OpenCL's own prefetch() "
         "is a function call, 130. streaming: y = 2 x over 16 MiB 1.11 ms, with "
-        "__builtin_nontemporal_store 0.73.",
+        "__builtin_nontemporal_store 0.73. launch_s, wait_s: a small kernel with finish() 9.9 us, "
+        "14.2 when nothing ran for 200 us, ten with one finish() 80; in the calling thread 4.6, "
+        "5.9 and 31.",
     ),
     Quirk(
         match={"platform_version": _POCL},
@@ -131,6 +155,8 @@ QUIRKS: tuple[Quirk, ...] = (
             "slow_builtins": frozenset("log2 tanh erf erfc sin cos tan acos atan pow".split()),
             "prefetch": True,
             "streaming": True,
+            "launch_s": 7e-6,
+            "wait_s": 45e-6,
         },
         why="Slow builtins on 3.0, driver/torch: log2 2.6/0.58, tanh 1.37/0.59, erf 3.7/0.94, erfc "
         "5.2/1.1, sin 3.0/0.72, cos 3.05/0.76, tan 3.4/0.85, acos 1.86/0.81, atan 1.73/0.69, pow "
@@ -140,7 +166,16 @@ QUIRKS: tuple[Quirk, ...] = (
         "atan2 2.4/2.4, fmod 3.1/2.4. prefetch: 512x3072x768 with weights that are not in cache "
         "268 GFLOP/s, with __builtin_prefetch 308. streaming: y = 2 x over 16 MiB 2.02 ms, with "
         "__builtin_nontemporal_store 1.24. One float a work-item is worse still: erf 51 ms "
-        "(on a Zen 3 machine).",
+        "(on a Zen 3 machine). launch_s, wait_s: a small kernel with finish() 49-69 us, 95-230 "
+        "when nothing ran for 200 us, ten with one finish() 114-196; on the basic device 2.3, 4.0 "
+        "and 21.",
+    ),
+    Quirk(
+        match={"platform_version": r"PoCL (3\.[01])", "name": "^pthread-"},
+        twin=Twin({"POCL_DEVICES": "pthread basic"}, "pthread-", "basic-"),
+        why="PoCL's basic device runs kernels in the thread that waits for them. It is listed only "
+        "when it is asked for, and then before the other. From 4.0 on their names differ: not "
+        "tried.",
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.0)"},
@@ -186,6 +221,11 @@ def changes(names: Names) -> dict[str, Any]:
 def in_force(names: Names) -> tuple[Quirk, ...]:
     """The entries that match this device."""
     return tuple(q for q in QUIRKS if q.matches(names))
+
+
+def twin(names: Names) -> Twin | None:
+    """How the driver comes to list this device a second time, for the calling thread."""
+    return next((q.twin for q in QUIRKS if q.twin is not None and q.matches(names)), None)
 
 
 def preference(names: Names) -> int:

@@ -190,6 +190,12 @@ class Settings:
         env="OCL_INDUCTOR_CHAIN",
         affects_code=True,
     )
+    calling_thread: bool = _setting(
+        "Let small plans on a CPU device run in the calling thread, where its driver can do that.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_CALLING_THREAD",
+    )
     cache: bool = _setting(
         "Keep plans and kernel binaries on disk.",
         _parse_bool,

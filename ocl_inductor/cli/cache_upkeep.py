@@ -75,7 +75,10 @@ def present_devices() -> dict[str, Device]:
     """The devices that are here, by the key in their entries."""
     from ocl_inductor.device import list_devices
 
-    return {d.info.key: d for d in list_devices()}
+    devices = list_devices()
+    twins = (d.calling_thread for d in devices)
+    # A twin may have its device's key: then the device is meant.
+    return {d.info.key: d for d in (*twins, *devices) if d is not None}
 
 
 def _verify(cache: Cache, key: str, devices: dict[str, Device], repair: bool) -> Finding | None:

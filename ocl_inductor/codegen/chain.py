@@ -54,13 +54,17 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo) -> bool:
     ):
         return False
     items = math.prod(map(int, source.global_size))
-    alone = (
+    helpers = max(min(items, device.compute_units), 1)
+    return seconds_alone(cost) * (1 - 1 / helpers) < _LAUNCH_SECONDS
+
+
+def seconds_alone(cost: Cost) -> float:
+    """About what one core takes for a kernel, rather too long; its cost must be numbers."""
+    return (
         int(cost.flops) / _FLOPS_PER_SECOND
         + int(cost.bytes) / _BYTES_PER_SECOND
         + int(cost.calls) / _CALLS_PER_SECOND
     )
-    helpers = max(min(items, device.compute_units), 1)
-    return alone * (1 - 1 / helpers) < _LAUNCH_SECONDS
 
 
 def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from ocl_inductor.codegen.chain import chain, chainable, fits
+from ocl_inductor.codegen.chain import chain, chainable, fits, seconds_alone
 from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
@@ -171,6 +171,7 @@ class _PlanBuilder:
                 "lower_bound_bytes": self.memory.lower_bound_bytes,
                 "unplanned_bytes": self.memory.unplanned_bytes,
                 "kept_bytes": self.memory.kept_bytes,
+                **self.alone(drafts),
             },
         )
 
@@ -270,6 +271,14 @@ class _PlanBuilder:
                 runs.append([n])
                 links = own
         return runs
+
+    def alone(self, drafts: Sequence[Draft | HostCall]) -> dict[str, int]:
+        """``alone_ns``: about what one core takes for all kernels; nothing if nobody can say."""
+        costs = [d.cost for d in drafts if isinstance(d, Draft)]
+        sizes = [n for c in costs for n in (c.flops, c.bytes, c.calls)]
+        if len(costs) < len(drafts) or not all(map(is_static, sizes)):
+            return {}
+        return {"alone_ns": round(1e9 * sum(map(seconds_alone, costs)))}
 
     # -- kernels ---------------------------------------------------------------------------
 

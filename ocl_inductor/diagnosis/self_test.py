@@ -228,6 +228,21 @@ def _command_buffers(device: Device) -> str:
     return 'mode="reduce-overhead" uses them where they are faster'
 
 
+def _calling_thread(device: Device) -> str:
+    twin = device.calling_thread
+    if twin is None:
+        raise Absent("the driver does not offer it, or fails the test of it")
+    a = np.arange(_COUNT, dtype=np.float32)
+    out = np.zeros_like(a)
+    body = (
+        "__global float *out, __global const float *a) "
+        "{ size_t i = get_global_id(0); out[i] = a[i] + a[i]; }"
+    )
+    _run(twin, body, out, a)
+    _expect(out, a + a)
+    return f"small plans run in it ({twin.names.name})"
+
+
 #: What is tested, in order, and whether compiled graphs cannot do without it.
 TESTS: dict[str, tuple[Callable[[Device], str], bool]] = {
     "build": (_build, True),
@@ -240,6 +255,7 @@ TESTS: dict[str, tuple[Callable[[Device], str], bool]] = {
     "float64": (_fp64, False),
     "unaligned pointers": (_unaligned, True),
     "command buffers": (_command_buffers, False),
+    "calling thread": (_calling_thread, False),
 }
 
 _ADVICE = {

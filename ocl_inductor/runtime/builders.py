@@ -12,7 +12,6 @@ import os
 import pickle
 import subprocess
 import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any
@@ -21,6 +20,7 @@ from ocl_inductor import apart
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import surveyed
 from ocl_inductor.log import logger
+from ocl_inductor.quirks import Names
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
@@ -40,7 +40,7 @@ class _Worker:
         try:
             self.process = subprocess.Popen(
                 apart.command(_MODULE, json.dumps(asdict(device.names))),
-                env=apart.environment(),
+                env={**apart.environment(), **device.variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us; it ends with its input
@@ -174,14 +174,14 @@ def compiles_apart() -> bool:
     return surveyed() is not None
 
 
-_builders: weakref.WeakKeyDictionary[Device, Builders] = weakref.WeakKeyDictionary()
+_builders: dict[Names, Builders] = {}
 _lock = threading.Lock()
 
 
 def builders_of(device: Device) -> Builders:
-    """The device's workers, which all graphs share."""
+    """The device's workers, which all graphs share, and a device that differs in its queue."""
     with _lock:
-        return _builders.setdefault(device, Builders(device))
+        return _builders.setdefault(device.names, Builders(device))
 
 
 def end_idle() -> None:

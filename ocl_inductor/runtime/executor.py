@@ -24,6 +24,7 @@ from ocl_inductor.plan import (
 )
 from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.discrete import DiscreteMemory
+from ocl_inductor.runtime.home import home_of
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
@@ -51,7 +52,7 @@ class Executor:
 
     def __init__(self, plan: Plan, device: Device, settings: Settings) -> None:
         self.plan = plan
-        self.device = device
+        self.device = device = home_of(plan, device, settings)
         self.settings = settings
         self.cl = load_pyopencl()
         self.queue = device.queue

@@ -23,7 +23,8 @@ from ocl_inductor.runtime.pressure import frees, release_idle
 MIN_BYTES = 128 << 10
 
 _users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
-
+#: ``torch.empty_strided`` for the CPU, without what parsing its arguments takes (1 µs).
+allocate = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 
 #: Those that have kept something.
 _keeping: weakref.WeakSet[Recycler] = weakref.WeakSet()
@@ -69,14 +70,14 @@ class Recycler:
                 return torch.empty(0, dtype=self.dtype).set_(kept, 0, self.size, self.stride)
             self.kept = None
         if not self.worthwhile:
-            return torch.empty_strided(self.size, self.stride, dtype=self.dtype)
+            return allocate(self.size, self.stride, self.dtype)
         try:
-            x = torch.empty_strided(self.size, self.stride, dtype=self.dtype)
+            x = allocate(self.size, self.stride, self.dtype)
         except RuntimeError:  # what PyTorch's allocator raises
             if release_idle() == 0:
                 raise
             count("memory_retries")
-            x = torch.empty_strided(self.size, self.stride, dtype=self.dtype)
+            x = allocate(self.size, self.stride, self.dtype)
         self.kept, self.pointer = x.untyped_storage(), x.data_ptr()
         with _lock:
             _keeping.add(self)

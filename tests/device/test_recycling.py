@@ -11,6 +11,7 @@ from agreement import two_drivers
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime import recycling
 from ocl_inductor.runtime.pressure import release_idle, with_room
 from ocl_inductor.runtime.recycling import MIN_BYTES, Recycler
 
@@ -139,7 +140,7 @@ def test_a_result_that_finds_no_memory_gets_what_others_keep(
     """PyTorch's allocator refuses as long as another result is kept."""
     storage = kept(double)
     refused = []
-    allocate = torch.empty_strided
+    allocate = recycling.allocate
 
     def short(*args: Any, **options: Any) -> torch.Tensor:
         if not storage.expired():
@@ -147,11 +148,11 @@ def test_a_result_that_finds_no_memory_gets_what_others_keep(
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return allocate(*args, **options)
 
-    monkeypatch.setattr(torch, "empty_strided", short)
+    monkeypatch.setattr(recycling, "allocate", short)
     other = Recycler((SIDE, SIDE), (SIDE, 1), torch.float32, SIDE * SIDE * 4)
     assert other.make().shape == (SIDE, SIDE)
     assert refused
-    monkeypatch.setattr(torch, "empty_strided", lambda *_, **__: _never())
+    monkeypatch.setattr(recycling, "allocate", lambda *_, **__: _never())
     with pytest.raises(RuntimeError, match="can't allocate"):
         Recycler((SIDE,), (1,), torch.float32, MIN_BYTES).make()
 

@@ -221,6 +221,8 @@ def make_device() -> DeviceInfo:
         chains=True,
         streaming=True,
         amx=False,
+        launch_s=0.0,
+        wait_s=0.0,
         slow_builtins=frozenset(),
         build_options=(),
     )

@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
         "command_buffer",
         "device",
         "amx",
+        "calling_thread",
         "device_probe",
         "driver_code",
         "driver_library",

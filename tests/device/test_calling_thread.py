@@ -1,0 +1,225 @@
+"""Small plans run in the calling thread: with the same results, and only where it is wanted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+import torch
+from agreement import compiled, poisoned_memory, random, two_drivers
+from programs import frozen
+from torch import nn
+from torch._dynamo.utils import counters
+
+from ocl_inductor import apart, device, device_probe
+from ocl_inductor.device import list_devices, select_device
+from ocl_inductor.profiler import profile
+from ocl_inductor.runtime import home
+
+each_driver = pytest.mark.parametrize("driver", two_drivers())
+
+
+@pytest.fixture(params=two_drivers())
+def caller(request: pytest.FixtureRequest) -> str:
+    """A driver that runs kernels in the calling thread."""
+    if select_device(request.param).calling_thread is None:
+        pytest.skip("this driver has no way to run kernels in the calling thread")
+    return str(request.param)
+
+
+def _model() -> nn.Module:
+    return frozen(nn.Sequential(nn.Linear(33, 65), nn.Tanh(), nn.LayerNorm(65), nn.Linear(65, 9)))
+
+
+def _small_plans() -> int:
+    return int(counters["opencl"]["calling_thread_plans"])
+
+
+def test_two_drivers_can_do_it() -> None:
+    """Else every other test here is skipped."""
+    names = [d for d in list_devices() if d.short_name in ("intel", "pocl-3.0", "pocl-3.1")]
+    assert all(d.calling_thread is not None for d in names)
+
+
+def test_results_are_right_whatever_changes(caller: str) -> None:
+    model = _model()
+    with poisoned_memory():
+        function = compiled(model, caller)
+        kept = []
+        for _ in range(6):
+            x = random(7, 33)
+            kept.append((function(x), model(x)))
+        assert _small_plans() == 1
+        with torch.no_grad():
+            model[0].weight.mul_(-0.5)  # packed by a prologue
+        for _ in range(3):
+            x = random(7, 33)
+            kept.append((function(x), model(x)))
+        model[3].bias = nn.Parameter(random(9), requires_grad=False)
+        x = random(7, 33)
+        kept.append((function(x), model(x)))
+    for result, expected in kept:
+        torch.testing.assert_close(result, expected)
+
+
+def test_kernels_with_many_work_groups_and_local_memory(caller: str) -> None:
+    """Not only chains of one work-item."""
+
+    def several(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sort(-1).values, x.cumsum(0), x.t().contiguous() * 2, x.argmax(-1)
+
+    x = random(13, 40)
+    for chain in (True, False):
+        torch.compiler.reset()
+        result = compiled(several, caller, chain=chain)(x)
+        for a, b in zip(result, several(x), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_training_step(caller: str) -> None:
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+    function = compiled(model, caller)
+    for _ in range(3):
+        x = random(4, 5)
+        expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+        found = torch.autograd.grad(function(x).square().sum(), list(model.parameters()))
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b)
+    assert _small_plans() == 2  # forward and backward
+
+
+def test_threads_call_one_model_and_several(caller: str) -> None:
+    models = [_model() for _ in range(2)]
+    functions = [compiled(m, caller) for m in models]
+    wrong: list[BaseException] = []
+
+    def call(number: int) -> None:
+        try:
+            for n in range(40):
+                model, function = models[(number + n) % 2], functions[(number + n) % 2]
+                x = random(7, 33)
+                torch.testing.assert_close(function(x), model(x))
+        except BaseException as error:
+            wrong.append(error)
+
+    for function in functions:
+        function(random(7, 33))
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_profile_sees_the_kernels(caller: str) -> None:
+    model = _model()
+    function = compiled(model, caller)
+    x = random(7, 33)
+    function(x)
+    function(x)
+    with profile() as found:
+        torch.testing.assert_close(function(x), model(x))
+    assert found.kernels
+    torch.testing.assert_close(function(x.normal_()), model(x))
+    assert _small_plans() == 1
+
+
+def test_reduce_overhead_keeps_its_results(caller: str) -> None:
+    model = _model()
+    function = compiled(model, caller, mode="reduce-overhead")
+    for _ in range(60):  # until a way of launching is chosen
+        x = random(7, 33)
+        torch.testing.assert_close(function(x), model(x))
+    assert _small_plans() == 1
+
+
+@each_driver
+def test_setting_turns_it_off(driver: str) -> None:
+    model, x = _model(), random(7, 33)
+    torch.testing.assert_close(compiled(model, driver, calling_thread=False)(x), model(x))
+    assert _small_plans() == 0
+
+
+@each_driver
+def test_what_takes_long_or_is_copied_stays_with_all_cores(driver: str) -> None:
+    x = random(512, 512)
+    torch.testing.assert_close(compiled(torch.sin, driver)(x), x.sin())
+    model, x = _model(), random(7, 33)
+    torch.testing.assert_close(compiled(model, driver, memory="discrete")(x), model(x))
+    assert _small_plans() == 0
+
+
+def test_driver_that_fails_the_test_is_left_alone(
+    caller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = select_device(caller)
+    fresh = device.Device(chosen.cl_device)
+    monkeypatch.setattr(device, "calling_thread_works", lambda *args: False)
+    assert fresh.calling_thread is None
+
+
+def test_answers_are_remembered(
+    caller: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_probe, "default_cache_dir", lambda: tmp_path)
+    asked = []
+
+    def tested(question: str, names: Any, variables: Any) -> bool:
+        asked.append((names.name, variables))
+        return True
+
+    monkeypatch.setattr(device_probe, "_tested_apart", tested)
+    names = select_device(caller).names
+    for _ in range(2):
+        assert device_probe.calling_thread_works("key", names, "twin", {"A": "1"})
+    assert asked == [("twin", {"A": "1"})]
+
+
+@pytest.mark.parametrize(
+    ("alone_ns", "launches", "small"),
+    [(9_000, 1, True), (11_000, 1, False), (21_000, 4, True), (-1, 1, False)],
+)
+def test_small_is_what_handing_over_costs_more_than(
+    alone_ns: int, launches: int, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two cores halve the time; each launch costs 4 µs more and a wait 1."""
+    from types import SimpleNamespace
+
+    from ocl_inductor.plan import Launch
+
+    steps = [Launch(0, (), (), (), (1,), (1,), 0, 0)] * launches
+    plan: Any = SimpleNamespace(statistics={"alone_ns": alone_ns}, steps=steps)
+    there: Any = SimpleNamespace(info=SimpleNamespace(launch_s=4e-6, wait_s=1e-6, compute_units=2))
+    assert home._is_small(plan, there) is small
+
+
+def test_twin_is_not_listed_and_leaves_the_environment_alone(caller: str) -> None:
+    twin = select_device(caller).calling_thread
+    assert twin is not None
+    assert twin not in list_devices()
+    assert all(d.names.name != twin.names.name for d in list_devices()) or not twin.variables
+    assert not any(name in os.environ for name in twin.variables)
+
+
+def test_what_the_user_says_of_a_driver_holds() -> None:
+    chosen = next((d for d in list_devices() if d.short_name.startswith("pocl")), None)
+    if chosen is None or chosen.calling_thread is None:
+        pytest.skip("no PoCL that lists a device for the calling thread")
+    program = (
+        "from ocl_inductor.device import list_devices\n"
+        f"d = next(d for d in list_devices() if d.short_name == {chosen.short_name!r})\n"
+        "print('twin:', d.names.name.split('-')[0], d.calling_thread)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**apart.environment(), "POCL_DEVICES": "pthread"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "twin: pthread None" in done.stdout, done.stderr
