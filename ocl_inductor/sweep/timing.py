@@ -86,13 +86,23 @@ def _children_seconds() -> float:
     return total
 
 
-def _settle(call: Callable[[], object]) -> None:
-    """Let the contender before come to rest, and this one come up to speed.
+#: A call that takes this long need not be repeated to be at speed.
+LONG_CALL_SECONDS = 10 * SETTLE_SECONDS
+
+#: Rounds of long calls stop after this time, but for so many.
+ROUNDS_SECONDS, FEWEST_ROUNDS = 60.0, 5
+
+
+def _settle(call: Callable[[], object], seconds: float) -> None:
+    """Let the contender before come to rest, and this one, whose calls take ``seconds``, come up
+    to speed.
 
     OpenMP's threads spin for milliseconds after their last work and would take a core from the next
     contender; after a rest, the first calls of every thread pool are slower than those that follow.
     """
     time.sleep(SETTLE_SECONDS)
+    if seconds > LONG_CALL_SECONDS:
+        return
     end = time.perf_counter() + SETTLE_SECONDS
     call()
     while time.perf_counter() < end:
@@ -116,19 +126,24 @@ def interleave(
 
     Each round starts with another callable, so none always runs on the caches its predecessor
     left behind. The callables must be compiled already; each gets two calls to warm up, and again
-    some before each sample (see ``_settle``).
+    some before each sample (see ``_settle``). Fewer than ``rounds`` are made where they would take
+    longer than ``ROUNDS_SECONDS``.
     """
     per_sample: dict[str, int] = {}
+    typical: dict[str, float] = {}
     for name, call in calls.items():
         call()
-        seconds = _sample(call, 1)
-        per_sample[name] = max(1, math.ceil(MIN_SAMPLE_SECONDS / max(seconds, 1e-7)))
+        typical[name] = _sample(call, 1)
+        per_sample[name] = max(1, math.ceil(MIN_SAMPLE_SECONDS / max(typical[name], 1e-7)))
+    if rounds > FEWEST_ROUNDS and typical:
+        affordable = int(ROUNDS_SECONDS / sum(typical.values()))
+        rounds = min(rounds, max(FEWEST_ROUNDS, affordable))
     names = list(calls)
     samples: dict[str, list[float]] = {name: [] for name in names}
     for index in range(rounds):
         start = index % len(names) if names else 0
         for name in names[start:] + names[:start]:
-            _settle(calls[name])
+            _settle(calls[name], typical[name])
             samples[name].append(_sample(calls[name], per_sample[name]) * 1e3)
         on_round(index + 1)
     return {name: summarise(samples[name], per_sample[name]) for name in names}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
+import pytest
+
+from ocl_inductor.sweep import timing
 from ocl_inductor.sweep.timing import REST_SECONDS, wait_for_children
 
 
@@ -19,3 +23,20 @@ def test_rounds_wait_for_child_processes_to_rest() -> None:
         busy.kill()
         busy.communicate()
     assert wait_for_children(limit_s=3 * REST_SECONDS)
+
+
+def test_long_calls_are_timed_in_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def call(name: str, seconds: float) -> None:
+        calls.append(name)
+        time.sleep(seconds)
+
+    contenders = {"a": lambda: call("a", 0.03), "b": lambda: call("b", 0.01)}
+    monkeypatch.setattr(timing, "ROUNDS_SECONDS", 0.28)
+    monkeypatch.setattr(timing, "LONG_CALL_SECONDS", 0.02)
+    found = timing.interleave(contenders, rounds=40)
+    assert 5 <= len(found["a"].samples_ms) == len(found["b"].samples_ms) < 10
+    assert calls.count("a") == 2 + len(found["a"].samples_ms)  # nothing was run to settle
+    assert calls.count("b") > 2 + len(found["b"].samples_ms)
+    assert len(timing.interleave(contenders, rounds=3)["a"].samples_ms) == 3

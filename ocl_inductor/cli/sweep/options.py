@@ -114,7 +114,7 @@ run_options = _all(
         type=click.IntRange(1),
         default=10,
         show_default=True,
-        help="Timed rounds.",
+        help="Timed rounds; fewer, but 5, where they would take more than a minute.",
     ),
 )
 
