@@ -37,6 +37,8 @@ _log = logger(__name__)
 
 # CL_DEVICE_SUB_GROUP_SIZES of cl_intel_required_subgroup_size.
 _SUB_GROUP_SIZES = 0x4108
+# Of the extension cl_intel_vec_len_hint.
+_ONE_LANE = "intel_vec_len_hint(1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class DeviceInfo:
     wait_s: float
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
+    one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
 
     @property
     def key(self) -> str:
@@ -137,6 +140,9 @@ class DeviceInfo:
             wait_s=0.0,
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
+            one_lane_attribute="intel_vec_len_hint(1)"
+            if "cl_intel_vec_len_hint" in extensions
+            else "",
         )
         return dataclasses.replace(info, **quirks.changes(names))
 

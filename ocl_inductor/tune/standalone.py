@@ -13,6 +13,7 @@ import sympy
 
 from ocl_inductor.device import Device, DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.kernel_text.one_item import one_lane
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import TemplateSpec
 
@@ -95,6 +96,7 @@ class StandaloneKernel:
                 "touch": touch,
             },
         )
+        self.source = one_lane(self.source, device.info.one_lane_attribute)
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)
         self.kernel = cl.Kernel(self.program, NAME)

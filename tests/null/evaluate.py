@@ -225,6 +225,7 @@ def make_device() -> DeviceInfo:
         wait_s=0.0,
         slow_builtins=frozenset(),
         build_options=(),
+        one_lane_attribute="",
     )
 
 
