@@ -240,7 +240,7 @@ def _calling_thread(device: Device) -> str:
     )
     _run(twin, body, out, a)
     _expect(out, a + a)
-    return f"small plans run in it ({twin.names.name})"
+    return "small plans run in it"
 
 
 #: What is tested, in order, and whether compiled graphs cannot do without it.
@@ -263,6 +263,7 @@ _ADVICE = {
     "sub-groups": "They are not used; nothing to do.",
     "float16": "Update the driver, or keep such tensors in float32.",
     "float64": "Update the driver, or keep such tensors in float32.",
+    "calling thread": "Update the driver, or set OCL_INDUCTOR_CALLING_THREAD=0.",
 }
 
 

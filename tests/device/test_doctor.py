@@ -215,7 +215,8 @@ def test_the_whole_of_it(clean_env: dict[str, str]) -> None:
     for device in list_devices():
         if device.short_name != "rusticl":  # it shows itself only when asked to
             assert f"self-test of {device.short_name}" in lines
-    assert lines[-1].strip() and "X" not in {line.strip()[:1] for line in lines if line[:2] == "  "}
+    assert lines[-1].strip()
+    assert not [line for line in lines if line.startswith("  X ")]
 
 
 # -- devices -----------------------------------------------------------------------------------
