@@ -136,9 +136,13 @@ def _graphs(case: Case, dynamic: bool | None) -> int:
     return counter.frame_count
 
 
-@pytest.mark.parametrize("dynamic", [True, None], ids=["dynamic", "automatic"])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize(
+    ("driver", "dynamic"),
+    # What Dynamo takes for dynamic after a change does not depend on the driver.
+    [*((d, True) for d in two_drivers()), *((d, None) for d in two_drivers()[:1])],
+    ids=lambda x: x if isinstance(x, str) else "dynamic" if x else "automatic",
+)
 def test_one_graph_serves_all_sizes(name: str, driver: str, dynamic: bool | None) -> None:
     case = CASES[name]
     expected = _graphs(case, dynamic)
