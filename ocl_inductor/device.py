@@ -140,9 +140,7 @@ class DeviceInfo:
             wait_s=0.0,
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
-            one_lane_attribute="intel_vec_len_hint(1)"
-            if "cl_intel_vec_len_hint" in extensions
-            else "",
+            one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
         )
         return dataclasses.replace(info, **quirks.changes(names))
 
