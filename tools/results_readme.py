@@ -9,7 +9,7 @@ is written by hand:
 - ``notable``: what a reader should know of rows that passed;
 - ``missing``: rows without a result;
 - ``speed``: geometric means and the time of each row, of a performance run;
-- ``untimed``: rows of the suite ``smoke`` without a time.
+- ``untimed``: rows without a time, by mode.
 
 A page has the markers of the parts it wants.
 """
@@ -168,10 +168,15 @@ def _line(record: Record) -> str:
 
 
 def untimed(sweep: Sweep) -> str:
-    timed = {r.name for r in sweep.records if r.metric("abs_latency")}
-    smoke = {name for name, row in sweep.rows.items() if "smoke" in row.suites}
-    listed = ", ".join(f"`{name}`" for name in sorted(smoke - timed))
-    return bullets([listed]) if listed else "None."
+    lines = []
+    for mode in MODES:
+        timed = {r.name for r in sweep.records if r.mode == mode and r.metric("abs_latency")}
+        rows = {name for name, row in sweep.rows.items() if mode in row.modes}
+        if listed := ", ".join(f"`{name}`" for name in sorted(rows - timed) if timed):
+            lines.append(f"{mode}: {listed}")
+        elif not timed:
+            lines.append(f"{mode}: none has run")
+    return bullets(lines) if lines else "None."
 
 
 def _mean(mode: Mode, backend: str, timed: Mapping[str, Record]) -> str:
