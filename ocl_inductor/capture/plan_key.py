@@ -18,7 +18,7 @@ import torch
 from torch.fx import GraphModule
 
 from ocl_inductor import __version__
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.plan import SCHEMA_VERSION
 from ocl_inductor.settings import Settings
 

@@ -17,7 +17,7 @@ import torch
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.kernel_names import canonical_names
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged

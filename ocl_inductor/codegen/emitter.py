@@ -25,7 +25,7 @@ from ocl_inductor.codegen.primitives import (
     prefetch,
 )
 from ocl_inductor.codegen.streaming import emit_streamed
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
 from ocl_inductor.schedule.groups import Member

@@ -30,7 +30,7 @@ from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, size_symbols

@@ -28,7 +28,7 @@ from ocl_inductor.codegen.plan_specs import (
 )
 from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin
 from ocl_inductor.kernel_text.one_item import one_lane

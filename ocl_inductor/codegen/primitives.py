@@ -20,7 +20,7 @@ from ocl_inductor.codegen.math_library import (
     SPECIAL_UNARY,
     has_function,
 )
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
 

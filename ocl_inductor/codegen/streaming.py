@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.index import prod
 from ocl_inductor.ir.nodes import Buffer

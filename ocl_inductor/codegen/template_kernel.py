@@ -14,7 +14,7 @@ from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import Target, emit_load, prefetch
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, indices, walk
 from ocl_inductor.ir.index import (
     Size,

@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ocl_inductor import quirks
-from ocl_inductor.device import DeviceInfo, list_devices
+from ocl_inductor.device import list_devices
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.diagnosis.finding import Finding
 from ocl_inductor.drivers import IcdFile, icd_files, load_pyopencl, vendor_folders
 from ocl_inductor.settings import default_cache_dir

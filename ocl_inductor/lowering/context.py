@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, Expr, index_value, load, map_indices, walk
 from ocl_inductor.ir.index import (
     Size,

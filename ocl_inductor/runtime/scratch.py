@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import Device, DeviceInfo
+from ocl_inductor.device import Device
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.plan import Plan, Slot
 from ocl_inductor.runtime.arena import ALIGNMENT, Layout, Lifetime, Place, aligned, place
 from ocl_inductor.runtime.counters import count

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.plan import BufferSpec, InputSpec, Launch, OutputSpec, Plan
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import prefetching, size_ceil_div
 from ocl_inductor.templates.simt_tiles import tile_names

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec

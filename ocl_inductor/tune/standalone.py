@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from ocl_inductor.device import Device, DeviceInfo
+from ocl_inductor.device import Device
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.kernel_text.one_item import one_lane
 from ocl_inductor.templates.render import render

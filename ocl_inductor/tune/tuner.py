@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device import Device, DeviceInfo
+from ocl_inductor.device import Device
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import artifact
 from ocl_inductor.runtime.counters import count

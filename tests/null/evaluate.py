@@ -15,7 +15,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, ModularIndexing
 
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
 from ocl_inductor.lowering import philox

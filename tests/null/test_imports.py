@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
     {
         "command_buffer",
         "device",
+        "device_info",
         "amx",
         "calling_thread",
         "device_probe",

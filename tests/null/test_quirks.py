@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ocl_inductor import quirks
-from ocl_inductor.device import DeviceInfo
+from ocl_inductor.device_info import DeviceInfo
 
 INTEL = quirks.Names("Intel(R) OpenCL", "OpenCL 3.1 LINUX", "A CPU", "Intel(R)", "2026.1")
 POCL30 = quirks.Names(
