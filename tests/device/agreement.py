@@ -107,14 +107,19 @@ def poisoned_memory() -> Iterator[None]:
 
 
 def compiled(
-    fn: Function, device: str, *, dynamic: bool | None = False, **options: Any
+    fn: Function,
+    device: str,
+    *,
+    dynamic: bool | None = False,
+    fullgraph: bool = True,
+    **options: Any,
 ) -> Function:
-    """``fn`` compiled whole for ``device``."""
+    """``fn`` compiled for ``device``, whole unless said otherwise."""
     return torch.compile(
         fn,
         backend="opencl",
         dynamic=dynamic,
-        fullgraph=True,
+        fullgraph=fullgraph,
         options={"device": device, **options},
     )
 
