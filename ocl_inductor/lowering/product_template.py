@@ -20,7 +20,12 @@ from ocl_inductor.lowering.product_operands import (
 )
 from ocl_inductor.lowering.shapes import cast_value
 from ocl_inductor.lowering.values import StridedView, Value, strided_view, transposed
-from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    Blocking,
+    candidate_blockings,
+    ceil_div,
+    size_ceil_div,
+)
 from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 #: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
@@ -35,6 +40,12 @@ _MAX_UNPACKED_ROWS = 64
 #: A longer panel of B than this is cut, so that one part of it stays in a second-level cache.
 _MAX_PANEL_BYTES = 1 << 20
 _CHUNK_BYTES = 512 << 10
+#: Work-items of so many rows pack the panel of B that they need: that costs no time, and parameters
+#: are not kept twice. Two cores with AVX-512, GFLOP/s of B packed before and of own panels:
+#: 512x768x768 246 and 222, 1024x768x768 239 and 227, 1024x768x3072 236 and 248, 2048x768x768 266
+#: and 270, 2048x3072x768 293 and 314.
+_MIN_ROWS_OF_OWN_PANEL = 1024
+_MAX_OWN_PANEL_BYTES = 600 << 10
 #: Fewer tiles of rows than this do not read a panel often enough.
 _MIN_TILES_FOR_PARTS = 4
 
@@ -74,11 +85,7 @@ def product_by_template(
         tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
         params = ctx.tuned("gemm", params, [t.params() for t in tiles])
         return ctx.template("gemm", out, size, order, [a, b], **params)
-    batches = ctx.hint(prod(batch)) if batch else 1
-    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
-    blockings = candidate_blockings(
-        ctx.device, params["acc"], params["m_hint"], params["n_hint"], batches, b_bytes
-    )
+    blockings = _blockings(ctx, params, b, out, own_panel=False)
     # Batch dimensions that share an operand pack it once.
     once_a, shared_a = without_broadcast(a, range(nb))
     once_b, shared_b = without_broadcast(cast_value(b, out), range(nb))
@@ -86,22 +93,49 @@ def product_by_template(
     if pack_a:
         params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
     lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
+    tall = _blockings(ctx, params, b, out, own_panel=True)
+    own = None if lying is not None else _packed_by_items(b, tall[0], out)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
         blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
+    elif own is not None:
+        params |= {"b_layout": "strided", "b_strides": own.stride, "b_offset": own.offset}
+        blockings = tall
     else:
         params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
     params = ctx.tuned("gemm", params, [x.params() for x in blockings])
     if pack_a:
         a = pack_panels(ctx, transposed(once_a), params["mr"])
         params["a_strides"] = _batch_strides(a, shared_a[:nb])
-    if lying is None:
+    if lying is None and own is None:
         b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
         params["b_strides"] = _batch_strides(b, shared_b[:nb])
-    chunk = _chunk_of_sum(ctx, params, out)
+    chunk = 0 if own is not None else _chunk_of_sum(ctx, params, out)
     if chunk:
         return _sum_of_parts(ctx, params, chunk, out, [a, b])
     return ctx.template("gemm", out, size, order, [a, b], **params)
+
+
+def _blockings(
+    ctx: LoweringContext, params: dict[str, Any], b: Value, dtype: torch.dtype, own_panel: bool
+) -> tuple[Blocking, ...]:
+    batch = params["batch"]
+    batches = ctx.hint(prod(batch)) if batch else 1
+    b_bytes = ctx.hint(prod(b.size[-2:])) * dtype.itemsize
+    m, n = params["m_hint"], params["n_hint"]
+    return candidate_blockings(ctx.device, params["acc"], m, n, batches, b_bytes, own_panel)
+
+
+def _packed_by_items(b: Value, blocking: Blocking, dtype: torch.dtype) -> StridedView | None:
+    """B where it lies, if each work-item is to pack the panel that it needs."""
+    view = strided_view(b)
+    if view is None or b.dtype is not dtype or not is_static(b.size[-2]):
+        return None
+    if not same(view.stride[-1], 1) and not same(view.stride[-2], 1):
+        return None
+    panel_bytes = int(b.size[-2]) * blocking.nr * dtype.itemsize
+    rows = blocking.mr * blocking.mb
+    return view if rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= _MAX_OWN_PANEL_BYTES else None
 
 
 def _chunk_of_sum(ctx: LoweringContext, params: dict[str, Any], dtype: torch.dtype) -> int:

@@ -67,12 +67,19 @@ def size_ceil_div(a: Size, b: int) -> Size:
 
 
 def choose_blocking(
-    device: DeviceInfo, acc: str, rows: int, columns: int, batch: int, b_bytes: int
+    device: DeviceInfo,
+    acc: str,
+    rows: int,
+    columns: int,
+    batch: int,
+    b_bytes: int,
+    own_panel: bool = False,
 ) -> Blocking:
     """Tile for a product of ``rows`` x ``columns`` repeated ``batch`` times.
 
     The arguments may be typical values of symbolic sizes. ``b_bytes`` is the size of B: when it is
-    large and A is short, one work-item takes all rows, so that B is read from memory once.
+    large and A is short, one work-item takes all rows, so that B is read from memory once; and if
+    it has a panel of its own, which it packs.
     """
     lanes = lanes_for(device, acc, columns)
     table = tile_table(device)
@@ -81,23 +88,30 @@ def choose_blocking(
     def time(nv: int) -> float:
         return _relative_time(table, vectors, nv, min(rows, table.rows[nv]))
 
-    return _blocking(device, min((2, 1, 3, 4), key=time), lanes, rows, columns, batch, b_bytes)
+    nv = min((2, 1, 3, 4), key=time)
+    return _blocking(device, nv, lanes, rows, columns, batch, b_bytes, own_panel)
 
 
 def candidate_blockings(
-    device: DeviceInfo, acc: str, rows: int, columns: int, batch: int, b_bytes: int
+    device: DeviceInfo,
+    acc: str,
+    rows: int,
+    columns: int,
+    batch: int,
+    b_bytes: int,
+    own_panel: bool = False,
 ) -> tuple[Blocking, ...]:
     """What is worth trying for such a product, :func:`choose_blocking`'s first, none twice.
 
     Each number of vectors with as many rows as there is room for, and with fewer rows to an item.
     """
-    chosen = choose_blocking(device, acc, rows, columns, batch, b_bytes)
+    chosen = choose_blocking(device, acc, rows, columns, batch, b_bytes, own_panel)
     lanes = lanes_for(device, acc, columns)
     found = [chosen]
     for nv in tile_table(device).rows:
         if nv > ceil_div(columns, lanes):
             continue
-        whole = _blocking(device, nv, lanes, rows, columns, batch, b_bytes)
+        whole = _blocking(device, nv, lanes, rows, columns, batch, b_bytes, own_panel)
         tiles = ceil_div(rows, whole.mr)
         found += [whole, *(replace(whole, mb=ceil_div(tiles, n)) for n in (1, 4, 16) if n <= tiles)]
     return tuple(dict.fromkeys(found))
@@ -136,7 +150,14 @@ def lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
 
 
 def _blocking(
-    device: DeviceInfo, nv: int, lanes: int, rows: int, columns: int, batch: int, b_bytes: int
+    device: DeviceInfo,
+    nv: int,
+    lanes: int,
+    rows: int,
+    columns: int,
+    batch: int,
+    b_bytes: int,
+    own_panel: bool,
 ) -> Blocking:
     """Rows and tiles to an item that go with ``nv`` vectors in a row of a tile."""
     table = tile_table(device)
@@ -146,7 +167,7 @@ def _blocking(
     tiles = max(ceil_div(rows, mr), 1)
     panels = ceil_div(ceil_div(columns, lanes), nv)
     mb = max(table.rows_per_item // mr, 1)
-    if b_bytes > 2 * rows * columns * 4 and rows * 8 < columns * 4 + 1024:
+    if own_panel or (b_bytes > 2 * rows * columns * 4 and rows * 8 < columns * 4 + 1024):
         mb = tiles
     wanted = table.items_per_unit * device.compute_units
     while mb > 1 and panels * batch * ceil_div(tiles, mb) < wanted:

@@ -10,7 +10,9 @@ Parameters (sizes and strides in elements, static or symbolic):
   batch strides (0 where batches share A);
 * ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
-  and n divisible by ``nr``; ``"strided"`` (simt only): any strides (\\*batch, k, n);
+  and n divisible by ``nr``; ``"strided"``: ``b_strides``: (\\*batch, k, n), with unit stride in k
+  or in n, k static and no ``k_chunk`` where the profile is vector: each work-item packs the panel
+  that it needs;
 * ``k_chunk`` (vector): 0, or the terms of one partial sum: the first dimension of ``batch`` and
   ``out_batch`` then counts the parts, and its strides are those of a chunk;
 * ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``side r_rows r_columns
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.templates.blocking import prefetching, size_ceil_div
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
@@ -74,6 +76,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         }
     nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
     depth = chunk or p["k"]
+    own = ""
+    if p["b_layout"] == "strided":
+        own = "k" if same(p["b_strides"][-2], 1) else "n"
     return {
         "profile": profile,
         "out_prefix": prefix,
@@ -84,7 +89,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MB": p["mb"],
         "k_chunk": chunk,
         "k_block": 0 if is_static(depth) and int(depth) <= MAX_K_CHAIN else MAX_K_CHAIN,
-        **prefetching(device, nr, p["acc"], depth),
+        "own_panel": own,
+        "ragged_depth": bool(own) and p["k"] % p["lanes"] != 0,
+        **prefetching(device, nr, p["acc"], 0 if own else depth),
         "touching": device.prefetch,
         "packed_rows": p["a_layout"] == "panels",
         "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,

@@ -1,0 +1,84 @@
+"""Products of so many rows that each work-item packs the panel of B that it needs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from agreement import agree, compiled, random, two_drivers
+from torch import nn
+from torch._dynamo.utils import counters
+
+from ocl_inductor.lowering import product_template
+
+each_driver = pytest.mark.parametrize("driver", two_drivers())
+
+#: (rows, k, n): whole registers; and none, in k, n or rows, which are no multiple of a tile either.
+SIZES = ((1024, 96, 96), (1100, 77, 50), (1031, 70, 131))
+
+
+@pytest.fixture(autouse=True)
+def packed_by_items(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The operands that were left to work-items."""
+    left: list[Any] = []
+    real = product_template._packed_by_items
+
+    def looking(*args: Any) -> Any:
+        found = real(*args)
+        left.extend([] if found is None else [found])
+        return found
+
+    monkeypatch.setattr(product_template, "_packed_by_items", looking)
+    monkeypatch.setattr(product_template, "_MIN_ROWS_OF_OWN_PANEL", 1)  # on any number of cores
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")
+    return left
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)], ids=str
+)
+@each_driver
+def test_operands_as_they_lie(driver: str, dtype: torch.dtype, packed_by_items: list[Any]) -> None:
+    def fn(pairs: Any, wide: Any, batch: Any) -> Any:
+        a, b = batch
+        found = [(x @ y, x @ z.t()) for x, y, z in pairs]
+        return found, pairs[0][0] @ wide[:, 3:99], torch.relu(a @ b + 1), a @ b[:1]
+
+    pairs = [
+        (random(m, k, dtype=dtype), random(k, n, dtype=dtype), random(n, k, dtype=dtype))
+        for m, k, n in SIZES
+    ]
+    batch = random(2, 1040, 70, dtype=dtype), random(2, 70, 40, dtype=dtype)
+    agree(
+        fn, pairs, random(96, 120, dtype=dtype), batch, device=driver, profile="vector",
+        matrix_unit=False,
+    )  # fmt: skip
+    assert len(packed_by_items) == 9
+
+
+@each_driver
+def test_rows_of_symbolic_number(driver: str, packed_by_items: list[Any]) -> None:
+    layer = nn.Linear(70, 50).eval()
+    model = compiled(layer, driver, dynamic=True, profile="vector", matrix_unit=False)
+    reference = copy.deepcopy(layer).double()
+    for m in (1030, 7, 2050):
+        x = random(m, 70)
+        with torch.no_grad():
+            want = reference(x.double()).float()
+            torch.testing.assert_close(model(x), want, rtol=1e-4, atol=1e-4)
+    assert packed_by_items
+
+
+@each_driver
+def test_parameters_are_not_kept_twice(driver: str) -> None:
+    """And they are read anew in each call: what a program writes to them counts at once."""
+    layer = nn.Linear(128, 160).eval()
+    model = compiled(layer, driver, profile="vector", matrix_unit=False)
+    x = random(1200, 128)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(model(x), layer(x), rtol=1e-4, atol=1e-4)
+            layer.weight += random(160, 128)
+    assert counters["opencl"]["prologue_kernels"] == 0
