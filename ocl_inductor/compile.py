@@ -19,6 +19,7 @@ from ocl_inductor.errors import UnsupportedMinifierError
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.batches import batch_launches
+from ocl_inductor.memory.changes import only_changes
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
@@ -189,6 +190,7 @@ def make_plan(
     memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
     check(verify_memory, graph, schedule, memory)
     debug.dump("memory", lambda: str(memory))
+    schedule = only_changes(schedule, memory.updated)
     plan = build_plan(
         graph,
         schedule,

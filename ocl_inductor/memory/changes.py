@@ -1,0 +1,104 @@
+"""Kernels that fill a part of an input in place: over that part alone.
+
+``cache[:, 7:8] = new`` reaches the scheduler as a value of the whole cache: the new elements there,
+the old ones elsewhere. In memory of its own it has to be written whole; written to where the old
+ones are (updates.py), all but the part stays as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import sympy
+
+from ocl_inductor.ir.expr import Expr, map_indices, substitute
+from ocl_inductor.ir.index import Size, is_static, same, simplify
+from ocl_inductor.schedule.groups import Group, LoopGroup, Member, Schedule
+
+#: Of each loop variable: its first value, and what follows its last one.
+Bounds: TypeAlias = Mapping[sympy.Symbol, tuple[int, Size]]
+
+
+def only_changes(schedule: Schedule, updated: Mapping[str, str]) -> Schedule:
+    """``schedule`` with smaller loops where ``updated`` (buffer to input) allows.
+
+    Groups that share a launch keep their loops, which are all of one size.
+    """
+    together = {n for batch in schedule.batches for n in batch}
+    groups = tuple(
+        group if n in together or not isinstance(group, LoopGroup) else _smaller(group, updated)
+        for n, group in enumerate(schedule.groups)
+    )
+    return dataclasses.replace(schedule, groups=groups)
+
+
+def _smaller(group: LoopGroup, updated: Mapping[str, str]) -> Group:
+    written = [m for m in group.members if m.buffer.name in group.stored]
+    if group.inner or len(written) != 1 or any(m.base or m.store_indirect for m in group.members):
+        return group
+    (member,) = written
+    own = updated.get(member.buffer.name)
+    if own is None:
+        return group
+    new, part = member.body, _whole(group)
+    while new.op in ("masked", "where") and _is_old(new.args[2], own, member.store, part):
+        smaller = _within(new.args[0], part)
+        if smaller is None:
+            break
+        new, part = new.args[1], smaller
+    if part == _whole(group) or any(same(low, high) for low, high in part.values()):
+        return group
+    return _over(part, group, dataclasses.replace(member, body=new))
+
+
+def _whole(group: LoopGroup) -> Bounds:
+    return {v: (0, n) for v, n in group.var_ranges.items()}
+
+
+def _is_old(value: Expr, own: str, store: sympy.Expr, part: Bounds) -> bool:
+    """Whether ``value`` is, over ``part``, what lies where it will be replaced."""
+    if value.op != "load" or value.args or value.payload.buffer != own:
+        return False
+    single = {v: low for v, (low, high) in part.items() if same(high - low, 1)}
+    return bool(sympy.expand((value.payload.index - store).xreplace(single)) == 0)
+
+
+def _within(condition: Expr, part: Bounds) -> Bounds | None:
+    """Where in ``part`` a condition holds; None: that is no range of each variable."""
+    if condition.op == "logical_and":
+        left = _within(condition.args[0], part)
+        return None if left is None else _within(condition.args[1], left)
+    if condition.op not in ("ge", "lt") or [x.op for x in condition.args] != ["index", "const"]:
+        return None
+    position, limit = (x.payload for x in condition.args)
+    variables = position.free_symbols & part.keys()
+    if len(variables) != 1:
+        return None
+    (v,) = variables
+    at, (low, high) = limit - (position - v), part[v]
+    if not is_static(at) or not is_static(high):
+        return None
+    if condition.op == "ge":
+        low = min(max(low, int(at)), int(high))
+    else:
+        high = max(min(int(high), int(at)), low)
+    return {**part, v: (low, high)}
+
+
+def _over(part: Bounds, group: LoopGroup, written: Member) -> LoopGroup:
+    """``group`` with loops over ``part`` of its space, and ``written`` for its stored member."""
+    moved = {v: v + low for v, (low, _) in part.items() if low}
+    ranges = {v: high - low for v, (low, high) in part.items()}
+
+    def tidy(index: sympy.Expr) -> sympy.Expr:
+        return simplify(sympy.expand(index), ranges)
+
+    def over_part(m: Member) -> Member:
+        m = written if m.buffer.name == written.buffer.name else m
+        body = map_indices(substitute(m.body, moved), tidy)
+        return dataclasses.replace(m, body=body, store=tidy(m.store.xreplace(moved)))
+
+    outer = tuple(ranges[v] for v in group.outer_vars)
+    return dataclasses.replace(group, outer=outer, members=tuple(map(over_part, group.members)))
