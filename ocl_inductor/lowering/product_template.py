@@ -25,6 +25,7 @@ from ocl_inductor.templates.blocking import (
     candidate_blockings,
     ceil_div,
     size_ceil_div,
+    with_tall_items,
 )
 from ocl_inductor.templates.simt_tiles import candidate_tiles
 
@@ -85,7 +86,10 @@ def product_by_template(
         tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
         params = ctx.tuned("gemm", params, [t.params() for t in tiles])
         return ctx.template("gemm", out, size, order, [a, b], **params)
-    blockings = _blockings(ctx, params, b, out, own_panel=False)
+    batches = ctx.hint(prod(batch)) if batch else 1
+    rows, columns = params["m_hint"], params["n_hint"]
+    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
+    blockings = candidate_blockings(ctx.device, params["acc"], rows, columns, batches, b_bytes)
     # Batch dimensions that share an operand pack it once.
     once_a, shared_a = without_broadcast(a, range(nb))
     once_b, shared_b = without_broadcast(cast_value(b, out), range(nb))
@@ -93,14 +97,14 @@ def product_by_template(
     if pack_a:
         params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
     lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
-    tall = _blockings(ctx, params, b, out, own_panel=True)
+    tall = [with_tall_items(ctx.device, x, rows, columns, batches) for x in blockings]
     own = None if lying is not None else _packed_by_items(b, tall[0], out)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
         blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
     elif own is not None:
         params |= {"b_layout": "strided", "b_strides": own.stride, "b_offset": own.offset}
-        blockings = tall
+        blockings = tuple(dict.fromkeys(tall))
     else:
         params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
     params = ctx.tuned("gemm", params, [x.params() for x in blockings])
@@ -114,16 +118,6 @@ def product_by_template(
     if chunk:
         return _sum_of_parts(ctx, params, chunk, out, [a, b])
     return ctx.template("gemm", out, size, order, [a, b], **params)
-
-
-def _blockings(
-    ctx: LoweringContext, params: dict[str, Any], b: Value, dtype: torch.dtype, own_panel: bool
-) -> tuple[Blocking, ...]:
-    batch = params["batch"]
-    batches = ctx.hint(prod(batch)) if batch else 1
-    b_bytes = ctx.hint(prod(b.size[-2:])) * dtype.itemsize
-    m, n = params["m_hint"], params["n_hint"]
-    return candidate_blockings(ctx.device, params["acc"], m, n, batches, b_bytes, own_panel)
 
 
 def _packed_by_items(b: Value, blocking: Blocking, dtype: torch.dtype) -> StridedView | None:

@@ -67,19 +67,12 @@ def size_ceil_div(a: Size, b: int) -> Size:
 
 
 def choose_blocking(
-    device: DeviceInfo,
-    acc: str,
-    rows: int,
-    columns: int,
-    batch: int,
-    b_bytes: int,
-    own_panel: bool = False,
+    device: DeviceInfo, acc: str, rows: int, columns: int, batch: int, b_bytes: int
 ) -> Blocking:
     """Tile for a product of ``rows`` x ``columns`` repeated ``batch`` times.
 
     The arguments may be typical values of symbolic sizes. ``b_bytes`` is the size of B: when it is
-    large and A is short, one work-item takes all rows, so that B is read from memory once; and if
-    it has a panel of its own, which it packs.
+    large and A is short, one work-item takes all rows, so that B is read from memory once.
     """
     lanes = lanes_for(device, acc, columns)
     table = tile_table(device)
@@ -88,30 +81,23 @@ def choose_blocking(
     def time(nv: int) -> float:
         return _relative_time(table, vectors, nv, min(rows, table.rows[nv]))
 
-    nv = min((2, 1, 3, 4), key=time)
-    return _blocking(device, nv, lanes, rows, columns, batch, b_bytes, own_panel)
+    return _blocking(device, min((2, 1, 3, 4), key=time), lanes, rows, columns, batch, b_bytes)
 
 
 def candidate_blockings(
-    device: DeviceInfo,
-    acc: str,
-    rows: int,
-    columns: int,
-    batch: int,
-    b_bytes: int,
-    own_panel: bool = False,
+    device: DeviceInfo, acc: str, rows: int, columns: int, batch: int, b_bytes: int
 ) -> tuple[Blocking, ...]:
     """What is worth trying for such a product, :func:`choose_blocking`'s first, none twice.
 
     Each number of vectors with as many rows as there is room for, and with fewer rows to an item.
     """
-    chosen = choose_blocking(device, acc, rows, columns, batch, b_bytes, own_panel)
+    chosen = choose_blocking(device, acc, rows, columns, batch, b_bytes)
     lanes = lanes_for(device, acc, columns)
     found = [chosen]
     for nv in tile_table(device).rows:
         if nv > ceil_div(columns, lanes):
             continue
-        whole = _blocking(device, nv, lanes, rows, columns, batch, b_bytes, own_panel)
+        whole = _blocking(device, nv, lanes, rows, columns, batch, b_bytes)
         tiles = ceil_div(rows, whole.mr)
         found += [whole, *(replace(whole, mb=ceil_div(tiles, n)) for n in (1, 4, 16) if n <= tiles)]
     return tuple(dict.fromkeys(found))
@@ -150,14 +136,7 @@ def lanes_for(device: DeviceInfo, acc: str, columns: int) -> int:
 
 
 def _blocking(
-    device: DeviceInfo,
-    nv: int,
-    lanes: int,
-    rows: int,
-    columns: int,
-    batch: int,
-    b_bytes: int,
-    own_panel: bool,
+    device: DeviceInfo, nv: int, lanes: int, rows: int, columns: int, batch: int, b_bytes: int
 ) -> Blocking:
     """Rows and tiles to an item that go with ``nv`` vectors in a row of a tile."""
     table = tile_table(device)
@@ -167,14 +146,26 @@ def _blocking(
     tiles = max(ceil_div(rows, mr), 1)
     panels = ceil_div(ceil_div(columns, lanes), nv)
     mb = max(table.rows_per_item // mr, 1)
-    if own_panel or (b_bytes > 2 * rows * columns * 4 and rows * 8 < columns * 4 + 1024):
+    if b_bytes > 2 * rows * columns * 4 and rows * 8 < columns * 4 + 1024:
         mb = tiles
-    wanted = table.items_per_unit * device.compute_units
-    while mb > 1 and panels * batch * ceil_div(tiles, mb) < wanted:
-        mb = ceil_div(mb, 2)
-    # Equal chunks.
-    mb = ceil_div(tiles, ceil_div(tiles, mb))
+    mb = _shared_out(device, mb, tiles, panels * batch)
     return Blocking(mr, nv, lanes, mb)
+
+
+def with_tall_items(
+    device: DeviceInfo, blocking: Blocking, rows: int, columns: int, batch: int
+) -> Blocking:
+    """``blocking`` with as many rows to a work-item as keep all compute units busy."""
+    tiles, panels = max(ceil_div(rows, blocking.mr), 1), ceil_div(columns, blocking.nr)
+    return replace(blocking, mb=_shared_out(device, tiles, tiles, panels * batch))
+
+
+def _shared_out(device: DeviceInfo, mb: int, tiles: int, panels: int) -> int:
+    """Tiles to an item: up to ``mb``, alike for all, and few enough to keep the device busy."""
+    wanted = tile_table(device).items_per_unit * device.compute_units
+    while mb > 1 and panels * ceil_div(tiles, mb) < wanted:
+        mb = ceil_div(mb, 2)
+    return ceil_div(tiles, ceil_div(tiles, mb))
 
 
 def choose_query_vectors(
