@@ -35,6 +35,7 @@ from ocl_inductor.kernel_text.one_item import one_lane
 from ocl_inductor.kernel_text.renaming import renamed
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
+from ocl_inductor.memory.liveness import root_of
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan import HostCall, Kernel, Launch, Plan, Slot, Step
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
@@ -160,7 +161,7 @@ class _PlanBuilder:
             updates=tuple(
                 (u.target, output_spec(u.source))
                 for u in self.graph.updates
-                if u.source.name not in self.memory.updated
+                if root_of(u.source.name, self.memory.aliases) not in self.memory.updated
             ),
             in_place=tuple(self.memory.in_place.items()),
             statistics={
@@ -356,7 +357,7 @@ def _as_one(
 
 
 def _writes_nothing(group: Group) -> bool:
-    """Whether every result has no elements: a kernel would still run its first element."""
+    """Whether no result has elements: a kernel would still run its first element."""
     if isinstance(group, ExternGroup):
         return False
     return all(any(is_static(n) and n == 0 for n in b.size) for b in group.writes())

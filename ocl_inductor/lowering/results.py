@@ -186,9 +186,7 @@ class ResultLowering:
         return GraphOutput("buffer", name, value.size, want, 0)
 
     def _shared_memory(self) -> set[str]:
-        """Buffers that are in one memory with others, and what is returned."""
-        bases = ((n.buffer.name, n.base) for n in self.ctx.nodes if isinstance(n, Loop) and n.base)
+        """Buffers whose memory others write after them, and what is returned."""
+        bases = {n.base for n in self.ctx.nodes if isinstance(n, Loop)}
         returned = {o.name for o in self.outputs}
-        return (
-            {name for pair in bases for name in pair} | returned | {*self.result_storage.values()}
-        )
+        return bases | returned | {*self.result_storage.values()}

@@ -2,7 +2,8 @@
 
 ``cache[:, 7:8] = new`` reaches the scheduler as a value of the whole cache: the new elements there,
 the old ones elsewhere. In memory of its own it has to be written whole; written to where the old
-ones are (updates.py), all but the part stays as it is.
+ones are (updates.py), all but the part stays as it is. ``cache.index_copy_(0, positions, new)`` is
+a copy of the whole cache and a scatter into it: of the copy nothing is left.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sympy
 from ocl_inductor.ir.expr import Expr, map_indices, substitute
 from ocl_inductor.ir.index import Size, is_static, same, simplify
 from ocl_inductor.schedule.groups import Group, LoopGroup, Member, Schedule
+from ocl_inductor.schedule.growing import live_members
 
 #: Of each loop variable: its first value, and what follows its last one.
 Bounds: TypeAlias = Mapping[sympy.Symbol, tuple[int, Size]]
@@ -24,14 +26,32 @@ Bounds: TypeAlias = Mapping[sympy.Symbol, tuple[int, Size]]
 def only_changes(schedule: Schedule, updated: Mapping[str, str]) -> Schedule:
     """``schedule`` with smaller loops where ``updated`` (buffer to input) allows.
 
-    Groups that share a launch keep their loops, which are all of one size.
+    Groups with nothing to do have no members then. Those that share a launch keep their loops,
+    which are all of one size.
     """
     together = {n for batch in schedule.batches for n in batch}
-    groups = tuple(
-        group if n in together or not isinstance(group, LoopGroup) else _smaller(group, updated)
-        for n, group in enumerate(schedule.groups)
-    )
-    return dataclasses.replace(schedule, groups=groups)
+    groups = list(schedule.groups)
+    for n, group in enumerate(groups):
+        if isinstance(group, LoopGroup):
+            group = _without_copies(group, updated)
+            groups[n] = group if n in together else _smaller(group, updated)
+    return dataclasses.replace(schedule, groups=tuple(groups))
+
+
+def _without_copies(group: LoopGroup, updated: Mapping[str, str]) -> LoopGroup:
+    """``group`` without what stores the old elements where they are."""
+    copies = {
+        m.buffer.name
+        for m in group.members
+        if m.kind == "pointwise"
+        and not m.base
+        and not m.store_indirect
+        and _is_old(m.body, updated.get(m.buffer.name), m.store, _whole(group))
+    }
+    if not copies:
+        return group
+    stored = group.stored - copies
+    return dataclasses.replace(group, members=live_members(group.members, stored), stored=stored)
 
 
 def _smaller(group: LoopGroup, updated: Mapping[str, str]) -> Group:
@@ -57,8 +77,8 @@ def _whole(group: LoopGroup) -> Bounds:
     return {v: (0, n) for v, n in group.var_ranges.items()}
 
 
-def _is_old(value: Expr, own: str, store: sympy.Expr, part: Bounds) -> bool:
-    """Whether ``value`` is, over ``part``, what lies where it will be replaced."""
+def _is_old(value: Expr, own: str | None, store: sympy.Expr, part: Bounds) -> bool:
+    """Whether ``value`` is, over ``part``, what lies in ``own`` where it will be replaced."""
     if value.op != "load" or value.args or value.payload.buffer != own:
         return False
     single = {v: low for v, (low, high) in part.items() if same(high - low, 1)}

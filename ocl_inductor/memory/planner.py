@@ -40,8 +40,8 @@ class MemoryPlan:
     """``slot_of``: the slot of each scratch buffer; buffers that overwrite each other share one.
 
     ``arenas``: bytes of the allocations; empty where a size is symbolic. ``in_place``: a result and
-    the dying input that it overwrites. ``updated``: a buffer and the graph's input that it
-    overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
+    the dying input that it overwrites. ``updated``: a buffer (with all that lives in its memory)
+    and the graph's input that it overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
     """
 
     slot_of: dict[str, int]
@@ -76,7 +76,7 @@ def plan_memory(
     alignment, most_bytes = placement_rules(info)
     unified = info.unified_memory and info.zero_copy
     updated = updates_in_place(
-        graph, groups, batches, dense=not unified, rows=info.profile == "vector"
+        graph, groups, live, batches, dense=not unified, rows=info.profile == "vector"
     )
 
     def nbytes(b: Buffer) -> int:

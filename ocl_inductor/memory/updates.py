@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import prod, same
 from ocl_inductor.ir.nodes import Buffer, Graph, Update
+from ocl_inductor.memory.liveness import Liveness
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup
 
 
 def updates_in_place(
     graph: Graph,
     groups: Sequence[Group],
+    live: Liveness,
     batches: Sequence[range],
     *,
     dense: bool,
@@ -25,13 +27,14 @@ def updates_in_place(
 ) -> dict[str, str]:
     """Buffer to the input whose memory it can have, for groups that run in this order.
 
-    Why this is right: every other group that reads the input has run when the buffer is written
-    (``batches`` run at the same time, so none of its batch may read it), and the group itself
-    either does not read the input or reads it as ``_reads_what_it_writes`` wants. Host calls may
-    return views of what they read, so inputs that one reads stay as they are until the end.
-    ``dense``: only inputs without gaps, for memory that moves as a whole. ``rows``: one work-item
-    does what a kernel does once for a row; where a work-group does, one may read what another has
-    written.
+    Several groups may write the memory one after another, as a copy and a scatter into it do; the
+    buffer is then the first one's. Why this is right: every other group that reads the input has
+    run when the first writes (``batches`` run at the same time, so none of its batch may read it),
+    and that one either does not read the input or reads it as ``_reads_what_it_writes`` wants. Host
+    calls may return views of what they read, so inputs that one reads stay as they are until the
+    end. ``dense``: only inputs without gaps, for memory that moves as a whole. ``rows``: one
+    work-item does what a kernel does once for a row; where a work-group does, one may read what
+    another has written.
     """
     inputs = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
     writers = {b.name: n for n, g in enumerate(groups) for b in g.writes()}
@@ -44,7 +47,8 @@ def updates_in_place(
 
     def possible(u: Update) -> bool:
         own = inputs.get(u.target)
-        writer = writers.get(u.source.name)
+        name = live.root(u.source.name)
+        writer = writers.get(name)
         if not u.exact or own is None or writer is None or targets.count(u.target) > 1:
             return False
         if dense and not same(prod(own.size), own.storage):
@@ -57,13 +61,13 @@ def updates_in_place(
             if isinstance(groups[n], ExternGroup):
                 return False
             if n == writer:
-                if not _reads_what_it_writes(group, u.source.name, own, rows):
+                if not _reads_what_it_writes(group, name, own, rows):
                     return False
             elif n >= together.start:
                 return False
         return True
 
-    return {u.source.name: u.target for u in graph.updates if possible(u)}
+    return {live.root(u.source.name): u.target for u in graph.updates if possible(u)}
 
 
 def _reads_what_it_writes(group: Group, name: str, own: Buffer, rows: bool) -> bool:
