@@ -37,8 +37,17 @@ from ocl_inductor.templates.registry import SPECS
 
 _log = artifact(__name__, "fusion")
 
+#: Inputs and results of one kernel: streams of memory, which a core's prefetchers follow.
 MAX_KERNEL_BUFFERS = 28
-MAX_KERNEL_OPERATIONS = 320
+#: The same with everything that the kernel computes for loops to come. What they take without being
+#: results stays in registers or on the stack if they join: sea water's equation of state (TEOS-10,
+#: 350 operations) is one kernel that moves 26 MB instead of two with 440, 15 ms instead of 22.
+MAX_KERNEL_VALUES = 64
+#: Operations whose kernel a driver compiles in seconds.
+MAX_KERNEL_OPERATIONS = 512
+#: A load at a computed position counts as many: vector code has one for each lane. Eight binary
+#: searches, each load of which waits for the one before, took 120 s to compile as one kernel.
+GATHER_OPERATIONS = 16
 
 
 def schedule_graph(graph: Graph, device: DeviceInfo, hint: Callable[[Size], int]) -> Schedule:
@@ -51,6 +60,7 @@ class _Fuser:
         self.graph = graph
         self.device = device
         self.hint = hint
+        self.results = {o.name for o in graph.results}
         self.kernels: list[GrowingKernel] = []
         self.producer: dict[str, GrowingKernel] = {}
         self.readers: dict[str, list[GrowingKernel]] = {}
@@ -144,9 +154,11 @@ class _Fuser:
                 return Decision(False, f"would depend on itself through {other.label}")
         if kernel.template is not None and node.kind != "pointwise":
             return Decision(False, "a template takes only pointwise epilogues")
-        buffers = kernel.reads() | kernel.writes() | node.reads()
-        if len(buffers) > MAX_KERNEL_BUFFERS:
-            return Decision(False, f"{len(buffers)} buffers in one kernel")
+        made = kernel.writes()
+        values = kernel.reads() | made | node.reads()
+        buffers = values - (made - self.results)
+        if len(buffers) > MAX_KERNEL_BUFFERS or len(values) > MAX_KERNEL_VALUES:
+            return Decision(False, f"{len(buffers)} buffers and {len(values)} values in one kernel")
         operations = sum(_operations(m.body) for m in kernel.members) + _operations(node.body)
         if operations > MAX_KERNEL_OPERATIONS:
             return Decision(False, f"{operations} operations in one kernel")
@@ -252,14 +264,15 @@ class _Fuser:
     # -- closing ---------------------------------------------------------------------------
 
     def finish(self) -> list[Group]:
-        outputs = {o.name for o in self.graph.results}
         read_by: dict[str, set[int]] = {}
         for k in self.kernels:
             for name in k.reads():
                 read_by.setdefault(name, set()).add(k.number)
         groups: dict[int, Group] = {}
         for k in self.kernels:
-            stored = {n for n in k.writes() if n in outputs or read_by.get(n, set()) - {k.number}}
+            stored = {
+                n for n in k.writes() if n in self.results or read_by.get(n, set()) - {k.number}
+            }
             # A stored update needs what it updates to be stored, even within one kernel.
             for m in reversed(k.members):
                 if m.base and m.buffer.name in stored and k.member(m.base) is not None:
@@ -277,7 +290,10 @@ class _Fuser:
 
 
 def _operations(body: Expr) -> int:
-    return sum(1 for n in walk(body) if n.op not in ("const", "index", "load"))
+    """About what a kernel has to compile for ``body``, in operations on vectors."""
+    gathers = sum(1 for n in loads(body) if n.args)
+    plain = sum(1 for n in walk(body) if n.op not in ("const", "index", "load"))
+    return plain + GATHER_OPERATIONS * gathers
 
 
 def _replace_index(body: Expr, target: Expr, index: sympy.Expr) -> Expr:
