@@ -45,13 +45,15 @@ def filled(seed, kind, shape, layout, dtype):
 {weight}
 
 def results(function, sizes):
-    """Outputs, inputs afterwards, and gradients of a weighted sum of the outputs."""
+    """Outputs, inputs afterwards, and gradients of a weighted sum of both."""
     arguments = inputs(*sizes)
     outputs = list(function(*arguments))
     found = [x.detach() if isinstance(x, torch.Tensor) else x for x in outputs + arguments]
     if BACKWARD:
         wanted = [x for x in arguments if x.requires_grad and x.is_leaf]
-        outs = [x for x in outputs if isinstance(x, torch.Tensor) and x.requires_grad]
+        tensors = [x for x in outputs if isinstance(x, torch.Tensor)]
+        written = [x for x in arguments if not x.is_leaf]
+        outs = [x for x in tensors + written if x.requires_grad]
         weights = [weight(x, k) for k, x in enumerate(outs)]
         found += torch.autograd.grad(outs, wanted, weights, allow_unused=True)
     return found

@@ -19,11 +19,16 @@ def run(
 
 
 def finish(program: Program, inputs: dict[str, torch.Tensor], outputs: Sequence[Any]) -> list[Any]:
-    """Outputs, inputs as the program left them, gradients of a weighted sum of the outputs."""
+    """Outputs, inputs as the program left them, gradients of a weighted sum of both.
+
+    A gradient that would come by way of an input the program wrote alone is 0 from AOTAutograd,
+    whatever the backend, and None in eager if that input is not part of the sum.
+    """
     grads: list[Any] = []
     tensors = [o for o in outputs if isinstance(o, torch.Tensor)]
     if program.backward:
-        outs = [o for o in tensors if o.requires_grad]
+        written = [x for x in inputs.values() if not x.is_leaf]
+        outs = [o for o in (*tensors, *written) if o.requires_grad]
         leaves = [x for x in inputs.values() if x.requires_grad and x.is_leaf]
         weights = [weight(o, k) for k, o in enumerate(outs)]
         if outs and leaves:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy
 import torch
 
+from ocl_inductor.codegen.indexing import Literals
 from ocl_inductor.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import Size, is_static
 
@@ -28,9 +29,13 @@ class Parameters:
     #: Buffers that share memory with another argument.
     shared: frozenset[str] = frozenset()
 
-    def with_literals(self, literals: Mapping[int, str]) -> Parameters:
-        """The same with an ``int`` for each literal of the finished text."""
-        return dataclasses.replace(self, literals=tuple((k, n) for n, k in literals.items()))
+    def with_literals(self, literals: Literals) -> Parameters:
+        """The same with what the finished text names."""
+        return dataclasses.replace(
+            self,
+            scalars=(*self.scalars, *((name, e) for e, name in literals.sizes.items())),
+            literals=tuple((name, n) for n, name in literals.names.items()),
+        )
 
     def text(self) -> str:
         return ", ".join(self.declarations())

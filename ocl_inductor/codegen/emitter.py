@@ -277,8 +277,9 @@ class Emitter:
         if self.vector_var is not None and self.vector_var in index.free_symbols:
             base = self.names.get(self.vector_var, self.vector_var.name)
             all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"
-        # No arguments for literals here: dividing vectors by what is not constant is slow.
-        return index_text(index, all_names)
+        # No arguments for integers here: dividing vectors by what is not constant is slow.
+        literals = None if self.literals is None else self.literals.without_integers()
+        return index_text(index, all_names, literals)
 
     # -- memory ----------------------------------------------------------------------------
 

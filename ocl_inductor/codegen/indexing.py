@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import (
     PythonMod,
 )
 
-from ocl_inductor.ir.index import coefficients
+from ocl_inductor.ir.index import coefficients, size_symbols
 
 Names = Mapping[sympy.Symbol, str]
 
@@ -27,20 +27,30 @@ Names = Mapping[sympy.Symbol, str]
 class Literals:
     """Large integers of a kernel's text as arguments ``k0..``: layers of other sizes share it.
 
-    Small ones stay in the text, where they let the compiler unroll and avoid divisions.
+    Small ones stay in the text, where they let the compiler unroll and avoid divisions. Arguments
+    ``size0..`` are sizes that are computed before the launch, as they take more than integers.
     """
 
-    SMALLEST = 32
-
-    def __init__(self) -> None:
+    def __init__(self, smallest: int = 32) -> None:
+        self.smallest = smallest
         self.names: dict[int, str] = {}
+        self.sizes: dict[sympy.Expr, str] = {}
 
     def text(self, n: int) -> str:
-        if n < self.SMALLEST:
+        if n < self.smallest:
             return str(n)
         if n >= 2**31:
             return f"{n}L"
         return self.names.setdefault(n, f"k{len(self.names)}")
+
+    def without_integers(self) -> Literals:
+        """The same arguments for sizes, and none for integers."""
+        other = Literals(smallest=2**31)
+        other.sizes = self.sizes
+        return other
+
+    def size(self, e: sympy.Expr) -> str:
+        return self.sizes.setdefault(e, f"size{len(self.sizes)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,8 @@ class _Printer:
         if isinstance(e, CeilToInt) and isinstance(e.args[0], IntTrueDiv):
             a, b = (f"({self.text(x)})" for x in e.args[0].args)
             return f"({a} + {b} - 1) / {b}"
+        if self.literals is not None and len(size_symbols([e])) == len(e.free_symbols):
+            return self.literals.size(e)
         raise NotImplementedError(f"index expression {type(e).__name__}: {e}")
 
     def product(self, e: sympy.Mul) -> str:
@@ -111,7 +123,8 @@ def index_text(e: sympy.Expr, names: Names, literals: Literals | None = None) ->
     """C text of ``e``; symbols that ``names`` does not map print as they are called.
 
     Division truncates in C, which equals flooring because all divided expressions are
-    non-negative by construction. With ``literals``, large integers become arguments.
+    non-negative by construction. With ``literals``, large integers become arguments, and so do
+    sizes that C has no integer expression for.
     """
     return _Printer(names, literals).text(sympy.sympify(e))
 

@@ -360,7 +360,7 @@ class LoopKernel:
     def frame(self, lines: Sequence[str], attribute: str) -> Frame:
         body = "\n".join(f"    {line}" if line else "" for line in lines)
         # The body is complete, so every literal has its name.
-        self.parameters = self.parameters.with_literals(self.literals.names)
+        self.parameters = self.parameters.with_literals(self.literals)
         declarations = self.parameters.declarations()
         text = Frame("", attribute, declarations, body).text(self.name)
         return Frame(prelude(Target(1, self.device), text), attribute, declarations, body)

@@ -23,11 +23,29 @@ from ocl_inductor.plan import (
 from ocl_inductor.schedule.groups import Schedule
 
 
+class _SizePrinter(PythonPrinter):  # type: ignore[misc]
+    """Python source that needs ``math`` and a few builtins (runtime/sizes.py), where PyTorch's own
+    printer wants ``torch`` or gives up."""
+
+    def _print_ToFloat(self, e: sympy.Expr) -> str:
+        return f"float({self._print(e.args[0])})"
+
+    def _print_TruncToFloat(self, e: sympy.Expr) -> str:
+        return f"float(math.trunc({self._print(e.args[0])}))"
+
+    def _print_Where(self, e: sympy.Expr) -> str:
+        condition, left, right = map(self._print, e.args)
+        return f"(({left}) if ({condition}) else ({right}))"
+
+    def _helper_sqrt(self, e: sympy.Expr) -> str:
+        return f"math.sqrt({self._print(e)})"
+
+
 def size_text(x: Size) -> SizeText:
     """A Python int, or Python source over size symbols."""
     if is_static(x):
         return int(x)
-    return PythonPrinter().doprint(sympy.sympify(x))
+    return str(_SizePrinter().doprint(sympy.sympify(x)))
 
 
 def texts(sizes: Sequence[Size]) -> tuple[SizeText, ...]:

@@ -108,7 +108,7 @@ def emit_template_group(
         {"size": size, "pointer": pointer, "load": load, "store": store, "touch": touch},
     )
     # The body is complete, so every literal has its name.
-    parameters = parameters.with_literals(literals.names)
+    parameters = parameters.with_literals(literals)
     text = text.replace(_ARGUMENTS, parameters.text())
     return KernelSource(
         name,

@@ -51,7 +51,15 @@ class Sizes:
         if code is None:
             code = self._compiled[text] = compile(text, "<size>", "eval")
         # The text comes from our own printer of sympy expressions, never from a user.
-        names = {"math": math, "max": max, "min": min, "abs": abs, "__builtins__": {}}
+        names = {
+            "math": math,
+            "max": max,
+            "min": min,
+            "abs": abs,
+            "float": float,
+            "round": round,
+            "__builtins__": {},
+        }
         return eval(code, names, self.values)  # type: ignore[arg-type]
 
     def all(self, texts: Iterable[SizeText]) -> tuple[int, ...]:
