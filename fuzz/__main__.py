@@ -130,6 +130,10 @@ class _Hunt:
         self.count["lines"] += len(outcome.program.steps)
         self.count["elements"] += outcome.verdict.elements
         self.count["undecided"] += outcome.verdict.undecided
+        if outcome.verdict.foreign:
+            self.count["wrong with aot_eager as well"] += 1
+            said = f"program {job.number}, with aot_eager as well: {outcome.verdict.foreign}"
+            self.console.print(said, markup=False)
         if outcome.verdict.wrong:
             self._failed(job, outcome.program, outcome.verdict.wrong)
 

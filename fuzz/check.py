@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from fuzz.compare import Verdict, compare, strides_problem
 from fuzz.generator import generate
-from fuzz.noise import MANY, reference
+from fuzz.noise import MANY, Reference, reference
 from fuzz.program import Program, Sizes
 from fuzz.run import run
 
@@ -85,35 +88,47 @@ def check_program(program: Program, target: Target, *, cache: bool = True) -> Ve
         expected = [reference(program, s) for s in program.sizes]
     except Exception as e:
         raise EagerFails(str(e)) from e
-    torch._dynamo.reset()
-    ours = torch.compile(
-        program.function(),
-        backend="opencl",
-        dynamic=program.dynamic,
-        options={"verify": True, "cache": cache, **target.options()},
-    )
-    elements = undecided = 0
-    with _Complaints() as complaints:
-        for sizes, its, wanted in zip(program.sizes, eager, expected):
-            try:
-                with poisoned_memory():
-                    mine = run(program, ours, sizes)
-            except Exception as e:
-                return Verdict(_raised(e))
-            verdict = compare(mine, its, wanted)
-            if verdict.wrong and not target.right_numbers:
-                continue
-            if verdict.wrong:
-                verdict = compare(mine, its, reference(program, sizes, MANY))
-            if verdict.wrong:
-                return verdict
-            # Those of gradients are the affair of AOTAutograd.
-            traced = _traced(program, sizes)
-            if said := strides_problem(mine[: len(traced)], its, traced):
-                return Verdict(said)
-            elements, undecided = elements + verdict.elements, undecided + verdict.undecided
+    compiled = partial(torch.compile, program.function(), dynamic=program.dynamic)
+    options = {"verify": True, "cache": cache, **target.options()}
+    with _Complaints() as complaints, poisoned_memory():
+        torch._dynamo.reset()
+        ours = compiled(backend="opencl", options=options)
+        verdict = _judge(program, ours, eager, expected, numbers=target.right_numbers)
+    if verdict.wrong:
+        torch._dynamo.reset()
+        theirs = _judge(program, compiled(backend="aot_eager"), eager, expected)
+        return Verdict(foreign=theirs.wrong) if theirs.wrong else verdict
     if target.device == OCLGRIND and (said := complaints.found()):
         return Verdict(f"oclgrind: {said}")
+    return verdict
+
+
+def _judge(
+    program: Program,
+    call: Callable[..., Any],
+    eager: Sequence[list[Any]],
+    expected: Sequence[Reference],
+    numbers: bool = True,
+) -> Verdict:
+    """What ``call``, a compiled form of the program, does beside eager; ``numbers``: right ones."""
+    elements = undecided = 0
+    for sizes, its, wanted in zip(program.sizes, eager, expected):
+        try:
+            mine = run(program, call, sizes)
+        except Exception as e:
+            return Verdict(_raised(e))
+        verdict = compare(mine, its, wanted)
+        if verdict.wrong and not numbers:
+            continue
+        if verdict.wrong:
+            verdict = compare(mine, its, reference(program, sizes, MANY))
+        if verdict.wrong:
+            return verdict
+        # Those of gradients are the affair of AOTAutograd.
+        traced = _traced(program, sizes)
+        if said := strides_problem(mine[: len(traced)], its, traced):
+            return Verdict(said)
+        elements, undecided = elements + verdict.elements, undecided + verdict.undecided
     return Verdict("", elements, undecided)
 
 

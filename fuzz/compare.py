@@ -20,11 +20,15 @@ UNITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``wrong``: what is wrong, or nothing. Elements in all, and those without a certain value."""
+    """``wrong``: what is wrong, or nothing. Elements in all, and those without a certain value.
+
+    ``foreign``: what is wrong with PyTorch's own ``aot_eager`` as well, which has no compiler.
+    """
 
     wrong: str = ""
     elements: int = 0
     undecided: int = 0
+    foreign: str = ""
 
 
 def compare(actual: Sequence[Any], eager: Sequence[Any], reference: Reference) -> Verdict:

@@ -22,6 +22,7 @@ from ocl_inductor.capture.quantised import (
     exported_operators_exist,
 )
 from ocl_inductor.capture.rewrites import REWRITES
+from ocl_inductor.capture.sampling import decompose_grid_sampler_2d
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.registry import LOWERINGS
 
@@ -62,7 +63,6 @@ EXTRA: tuple[Any, ...] = (
     aten._native_batch_norm_legit.default,
     aten.batch_norm_backward.default,
     aten.dist.default,
-    aten.grid_sampler_2d.default,
     aten.ldexp.Tensor,
     aten.lift.default,
     aten.narrow_copy.default,
@@ -130,6 +130,7 @@ def decompose_as_strided(
 #: Decompositions of our own; each may decline with NotImplemented.
 OWN: dict[Any, Decomposition] = {
     aten.as_strided.default: decompose_as_strided,
+    aten.grid_sampler_2d.default: decompose_grid_sampler_2d,
     aten.mkldnn_rnn_layer.default: decompose_mkldnn_rnn_layer,
 }
 

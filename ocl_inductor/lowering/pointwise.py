@@ -73,7 +73,8 @@ def constant(value: Scalar, dtype: torch.dtype) -> Expr:
         elif value.is_integer:
             return convert(index_value(value), dtype)
         else:
-            return convert(symbolic_number(value), dtype)
+            wide = torch.float64 if dtype is torch.float64 else torch.float32
+            return convert(symbolic_number(value, wide), dtype)
     if dtype is torch.bool:
         return const(bool(value), dtype)
     if dtype.is_floating_point:
@@ -85,22 +86,22 @@ def constant(value: Scalar, dtype: torch.dtype) -> Expr:
     return const((int(value) - info.min) % span + info.min, dtype)
 
 
-def symbolic_number(value: sympy.Expr) -> Expr:
-    """A real number that depends on sizes (``1 / x.shape[0]``), in float32.
+def symbolic_number(value: sympy.Expr, dtype: torch.dtype) -> Expr:
+    """A real number that depends on sizes (``1 / x.shape[0]``), in float32 or float64.
 
     Raises CannotLower for functions other than sums, products, quotients, powers and roots.
     """
-    dtype = torch.float32
     if value.is_number:
         return const(round_to(float(value), dtype), dtype)
     if value.is_integer:
         return convert(index_value(value), dtype)
     if isinstance(value, ToFloat):
-        return symbolic_number(value.args[0])
+        return symbolic_number(value.args[0], dtype)
     name = _REAL_FUNCTIONS.get(type(value))
     if name is None:
         raise CannotLower(f"symbolic number {value}")
-    return functools.reduce(lambda a, b: op(name, a, b), map(symbolic_number, value.args))
+    numbers = (symbolic_number(x, dtype) for x in value.args)
+    return functools.reduce(lambda a, b: op(name, a, b), numbers)
 
 
 _REAL_FUNCTIONS: dict[type, str] = {

@@ -58,3 +58,22 @@ def test_images(driver: str) -> None:
 
     grid = torch.randn(2, 5, 6, 2)
     agree(fn, torch.randn(2, 3, 8, 9), grid, device=driver, fallback="error")
+
+
+@everywhere
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_pixels_that_are_no_numbers(driver: str, profile: str, mode: str) -> None:
+    """What lies outside is not read: an infinite first or last pixel is none of its business."""
+
+    def fn(x: Any, grid: Any) -> Any:
+        return [
+            F.grid_sample(x, grid, mode, padding, align)
+            for padding in PADDING
+            for align in (True, False)
+        ]
+
+    x = torch.randn(2, 2, 4, 5)
+    x[0, 0, 0, 0], x[0, 1, -1, -1], x[1, 1, 2, 2] = float("inf"), float("nan"), -float("inf")
+    grid = (torch.randn(2, 6, 5, 2) * 48).round() / 32
+    grid[0, 0, 0], grid[0, 1, 1], grid[1, 2, 3] = 1.0, -1.0, 11.25
+    agree(fn, x, grid, device=driver, profile=profile, fallback="error")
