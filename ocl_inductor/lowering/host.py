@@ -14,7 +14,13 @@ from ocl_inductor.ir.index import prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering.control_flow import CompileBody, ControlFlow, compile_body
-from ocl_inductor.lowering.fakes import extent, is_device_tensor, overlaps, same_strides
+from ocl_inductor.lowering.fakes import (
+    extent,
+    is_device_tensor,
+    overlaps,
+    same_strides,
+    storage_of,
+)
 from ocl_inductor.lowering.mutating import functionalized
 from ocl_inductor.lowering.values import HostValue, Value, buffer_value, strided_view
 from ocl_inductor.lowering.walk import Walk
@@ -114,8 +120,9 @@ class HostLowering:
             return HostValue(path), path
 
         result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}")
-        args = torch.fx.node.map_aggregate(node_args, self._host_argument)
-        kwargs = torch.fx.node.map_aggregate(node.kwargs, self._host_argument)
+        lend = self._lent if _returns_views(target) else self._host_argument
+        args = torch.fx.node.map_aggregate(node_args, lend)
+        kwargs = torch.fx.node.map_aggregate(node.kwargs, lend)
         self.ctx.add(
             Extern(
                 target,
@@ -150,6 +157,16 @@ class HostLowering:
         name = self.ctx.store_with_strides(value, stride, reach)
         return buffer_value(self.ctx.buffers[name])
 
+    def _lent(self, x: Any) -> Any:
+        """An argument of which a view goes out: no input's memory, unless it is so in eager."""
+        value = self._host_argument(x)
+        view = strided_view(value) if isinstance(value, Value) else None
+        if view is None or view.buffer not in self.walk.foreign_buffers():
+            return value
+        if self.walk.input_storage.get(storage_of(x.meta["val"])) == view.buffer:
+            return value
+        return self.ctx.pointwise(value, tuple(range(value.ndim)), private=True)
+
     def _reference(self, x: Any) -> Any:
         if isinstance(x, Value):
             view = strided_view(self.ctx.realize(x))
@@ -166,6 +183,11 @@ class HostLowering:
     def result_buffer(self, name: str, fake: torch.Tensor) -> Buffer:
         """Of a host call: what overlaps itself is copied to memory where it does not."""
         return self.walk.buffer_like(name, torch.empty_like(fake) if overlaps(fake) else fake)
+
+
+def _returns_views(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is not None and any(r.alias_info is not None for r in schema.returns)
 
 
 def _describe(arguments: Any) -> tuple[list[str], list[list[Any]]]:

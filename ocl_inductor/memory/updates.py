@@ -32,13 +32,14 @@ def updates_in_place(
     run when the first writes (``batches`` run at the same time, so none of its batch may read it),
     and that one either does not read the input or reads it as ``_reads_what_it_writes`` wants. Host
     calls may return views of what they read, so inputs that one reads stay as they are until the
-    end. ``dense``: only inputs without gaps, for memory that moves as a whole. ``rows``: one
-    work-item does what a kernel does once for a row; where a work-group does, one may read what
-    another has written.
+    end, and what one reads stays apart from inputs. ``dense``: only inputs without gaps, for memory
+    that moves as a whole. ``rows``: one work-item does what a kernel does once for a row; where a
+    work-group does, one may read what another has written.
     """
     inputs = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
     writers = {b.name: n for n, g in enumerate(groups) for b in g.writes()}
     batch_of = {n: b for b in batches for n in b}
+    on_host = {live.root(x) for g in groups if isinstance(g, ExternGroup) for x in g.reads()}
     readers: dict[str, list[int]] = {}
     for n, g in enumerate(groups):
         for name in g.reads() & inputs.keys():
@@ -50,6 +51,8 @@ def updates_in_place(
         name = live.root(u.source.name)
         writer = writers.get(name)
         if not u.exact or own is None or writer is None or targets.count(u.target) > 1:
+            return False
+        if name in on_host:
             return False
         if dense and not same(prod(own.size), own.storage):
             return False
