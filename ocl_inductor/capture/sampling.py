@@ -24,6 +24,11 @@ def decompose_grid_sampler_2d(
     x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """``x`` [n, c, height, width] at ``grid`` [n, h, w, 2], whose last axis is x, y."""
+    if x.dtype in (torch.float16, torch.bfloat16):
+        wide = decompose_grid_sampler_2d(
+            x.float(), grid.float(), interpolation_mode, padding_mode, align_corners
+        )
+        return wide.to(x.dtype)
     height, width = x.shape[2:]
     across, down = grid.unbind(-1)
 
@@ -34,12 +39,14 @@ def decompose_grid_sampler_2d(
             pixel = _reflected(pixel, extent, align_corners)
         return pixel.clamp(0, extent - 1)
 
+    n = torch.arange(x.shape[0], dtype=torch.int32, device=x.device).view(-1, 1, 1, 1)
+    c = torch.arange(x.shape[1], dtype=torch.int32, device=x.device).view(1, -1, 1, 1)
+
     def tap(column: Tensor, row: Tensor, weight: Tensor | None = None) -> Tensor:
         """The pixel at a whole position, times ``weight``; 0 outside."""
         inside = (column >= 0) & (column <= width - 1) & (row >= 0) & (row <= height - 1)
-        at = [torch.where(inside, i, 0).to(torch.int64).unsqueeze(1) for i in (row, column)]
-        n = torch.arange(x.shape[0], device=x.device).view(-1, 1, 1, 1)
-        c = torch.arange(x.shape[1], device=x.device).view(1, -1, 1, 1)
+        # 32 bits, as many as a float's: vectors of longer positions would have half the lanes.
+        at = [torch.where(inside, i, 0).to(torch.int32).unsqueeze(1) for i in (row, column)]
         value = torch.where(inside.unsqueeze(1), x[n, c, at[0], at[1]], 0)
         return value if weight is None else value * torch.where(inside, weight, 0).unsqueeze(1)
 
