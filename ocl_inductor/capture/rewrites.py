@@ -81,7 +81,7 @@ def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) ->
 
     PyTorch's decomposition takes what follows the -1 for labels of class 0.
     """
-    mean, total, classes = 1, 2, x.shape[-1]
+    mean, total, classes = 1, 2, x.shape[-1] if x.ndim else 1
     rows, labels = x.reshape(-1, classes), target.reshape(-1, classes)
     place = torch.arange(classes, device=x.device)
     end = torch.where(labels == -1, place, classes).amin(-1, keepdim=True)
