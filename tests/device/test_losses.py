@@ -134,6 +134,7 @@ def test_labels_end_at_the_first_negative_one(driver: str) -> None:
         return (
             *(loss(x, target, reduction=r) for r in ("none", "sum", "mean")),
             *(loss(row, target[0], reduction=r) for r in ("none", "mean")),
+            loss(row[0], torch.zeros_like(target[0, 0])),
         )
 
     args = torch.randn(4, 5), torch.randn(5), _several_labels(4, 5)
