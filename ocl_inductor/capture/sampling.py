@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LINEAR, NEAREST, CUBIC = 0, 1, 2
-ZEROS, BORDER, REFLECTION = 0, 1, 2
+from ocl_inductor.lowering.grid_sample import CUBIC, NEAREST, REFLECTION, ZEROS
 
 #: The cubic convolution's parameter, as ATen has it.
 _A = -0.75

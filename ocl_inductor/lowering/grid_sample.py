@@ -21,7 +21,7 @@ from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten
 
-LINEAR, NEAREST = 0, 1
+LINEAR, NEAREST, CUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 

@@ -165,7 +165,8 @@ class HostLowering:
             return value
         if self.walk.input_storage.get(storage_of(x.meta["val"])) == view.buffer:
             return value
-        return self.ctx.pointwise(value, tuple(range(value.ndim)), private=True)
+        name = self.ctx.store_with_strides(value, view.stride, extent(view.size, view.stride))
+        return buffer_value(self.ctx.buffers[name])
 
     def _reference(self, x: Any) -> Any:
         if isinstance(x, Value):

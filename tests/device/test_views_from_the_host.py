@@ -18,6 +18,10 @@ def of_a_copy(x: Tensor, at: Tensor, v: Tensor) -> Tensor:
     return torch.view_as_complex(x.clone())
 
 
+def of_a_copy_in_another_order(x: Tensor, at: Tensor, v: Tensor) -> Tensor:
+    return torch.view_as_complex(x.view(4, 5, 2).transpose(0, 1).clone())
+
+
 def of_a_copy_of_the_result(x: Tensor, at: Tensor, v: Tensor) -> Tensor:
     x.add_(1)
     return torch.view_as_complex(x.clone())
@@ -37,7 +41,7 @@ def of_the_input(x: Tensor, at: Tensor, v: Tensor) -> Tensor:
 @everywhere
 @pytest.mark.parametrize(
     "function",
-    [of_a_copy, of_a_copy_of_the_result, of_a_scatter, of_the_input],
+    [of_a_copy, of_a_copy_in_another_order, of_a_copy_of_the_result, of_a_scatter, of_the_input],
     ids=lambda f: f.__name__,
 )
 def test_writes_to_the_result(
@@ -48,7 +52,7 @@ def test_writes_to_the_result(
     ours = x.clone()
     got = compiled(function, driver, profile=profile)(ours, at, v)
     want = function(x, at, v)
-    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(got, want, check_stride=True)
     torch.testing.assert_close(ours, x)
     for result in (got, want):
         result.mul_(2)
