@@ -122,7 +122,7 @@ def test_idle_memory_goes_when_memory_is_short(
 ) -> None:
     function, x = compiled(_long, driver), whole(33, 33)
     function(x)
-    pool = next(iter(scratch._pools[select_device(driver)].values()))
+    pool = scratch._pools[select_device(driver)][UnifiedMemory.__name__]
     arenas = pool.take(None), pool.take(None)  # the first stays idle while the second is used
     for arena in arenas:
         pool.give(arena)
