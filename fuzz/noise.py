@@ -14,7 +14,8 @@ Steps say what they do to rounding errors:
 - sum: accumulations. Noise in what is added, unless every result is a number of the type.
 - cancels: noise in the result, in units of what is read: one and a tanh near -1, say.
 - norm: noise in what is read, in the result, and in what is kept for the gradient. That of a
-  softmax is ``y * (g - sum(g * y))``: next to ``y = 1`` it is off by the rounding of ``y``.
+  softmax is ``y * (g - sum(g * y))``: next to ``y = 1`` it is off by the rounding of ``y``. Where
+  a bias is added, which may cancel, the result has noise in units of the bias as well.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
             epsilon = max((_epsilon(dtypes[t]) for t in step.targets), default=0.0)
             with _kept_with_noise(epsilon, noise):
                 exec(line, env)
+            (t,) = step.targets
+            env[t] = env[t] + _random(env[t], noise) * epsilon * _bias(step, saved, env[t])
         else:
             exec(line, env)
         env.update({k: v for k, v in saved.items() if k not in step.targets})
@@ -110,6 +113,16 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * x
     for t in step.targets:
         env[t] = _shaken(env[t], dtypes[t], noise, step.rounding == ROUND)
+
+
+def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.Tensor | float:
+    """The magnitude of the last vector that a norm reads, next to each element of its result."""
+    vectors = [reads[k] for k in step.reads[1:] if reads[k].dim() == 1]
+    if not vectors or "_norm(" not in step.line:
+        return 0.0
+    channels = 1 if "batch_norm(" in step.line else result.dim() - 1
+    bias = vectors[-1].detach().abs()
+    return bias.view([-1 if d == channels else 1 for d in range(result.dim())])
 
 
 def _kept_with_noise(epsilon: float, noise: torch.Generator) -> Any:

@@ -121,6 +121,15 @@ def test_special_functions(names: dict[str, Function], device: str, profile: str
         assert relative_error(ours, best) <= 2 * relative_error(eager, best) + 16, name
 
 
+@pytest.mark.parametrize("device", two_drivers())
+def test_zeta_where_its_terms_are_too_small_for_a_number(device: str) -> None:
+    """The sum of 1e30^-1.5, (1e30 + 1)^-1.5 and so on is 2e-15."""
+    x = torch.tensor([1.25, 1.5, 1.5, 2.0, 1.5])
+    q = torch.tensor([1e36, 1e30, 1e38, 1e36, math.inf])
+    found = compiled(torch.special.zeta, device, fallback="error")(x, q)
+    torch.testing.assert_close(found, torch.special.zeta(x, q), rtol=1e-5, atol=0, equal_nan=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("device", two_drivers())
 def test_special_functions_in_double_precision(device: str) -> None:
