@@ -11,7 +11,8 @@ Steps say what they do to rounding errors:
 - exact: views, copies, comparisons, selections. No noise: ties stay ties.
 - round: sums and products of two. No noise where the result is a number of the type anyway.
 - function: noise in the result.
-- sum: accumulations. Noise in what is added, unless every result is a number of the type.
+- sum: accumulations. Noise in what is added, unless every result is a number of the type; then
+  in the gradient alone.
 - cancels: noise in the result, in units of what is read: one and a tanh near -1, say.
 - norm: noise in what is read, in the result, and in what is kept for the gradient. That of a
   softmax is ``y * (g - sum(g * y))``: next to ``y = 1`` it is off by the rounding of ``y``. Where
@@ -89,7 +90,7 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         made = dict(env)
         exec(line, made)
         if step.rounding == SUM and all(_is_exact(made[t], dtypes[t]) for t in step.targets):
-            env.update({t: made[t] for t in step.targets})
+            env.update({t: _noisy_gradient(made[t], dtypes[t], noise) for t in step.targets})
             return
         saved = {k: env[k] for k in step.reads}
         finest = min((_epsilon(dtypes[t]) for t in step.targets), default=0.0)
@@ -139,6 +140,13 @@ def _shaken(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool) ->
     return x * (1 + _noise(x, dtype, noise, rounds)) if _is_float(x) else x
 
 
+def _noisy_gradient(x: Any, dtype: torch.dtype, noise: torch.Generator) -> Any:
+    """An exact result as it is; what arrives at its gradient may have been rounded."""
+    if _is_float(x) and x.requires_grad:
+        x.register_hook(lambda g: g * (1 + _noise(g, dtype, noise, rounds=True)))
+    return x
+
+
 def _noise(
     x: torch.Tensor, dtype: torch.dtype, noise: torch.Generator, rounds: bool
 ) -> torch.Tensor:
@@ -155,9 +163,12 @@ def _random(x: torch.Tensor, noise: torch.Generator) -> torch.Tensor:
 
 
 def _is_exact(x: Any, dtype: torch.dtype) -> bool:
+    """NaN shows nothing either way: its gradient is a number, and may have been rounded."""
     if not _is_float(x):
         return True
-    return bool((_representable(x.detach(), dtype) | x.isnan()).all())
+    known = ~x.isnan()
+    some = 2 * int(known.sum()) >= x.numel()
+    return some and bool((_representable(x.detach(), dtype) | ~known).all())
 
 
 def _representable(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -49,7 +49,9 @@ def reduce(g: Generator) -> None:
         (f"torch.renorm({x},2,{g.dim(x)},3.0)", NORM),
     ]
     if not g.backward:  # which of equal elements the others take is left open
-        choices += [(f"torch.mode({x},{one})[0]", EXACT), (f"torch.nanmedian({x})", EXACT)]
+        # Eager sorts rows with NaN in no particular order.
+        known = f"{x}.masked_fill({x}.isnan(),0.5)"
+        choices += [(f"torch.mode({known},{one})[0]", EXACT), (f"torch.nanmedian({x})", EXACT)]
     # In eager a running mean meets an infinity: whether that is left or NaN depends on its place.
     if g.chance(0.12) and value.isfinite().all():
         g.emit(f"torch.var_mean({x},{dims})", NORM, 2)

@@ -18,6 +18,7 @@ from torch.fx import GraphModule
 from ocl_inductor.capture.collection import leave_old_objects_alone
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
+from ocl_inductor.capture.overwritten import keep_overwritten_inputs
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
@@ -115,9 +116,8 @@ def _partition(
     joint: GraphModule, inputs: Sequence[Any], **options: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed."""
-    forward, backward = min_cut_rematerialization_partition(
-        replace_random(expand_higher_order(joint)), inputs, **options
-    )
+    joint = keep_overwritten_inputs(replace_random(expand_higher_order(joint)))
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
     # What follows these outputs is saved for the backward graph, and nobody else sees it.
     visible = options.get("num_fwd_outputs")
     forward.meta[_VISIBLE] = visible

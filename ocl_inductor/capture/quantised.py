@@ -90,6 +90,103 @@ def fake_quantize_per_channel(
     return (kept * scale).to(x.dtype), mask
 
 
+# -- quantisation-aware training: observe, then quantise ----------------------------------------
+
+#: No scale is smaller: about the smallest float16 that is not subnormal.
+_SMALLEST_SCALE = float(np.float32(6.1e-5))
+
+
+def observe_and_fake_quantize(
+    x: Tensor,
+    observer_on: Tensor,
+    fake_quant_on: Tensor,
+    running_min: Tensor,
+    running_max: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    averaging_const: float,
+    quant_min: int,
+    quant_max: int,
+    ch_axis: int,
+    per_row_fake_quant: bool = False,
+    symmetric_quant: bool = False,
+) -> tuple[Tensor, ...]:
+    """One call of ``torch.ao.quantization.FusedMovingAvgObsFakeQuantize``.
+
+    Moving averages of the extremes of ``x``, the scale and zero point that cover them, and ``x``
+    after a round trip through integers: of the whole tensor or of each index of ``ch_axis``.
+    Returns the result, where it was within the range, and the four statistics as they are
+    afterwards.
+    """
+    channels = x.shape[ch_axis] if per_row_fake_quant else 1
+    state = (running_min, running_max, scale)
+    if (
+        x.dtype is not torch.float32
+        or any(t.dtype is not torch.float32 or t.numel() != channels for t in state)
+        or zero_point.numel() != channels
+    ):
+        return NotImplemented  # type: ignore[return-value]
+    if per_row_fake_quant:
+        least, most = torch.aminmax(x.movedim(ch_axis, 0).reshape(channels, -1), dim=1)
+    else:
+        least, most = torch.aminmax(x)
+    observed, on = observer_on.reshape(()) != 0, fake_quant_on.reshape(()) != 0
+
+    def moved(running: Tensor, new: Tensor) -> Tensor:
+        new = new.reshape(running.shape)
+        mean = running + float(np.float32(averaging_const)) * (new - running)
+        return torch.where(observed, torch.where(running.isinf(), new, mean), running)
+
+    running_min, running_max = moved(running_min, least), moved(running_max, most)
+    chosen, zero = _covering(running_min, running_max, quant_min, quant_max, symmetric_quant)
+    scale = torch.where(on, chosen.reshape(scale.shape), scale)
+    zero_point = torch.where(on, zero.reshape(zero_point.shape).to(zero_point.dtype), zero_point)
+    if per_row_fake_quant:
+        made = fake_quantize_per_channel(x, scale, zero_point, ch_axis, quant_min, quant_max)
+        result, mask = torch.where(on, made[0], x), made[1] | ~on
+    else:
+        result, mask = fake_quantize_per_tensor_qparams(
+            x, scale, zero_point, fake_quant_on, quant_min, quant_max
+        )
+    return result, mask, running_min, running_max, scale, zero_point
+
+
+def _covering(
+    low: Tensor, high: Tensor, quant_min: int, quant_max: int, symmetric: bool
+) -> tuple[Tensor, Tensor]:
+    """The scale and zero point with which integers cover ``low`` to ``high`` and 0.
+
+    As ATen's ``quant_utils::ChooseQuantizationParams``, digit for digit: extremes are float32 and
+    what is computed from them float64.
+    """
+    across = (low < 0) & (high > 0)
+    steps = quant_max - quant_min
+    if symmetric:
+        below, above = -(steps // 2 + 1), steps // 2
+        unit = torch.maximum((low / below).abs(), (high / above).abs()).double()
+        low = torch.where(across, (unit * below).float(), low)
+        high = torch.where(across, (unit * above).float(), high)
+    low, high = low.clamp(max=0), high.clamp(min=0)
+    scale = (high.double() - low.double()) / steps
+    single = scale.float()
+    scale = torch.where((single == 0) | (1 / single).isinf(), 0.1, scale)
+    wider = _SMALLEST_SCALE / scale.float()
+    small, whole = scale < _SMALLEST_SCALE, float(np.float32(_SMALLEST_SCALE) * np.float32(steps))
+    low, high = (
+        torch.where(small, torch.where(high == 0, -whole, low * wider), low),
+        torch.where(small, torch.where(low == 0, whole, high * wider), high),
+    )
+    scale = scale.clamp(min=_SMALLEST_SCALE)
+    if symmetric:
+        middle = torch.full_like(scale, (quant_min + quant_max) / 2)
+    downwards, upwards = low.double() / scale, high.double() / scale
+    nearer = abs(quant_min) - downwards.abs() < abs(quant_max) - upwards.abs()
+    zero = torch.where(nearer, quant_min - downwards, quant_max - upwards)
+    if symmetric:
+        zero = torch.where(across, middle, zero)
+    return scale.float(), zero.clamp(quant_min, quant_max).round()
+
+
 #: In the table always.
 FAKE_QUANTISATION: dict[Any, Callable[..., Any]] = {
     aten.fake_quantize_per_tensor_affine_cachemask.default: fake_quantize_per_tensor,
@@ -97,6 +194,7 @@ FAKE_QUANTISATION: dict[Any, Callable[..., Any]] = {
         fake_quantize_per_tensor_qparams
     ),
     aten.fake_quantize_per_channel_affine_cachemask.default: fake_quantize_per_channel,
+    aten._fused_moving_avg_obs_fq_helper_functional.default: observe_and_fake_quantize,
 }
 
 

@@ -22,12 +22,19 @@ _A = -0.75
 def decompose_grid_sampler_2d(
     x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """``x`` [n, c, height, width] at ``grid`` [n, h, w, 2], whose last axis is x, y."""
+    """``x`` [n, c, height, width] at ``grid`` [n, h, w, 2], whose last axis is x, y.
+
+    The result is contiguous, whatever ``x`` and ``grid`` are.
+    """
+    how = interpolation_mode, padding_mode, align_corners
     if x.dtype in (torch.float16, torch.bfloat16):
-        wide = decompose_grid_sampler_2d(
-            x.float(), grid.float(), interpolation_mode, padding_mode, align_corners
-        )
-        return wide.to(x.dtype)
+        return _sampled(x.float(), grid.float(), *how).to(x.dtype).contiguous()
+    return _sampled(x, grid, *how).contiguous()
+
+
+def _sampled(
+    x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     height, width = x.shape[2:]
     across, down = grid.unbind(-1)
 

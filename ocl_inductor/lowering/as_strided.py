@@ -27,9 +27,10 @@ def lower_as_strided(
 ) -> Value:
     """Address the storage behind ``x``.
 
-    A graph input's storage is the caller's, so strides mean what they say. A tensor made inside
+    What the host made lies as in eager, so strides mean what they say. A tensor made inside
     the graph may lie differently in our memory than in eager's; then the strides are read against
-    the layout that eager gave to the tensor that the storage was made for.
+    the layout that eager gave to the tensor that the storage was made for. (An offset into the
+    storage of an input is for the host to find.)
     """
     sizes = tuple(as_size(s) for s in size)
     strides = [as_size(s) for s in stride]
@@ -37,10 +38,15 @@ def lower_as_strided(
         ZERO if same(s, 1) else v for v, s in zip(loop_vars(len(sizes)), sizes, strict=True)
     ]
     view = strided_view(x)
-    if view is not None and view.buffer not in _made_here(ctx):
-        offset = view.offset if storage_offset is None else as_size(storage_offset)
-        return Value(sizes, x.dtype, load(view.buffer, linear(variables, strides, offset), x.dtype))
     layout = eager_layout(ctx)
+    if view is not None and view.buffer not in _made_here(ctx):
+        offset = view.offset
+        if storage_offset is not None:
+            start = 0 if layout is None else as_size(layout[1] - view.offset)
+            offset = as_size(as_size(storage_offset) - start)
+        if is_static(offset) and int(offset) < 0:
+            raise CannotLower("as_strided that reaches before what the host made")
+        return Value(sizes, x.dtype, load(view.buffer, linear(variables, strides, offset), x.dtype))
     if layout is None or ctx.fx_node is None:
         raise CannotLower("as_strided of an intermediate whose eager layout is not known")
     eager_stride, eager_offset = layout

@@ -19,7 +19,7 @@ from ocl_inductor.lowering.gathering import (
 )
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype
-from ocl_inductor.lowering.values import ZERO, Value, reshape, strided_view
+from ocl_inductor.lowering.values import ZERO, Value, reshape
 
 aten = torch.ops.aten
 
@@ -140,12 +140,9 @@ def advanced_index(x: Value, indices: Sequence[Value | None]) -> AdvancedIndex:
 def lower_take(ctx: LoweringContext, x: Value, index: Value) -> Value:
     """Elements of the flattened tensor; negative positions count from the end."""
     position = as_coordinate(require_index(index).body, prod(x.size), index.ranges)
-    source = in_memory(ctx, x)
     if not isinstance(position, Expr):
-        return Value(index.size, x.dtype, source.at(delinearize(position, x.size)))
-    flat = reshape(source, (prod(x.size),))
-    if strided_view(flat) is None:  # not contiguous: make it so
-        flat = reshape(ctx.realize(x, tuple(range(x.ndim))), (prod(x.size),))
+        return Value(index.size, x.dtype, x.at(delinearize(position, x.size)))
+    flat = in_memory(ctx, reshape(x, (prod(x.size),)))  # a copy if the elements lie otherwise
     return Value(index.size, x.dtype, element(flat, [position]))
 
 

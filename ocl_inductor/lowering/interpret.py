@@ -168,6 +168,9 @@ class _GraphLowering:
                 return self.host.control_flow(node, flow)
             except CannotLower as e:
                 return self.host.fall_back(node, str(e))
+        base = self._input_behind(node)
+        if base is not None:
+            return self.host.host_call(node, node.target, (base, *node.args[1:]))
         if node.target in BELONGS_ON_HOST:
             return self.host.host_call(node, node.target, node.args)
         reason = self._why_not(node, args, kwargs)
@@ -184,6 +187,21 @@ class _GraphLowering:
 
     def run_output(self, node: FxNode) -> None:
         self.results.store(node, self.written)
+
+    def _input_behind(self, node: FxNode) -> FxNode | None:
+        """The input into whose memory ``as_strided`` counts from its beginning, if it does.
+
+        Only the host knows where in it the input lies: no guard says so, and a slice of a longer
+        tensor passes for a whole one.
+        """
+        if node.target is not torch.ops.aten.as_strided.default or len(node.args) < 4:
+            return None
+        viewed = node.args[0].meta["val"]  # type: ignore[union-attr]
+        for given in self.walk.gm.graph.find_nodes(op="placeholder"):
+            base = given.meta.get("val")
+            if isinstance(base, torch.Tensor) and storage_of(base) == storage_of(viewed):
+                return given if base.dtype is viewed.dtype and node.args[3] is not None else None
+        return None
 
     def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
         if node.target not in LOWERINGS:

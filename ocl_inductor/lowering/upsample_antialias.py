@@ -68,10 +68,11 @@ _LINEAR, _KEYS = _Filter(1.0, _triangle), _Filter(2.0, _cubic)
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """``weights`` [output, taps] (0 past the end of a row) and the first input pixel, [output]."""
+    """``weights`` [output, taps], and for each output the first input pixel and how many count."""
 
     weights: Value
     first: Value
+    count: Value
     old: int
 
     @property
@@ -81,6 +82,12 @@ class _Table:
     def pixel(self, o: sympy.Expr, tap: sympy.Expr) -> Expr:
         """The input pixel of a tap, inside the input."""
         return clamp(op("add", self.first.at([o]), index_value(tap, INT32)), self.old)
+
+    def term(self, value: Expr, o: sympy.Expr, tap: sympy.Expr) -> Expr:
+        """``value`` times the weight of a tap, and 0 past the last one, whatever ``value`` is."""
+        counts = compare("lt", index_value(tap, INT32), self.count.at([o]))
+        product = op("mul", value, self.weights.at([o, tap]))
+        return where(counts, product, const(0.0, product.dtype))
 
 
 def _table(
@@ -125,6 +132,7 @@ def _table(
     return _Table(
         ctx.realize(Value((new, taps), dtype, weights)),
         ctx.realize(Value((new,), INT32, first)),
+        ctx.realize(Value((new,), INT32, length)),
         old,
     )
 
@@ -172,7 +180,7 @@ def _antialiased(
         *point, tap = loop_vars(len(whole))
         at: list[Coordinate] = list(point)
         at[d] = table.pixel(point[d], tap)
-        term = op("mul", element(source, at), table.weights.at([point[d], tap]))
+        term = table.term(element(source, at), point[d], tap)
         terms = Value(whole, result.dtype, term)
         result = ctx.realize(reduce_dims(ctx, terms, [len(whole) - 1], "sum"))
     return cast_value(result, x.dtype)
@@ -203,7 +211,7 @@ def _antialiased_backward(
         *point, tap = loop_vars(len(size))
         to: list[Coordinate] = list(point)
         to[d] = table.pixel(point[d], tap)
-        term = op("mul", result.at(point), table.weights.at([point[d], tap]))
+        term = table.term(result.at(point), point[d], tap)
         base = full((*result.size[:d], whole[d], *result.size[d + 1 :]), 0, result.dtype)
         result = scatter_points(ctx, base, size, to, term, [d, len(size) - 1], "sum")
     return cast_value(result, grad.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # makes the operators
 from agreement import PROFILES, agree, two_drivers
+from torch import nn
 
 aten, exported = torch.ops.aten, torch.ops.quantized_decomposed
 
@@ -67,6 +69,93 @@ def test_gradients_stop_outside_of_the_range(driver: str, profile: str) -> None:
     args = torch.randn(30, 7) * 10, torch.rand(30) * 0.2, torch.zeros(30, dtype=torch.int32)
     forward = torch.compile(fn, backend="opencl", options={"device": driver, "profile": profile})
     assert torch.equal(forward(*args)[0], fn(*args)[0])
+
+
+@everywhere
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("channels", [1, 6])
+def test_observing_and_quantising_at_once(
+    channels: int, symmetric: bool, driver: str, profile: str
+) -> None:
+    """Results and statistics, digit for digit: tiny numbers, nothing observed, switched off."""
+
+    def fn(x: Any, *state: Any) -> Any:
+        observer_on, fake_quant_on, low, high, scale, zero = state
+        bounds = (-128, 127) if symmetric else (0, 127)
+        per_row = channels > 1
+        y = torch.fused_moving_avg_obs_fake_quant(
+            x,
+            observer_on,
+            fake_quant_on,
+            low,
+            high,
+            scale,
+            zero,
+            0.01,
+            *bounds,
+            0,
+            per_row,
+            symmetric,
+        )
+        return y * 1
+
+    def statistics(x: torch.Tensor, observed: bool) -> tuple[torch.Tensor, ...]:
+        infinite = torch.full((channels,), torch.inf)
+        low = -torch.rand(channels) * x.abs().max() if observed else infinite
+        high = torch.rand(channels) * x.abs().max() if observed else -infinite
+        if channels == 1:  # as MovingAverageMinMaxObserver has them
+            low, high = low[0], high[0]
+        return low, high, torch.rand(channels), torch.randint(9, (channels,), dtype=torch.int32)
+
+    x = torch.randn(6, 35)
+    switches = [(1, 1, True), (1, 1, False), (0, 1, True), (1, 0, True)]
+    inputs = [x, x.abs(), -x.abs(), x + 10, x * 1e-7, x * 1e-7 + 1e-7, x * 0, x * 1e30]
+    for k, x in enumerate([*inputs, *inputs[:3]]):
+        on, quantised, observed = switches[k % 2 if k < len(inputs) else k - len(inputs) + 1]
+        flags = torch.tensor([on]), torch.tensor([quantised])
+        check(
+            fn, x, *flags, *statistics(x, observed), driver=driver, profile=profile, rtol=0, atol=0
+        )
+
+
+@everywhere
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
+@pytest.mark.filterwarnings("ignore:Please use quant_min and quant_max")
+def test_quantisation_aware_training(driver: str, profile: str) -> None:
+    """Two steps of a prepared network: one graph each way, gradients and statistics as eager's."""
+    from torch.ao.quantization import get_default_qat_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import prepare_qat_fx
+
+    class Prepared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layers = nn.Sequential(
+                nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)
+            )
+            self.network = prepare_qat_fx(
+                layers.train(),
+                get_default_qat_qconfig_mapping("fbgemm"),
+                (torch.randn(2, 3, 9, 9),),
+            )
+            self.network(torch.randn(2, 3, 9, 9))  # the shapes of the statistics are made here
+
+        @torch._dynamo.dont_skip_tracing
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.network(x)
+
+    model = Prepared()
+    ours = copy.deepcopy(model)
+    options = {"device": driver, "profile": profile, "fallback": "error"}
+    step = torch.compile(ours, backend="opencl", options=options, fullgraph=True)
+    for _ in range(2):
+        x = torch.randn(2, 3, 9, 9)
+        for module, call in ((model, model), (ours, step)):
+            module.zero_grad()
+            call(x).pow(3).sum().backward()
+    for expected, actual in zip(model.parameters(), ours.parameters(), strict=True):
+        torch.testing.assert_close(actual.grad, expected.grad, rtol=1e-4, atol=1e-4)
+    for expected, actual in zip(model.buffers(), ours.buffers(), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 @everywhere

@@ -3,7 +3,8 @@
 Paper: Jacob et al., arXiv 1712.05877.
 
 Simplified: in inference the network still simulates quantisation in floating point; converting it
-to integer kernels of one CPU library would leave nothing to compile.
+to integer kernels of one CPU library would leave nothing to compile. Dynamo leaves the graph at
+each module of torch.ao unless it is told to trace them, as it is here, for every compiler.
 """
 
 from __future__ import annotations
@@ -14,6 +15,19 @@ import torch
 from torch import nn
 
 from ocl_inductor.sweep.vision_import import import_torchvision
+
+
+class Prepared(nn.Module):
+    """A network whose modules of torch.ao Dynamo traces."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    @torch._dynamo.dont_skip_tracing
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.network(x)
+        return result
 
 
 def build(model: str) -> nn.Module:
@@ -27,10 +41,8 @@ def build(model: str) -> nn.Module:
     example = (torch.randn(1, 3, 224, 224),)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on the future of torch.ao
-        prepared: nn.Module = prepare_qat_fx(
-            module, get_default_qat_qconfig_mapping("fbgemm"), example
-        )
+        prepared = prepare_qat_fx(module, get_default_qat_qconfig_mapping("fbgemm"), example)
     prepared.train()
     with torch.no_grad():
         prepared(torch.randn(2, 3, 64, 64))  # observers see a range before the first use
-    return prepared
+    return Prepared(prepared)

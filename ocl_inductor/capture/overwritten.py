@@ -1,0 +1,69 @@
+"""Inputs that a forward graph writes to, and of which its backward graph needs the old values.
+
+The partitioner saves inputs for free and computes what it can from them again, in the backward
+graph. By then the forward graph has written to those it updates, as running statistics: the
+gradient of ``x * (running_var + eps).rsqrt()`` would use the variance of the next step. Here the
+old values are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch._guards import TracingContext
+from torch.fx import GraphModule, Node
+from torch.utils.checkpoint import CheckpointPolicy
+
+aten = torch.ops.aten
+
+_SIZES = (
+    aten.sym_size.int,
+    aten.sym_stride.int,
+    aten.sym_storage_offset.default,
+    aten.sym_numel.default,
+)
+
+
+def keep_overwritten_inputs(joint: GraphModule) -> GraphModule:
+    """``joint`` with a copy of each such input, which the partitioner saves if it needs one."""
+    placeholders = joint.graph.find_nodes(op="placeholder")
+    tangents = [p for p in placeholders if "tangents" in str(p.target)]
+    backward = _descendants(tangents)
+    for primal in _overwritten(joint, placeholders):
+        if backward.isdisjoint(_descendants([primal])):
+            continue
+        readers = [u for u in primal.users if not _writes(u, primal) and u.target not in _SIZES]
+        with joint.graph.inserting_after(placeholders[-1]):
+            old = joint.graph.call_function(aten.clone.default, (primal,))
+        value = primal.meta["val"].detach().clone()  # its memory is another's
+        old.meta = {**primal.meta, "val": value, "recompute": CheckpointPolicy.MUST_SAVE}
+        for reader in readers:
+            reader.replace_input_with(primal, old)
+    joint.recompile()
+    return joint
+
+
+def _overwritten(joint: GraphModule, placeholders: Iterable[Node]) -> list[Node]:
+    """Inputs that the graph writes to, or whoever calls it once it is done."""
+    metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+    infos = list(getattr(metadata, "input_info", ()))
+    primals = [p for p in placeholders if "tangents" not in str(p.target)]
+    later = {p for p, info in zip(primals, infos, strict=False) if info.mutates_data}
+    return [p for p in primals if p in later or any(_writes(u, p) for u in p.users)]
+
+
+def _writes(node: Node, to: Node) -> bool:
+    return node.target is aten.copy_.default and node.args[0] is to
+
+
+def _descendants(nodes: Iterable[Node]) -> set[Node]:
+    """What is computed from them; writes to inputs do not count."""
+    found: set[Node] = set()
+    todo = list(nodes)
+    while todo:
+        for user in todo.pop().users:
+            if user.target is not aten.copy_.default and user.op != "output" and user not in found:
+                found.add(user)
+                todo.append(user)
+    return found
