@@ -30,6 +30,7 @@ def _anywhere(g: Generator, x: str) -> str:
     order = g.rng.sample(range(rank), rank)
     step = g.rng.randint(1, 3)
     start = g.rng.randint(0, max(0, n // 2))
+    whole = max(1, n // 100)  # PyTorch takes minutes to trace thousands of parts
     slices = [g.rng.choice((":", ":", "::2", "1:", ":-1", "-3:", "None", "..."))]
     slices += [g.rng.choice((":", "::3", "1:", ":-1", "0", "-1")) for _ in range(rank - 1)]
     if "..." in slices:
@@ -55,8 +56,8 @@ def _anywhere(g: Generator, x: str) -> str:
         f"torch.triu({x},{g.rng.randint(-1, 1)})",
         f"{x}.narrow({d},{start},{x}.shape[{d}]-{start})",
         f"{x}.chunk({g.rng.randint(1, 4)},{d})[{g.rng.choice((0, -1))}]",
-        f"{x}.split({g.rng.randint(1, 4)},{d})[{g.rng.choice((0, -1))}]",
-        f"{x}.unbind({d})[{g.rng.choice((0, -1))}]",
+        f"{x}.split({g.rng.randint(1, 4) * whole},{d})[{g.rng.choice((0, -1))}]",
+        f"{x}.unbind({d})[{g.rng.choice((0, -1))}]" if whole == 1 else f"{x}.select({d},-1)",
         f"{x}.unfold({d},{g.rng.randint(1, min(4, max(n, 1)))},{step})",
         f"{x}.contiguous()",
         f"torch.diag_embed({x})" if rank < 3 and g.value(x).numel() < 2000 else f"{x}.mT",
