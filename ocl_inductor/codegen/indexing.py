@@ -79,16 +79,17 @@ class _Printer:
             return self.product(e)
         if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and int(e.exp) > 0:
             return "*".join([self.factor(e.base)] * int(e.exp))
+        if isinstance(e, FloorDiv) and _subtracts(e.args[0]):
+            a, b = self.factor(e.args[0]), self.factor(e.args[1])
+            return f"({a} < 0 ? ({a} + 1) / {b} - 1 : {a} / {b})"
         if isinstance(e, (FloorDiv, CleanDiv)):
             return f"{self.factor(e.args[0])} / {self.factor(e.args[1])}"
         if isinstance(e, ModularIndexing):
             base, div, mod = e.args
-            text = self.factor(base)
-            if div != 1:
-                text = f"({text} / {self.factor(div)})"
-            return f"{text} % {self.factor(mod)}"
+            text = self.factor(base if div == 1 else FloorDiv(base, div))
+            return self.remainder(base, text, self.factor(mod))
         if isinstance(e, (Mod, PythonMod)):
-            return f"{self.factor(e.args[0])} % {self.factor(e.args[1])}"
+            return self.remainder(e.args[0], self.factor(e.args[0]), self.factor(e.args[1]))
         if isinstance(e, (Max, sympy.Max, Min, sympy.Min)):
             how = "max" if isinstance(e, (Max, sympy.Max)) else "min"
             text = self.text(e.args[0])
@@ -101,6 +102,12 @@ class _Printer:
         if self.literals is not None and len(size_symbols([e])) == len(e.free_symbols):
             return self.literals.size(e)
         raise NotImplementedError(f"index expression {type(e).__name__}: {e}")
+
+    def remainder(self, e: sympy.Expr, text: str, modulus: str) -> str:
+        """``text % modulus`` as Python has it; ``text`` has the sign of ``e``."""
+        if _subtracts(e) and len(size_symbols([e])) == len(e.free_symbols):
+            return f"({text} % {modulus} + {modulus}) % {modulus}"
+        return f"{text} % {modulus}"
 
     def product(self, e: sympy.Mul) -> str:
         constant, rest = e.as_coeff_Mul()
@@ -119,12 +126,21 @@ class _Printer:
         return text if atomic and " " not in text else f"({text})"
 
 
+def _subtracts(e: sympy.Expr) -> bool:
+    """Whether a dividend may be negative: sizes as those in ``(s - 4) // 2``, for some shapes; and
+    what sympy leaves when it takes ``v // 2`` out of the division of ``v - 1 >= 0`` by 2.
+
+    Remainders of loop variables stay whole, and are non-negative by construction.
+    """
+    return any(x.could_extract_minus_sign() for x in sympy.preorder_traversal(e))
+
+
 def index_text(e: sympy.Expr, names: Names, literals: Literals | None = None) -> str:
     """C text of ``e``; symbols that ``names`` does not map print as they are called.
 
-    Division truncates in C, which equals flooring because all divided expressions are
-    non-negative by construction. With ``literals``, large integers become arguments, and so do
-    sizes that C has no integer expression for.
+    Division truncates in C, which equals flooring where what is divided is not negative. With
+    ``literals``, large integers become arguments, and so do sizes that C has no integer expression
+    for.
     """
     return _Printer(names, literals).text(sympy.sympify(e))
 

@@ -11,6 +11,9 @@ from ocl_inductor.templates.tile_tables import TileTable, tile_table
 
 #: Rounds of the innermost loop from a prefetch to the use of its line.
 PREFETCH_ROUNDS = 12
+#: Longest chain of additions into one accumulator: rounding errors grow with it, and the libraries
+#: that eager uses block sums as well.
+MAX_K_CHAIN = 384
 _LINE_BYTES = 64
 
 

@@ -24,8 +24,8 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
-from ocl_inductor.templates.gemm import MAX_K_CHAIN, store_edges
+from ocl_inductor.templates.blocking import MAX_K_CHAIN, ceil_div, prefetching, size_ceil_div
+from ocl_inductor.templates.gemm import store_edges
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
@@ -48,7 +48,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
     if profile == "simt":
         dense = p["x_strides"][-1] == 1 and p["icg"] >= 8
-        return shared | tile_names(p) | {"channels_dense": dense}
+        return shared | tile_names(p, shared["taps"] * p["icg"]) | {"channels_dense": dense}
     nr = p["nv"] * p["lanes"]
     taps, channels = math.prod(p["kernel"]), int(p["icg"])
     # Equal parts of the channels of one tap, or as many whole taps as stay below the limit.

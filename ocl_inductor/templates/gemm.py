@@ -29,12 +29,9 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
-from ocl_inductor.templates.blocking import prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import MAX_K_CHAIN, prefetching, size_ceil_div
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
-
-#: Longest chain of additions into one accumulator.
-MAX_K_CHAIN = 384
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
@@ -72,7 +69,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
             "out_prefix": prefix,
             "a_rows_dense": p["a_strides"][nb] == 1,
             "b_rows_dense": p["b_strides"][nb + 1] == 1,
-            **tile_names(p),
+            **tile_names(p, p["k"]),
         }
     nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
     depth = chunk or p["k"]

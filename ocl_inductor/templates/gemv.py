@@ -20,8 +20,8 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.gemm import MAX_K_CHAIN, store_edges
+from ocl_inductor.templates.blocking import MAX_K_CHAIN, size_ceil_div
+from ocl_inductor.templates.gemm import store_edges
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: More rows of A are worth packing W for.

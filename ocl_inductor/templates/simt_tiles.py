@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.templates.blocking import MAX_K_CHAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,15 @@ class SimtTile:
         return asdict(self)
 
 
-def tile_names(p: Mapping[str, Any]) -> dict[str, int]:
-    """What the source calls the sizes of the tile in a template's parameters."""
+def tile_names(p: Mapping[str, Any], depth: Size) -> dict[str, int]:
+    """What the source calls the sizes of the tile in a template's parameters.
+
+    ``depth``: how many products are added up for a result.
+    """
     side = p["side"]
+    short = is_static(depth) and int(depth) <= MAX_K_CHAIN
     return {
+        "chain": 0 if short else max(MAX_K_CHAIN // p["slab"], 1),
         "LX": side, "LY": side, "RM": p["r_rows"], "RN": p["r_columns"], "TK": p["slab"],
         "TM": side * p["r_rows"], "TN": side * p["r_columns"],
     }  # fmt: skip

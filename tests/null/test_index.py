@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import sympy
@@ -154,6 +156,32 @@ def test_c_text(e: sympy.Expr, sizes: list[int]) -> None:
         text = index_text(form, {})
         for p in points(ranges)[:64]:
             assert c_value(text, p) == evaluate(e, p), (form, text)
+
+
+def test_sizes_that_some_shapes_make_negative(tmp_path: Path) -> None:
+    """C truncates where Python floors: what the compiler makes of the text is what counts."""
+    m, n = sympy.symbols("m n", integer=True, nonnegative=True)
+    forms = [
+        FloorDiv(n - m, 2) + 2,
+        3 * FloorDiv(2 * n - 3 * m + 1, 4),
+        FloorDiv(FloorDiv(n - m, 2) + 1, 3),
+        ModularIndexing(n - m, 1, 3),
+        ModularIndexing(n - m, 2, 3),
+        FloorDiv(n - 4, m + 1),
+        FloorDiv(2 * FloorDiv(m, 2) + ModularIndexing(m, 1, 2) - 1, 2),
+    ]
+    body = ", ".join(f"(long)({index_text(e, {})})" for e in forms)
+    loops = "for (long m = 0; m < 7; ++m) for (long n = 0; n < 7; ++n)"
+    show = "%ld " * len(forms)
+    source = tmp_path / "sizes.c"
+    source.write_text(
+        f'#include <stdio.h>\nint main(void) {{ {loops} printf("{show}\\n", {body}); return 0; }}'
+    )
+    subprocess.run(["gcc", "-o", tmp_path / "sizes", source], check=True)
+    printed = subprocess.run([tmp_path / "sizes"], check=True, capture_output=True, text=True)
+    rows = [[int(x) for x in line.split()] for line in printed.stdout.splitlines()]
+    points = [{m: i, n: k} for i in range(7) for k in range(7)]
+    assert rows == [[int(e.subs(p)) for e in forms] for p in points]
 
 
 @quick
