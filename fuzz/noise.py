@@ -97,12 +97,14 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         for k, x in saved.items():
             if _is_float(x):
                 env[k] = x * (1 + _random(x, noise) * max(_epsilon(dtypes[k]), finest))
+                if step.rounding == NORM:  # squares of what is near there are 0 or not
+                    env[k] = env[k] + _random(x, noise) * _smallest(dtypes[k])
         if step.rounding == NORM:
             epsilon = max((_epsilon(dtypes[t]) for t in step.targets), default=0.0)
             with _kept_with_noise(epsilon, noise):
                 exec(line, env)
-            (t,) = step.targets
-            env[t] = env[t] + _random(env[t], noise) * epsilon * _bias(step, saved, env[t])
+            for t in step.targets:
+                env[t] = env[t] + _random(env[t], noise) * epsilon * _bias(step, saved, env[t])
         else:
             exec(line, env)
         env.update({k: v for k, v in saved.items() if k not in step.targets})
@@ -179,6 +181,10 @@ def _representable(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _is_float(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def _smallest(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).tiny if dtype.is_floating_point else 0.0
 
 
 def _epsilon(dtype: torch.dtype) -> float:

@@ -236,7 +236,8 @@ def elementwise(
     ``compute`` gets an Expr of the computation dtype for each operand (None stays None) and
     returns one of that dtype, or of bool where ``kind`` says so. ``narrow``: numbers and wider
     0-d tensors are rounded to the common dtype where that is a half type, as eager's kernels
-    without an "opmath" path do; comparisons always are (0.1 equals the float16 nearest to it).
+    without an "opmath" path do; comparisons always are (0.1 equals the float16 nearest to it), and
+    see what eager sees: a number equals itself, whether it was stored in between or not.
     """
     compute_dtype, result_dtype = promote(operands, kind)
     check_dtype(ctx, compute_dtype, result_dtype)
@@ -256,6 +257,8 @@ def elementwise(
             e = constant(x, common)
         if common in HALF_TYPES:
             e = convert(e, common)
+        if kind is ALWAYS_BOOL:
+            e = rounded(e)
         exprs.append(to_compute(e, compute_dtype))
     result = compute(*exprs)
     return Value(size, result_dtype, from_compute(result, result_dtype))

@@ -15,6 +15,7 @@ import torch
 from ocl_inductor.ir.expr import const, masked, op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.pointwise import rounded
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import (
     HALF_TYPES,
@@ -61,8 +62,14 @@ def identity(how: str, dtype: torch.dtype) -> float | int | bool:
     }[how]
 
 
+#: Reductions that choose among the elements.
+_SELECTING = ("max", "min", "argmax", "argmin")
+
+
 def reduce_dims(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -> Value:
     """Reduce in the dtype of ``x``; the dimensions disappear. Empty ones give the identity."""
+    if how in _SELECTING:  # one of the elements as eager has them: a comparison may look for it
+        x = Value(x.size, x.dtype, rounded(x.body))
     kept = [d for d in range(x.ndim) if d not in dims]
     if any(same(x.size[d], 0) for d in range(x.ndim)):
         if how.startswith("arg"):

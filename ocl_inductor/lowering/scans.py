@@ -7,6 +7,7 @@ import torch
 from ocl_inductor.ir.expr import compare, const, index_value, op, where
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.pointwise import rounded
 from ocl_inductor.lowering.reduce import accumulation_dtype
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype, reused
@@ -78,7 +79,7 @@ def _extremum(ctx: LoweringContext, x: Value, dim: int, how: str) -> tuple[Value
         return x, full(x.size, 0, torch.int64)
     dim = normalize_dim(dim, x.ndim)
     source = cast_value(x, torch.int32) if x.dtype is torch.bool else x
-    source = reused(ctx, source)
+    source = reused(ctx, Value(source.size, source.dtype, rounded(source.body)))
     values = reused(ctx, scan_along(ctx, source, dim, how))
     # An element moves the position when it equals the running extremum, which a NaN never does,
     # or is itself a NaN; the positions so marked only grow, so their running maximum is the latest.
