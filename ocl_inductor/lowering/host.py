@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import Node as FxNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.errors import UnsupportedOperatorError
-from ocl_inductor.ir.index import prod, same
+from ocl_inductor.ir.index import contiguous_strides, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
 from ocl_inductor.log import artifact
 from ocl_inductor.lowering.control_flow import CompileBody, ControlFlow, compile_body
@@ -172,6 +173,10 @@ class HostLowering:
         if isinstance(x, Value):
             view = strided_view(self.ctx.realize(x))
             assert view is not None
+            if any(sympy.sympify(s).is_negative for s in view.stride):  # PyTorch has none
+                dense = contiguous_strides(x.size)
+                name = self.ctx.store_with_strides(x, dense, prod(x.size))
+                return BufferRef(name, x.size, dense)
             return BufferRef(view.buffer, view.size, view.stride, view.offset)
         if isinstance(x, HostValue):
             return BufferRef(x.name)
