@@ -33,7 +33,7 @@ def keep_overwritten_inputs(joint: GraphModule) -> GraphModule:
     for primal in _overwritten(joint, placeholders):
         if backward.isdisjoint(_descendants([primal])):
             continue
-        readers = [u for u in primal.users if not _writes(u, primal) and u.target not in _SIZES]
+        readers = [u for u in primal.users if _computes(u) and u.target not in _SIZES]
         with joint.graph.inserting_after(placeholders[-1]):
             old = joint.graph.call_function(aten.clone.default, (primal,))
         value = primal.meta["val"].detach().clone()  # its memory is another's
@@ -57,13 +57,18 @@ def _writes(node: Node, to: Node) -> bool:
     return node.target is aten.copy_.default and node.args[0] is to
 
 
+def _computes(node: Node) -> bool:
+    """Not a write to an input, nor the graph's results."""
+    return node.target is not aten.copy_.default and node.op != "output"
+
+
 def _descendants(nodes: Iterable[Node]) -> set[Node]:
     """What is computed from them; writes to inputs do not count."""
     found: set[Node] = set()
     todo = list(nodes)
     while todo:
         for user in todo.pop().users:
-            if user.target is not aten.copy_.default and user.op != "output" and user not in found:
+            if _computes(user) and user not in found:
                 found.add(user)
                 todo.append(user)
     return found
