@@ -75,7 +75,8 @@ def _run(
             exec(in_float64(step.line), env)
         else:
             _noisy_step(step, env, dtypes, noise)
-    return finish(program, inputs, [env[name] for name in program.outputs])
+    outputs = [env[name] for name in program.outputs]
+    return finish(list(inputs.values()), outputs, program.backward)
 
 
 def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Generator) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from fuzz.values import numbers, strides
+from fuzz.values import filled
 
 #: What a step does to rounding errors; see noise.py.
 EXACT, ROUND, FUNCTION = "exact", "round", "function"
@@ -50,12 +50,8 @@ class Input:
         if self.alias:
             result: torch.Tensor = eval(self.alias, dict(env))
             return result
-        shape = self.shape(sizes)
-        stride, offset, count = strides(shape, self.layout)
-        base = numbers(self.seed, self.kind, count, getattr(torch, self.dtype))
-        if wide and base.is_floating_point():
-            base = base.double()
-        x = base.as_strided(shape, stride, offset)
+        dtype = getattr(torch, self.dtype)
+        x = filled(self.seed, self.kind, self.shape(sizes), self.layout, dtype, wide=wide)
         return x.requires_grad_() if self.grad else x
 
 

@@ -15,10 +15,11 @@ def run(
 ) -> list[Any]:
     """Outputs of ``function``, which is the program's or its compiled form, and all the rest."""
     inputs = program.make_inputs(sizes, wide)
-    return finish(program, inputs, list(function(*inputs.values())))
+    arguments = list(inputs.values())
+    return finish(arguments, list(function(*arguments)), program.backward)
 
 
-def finish(program: Program, inputs: dict[str, torch.Tensor], outputs: Sequence[Any]) -> list[Any]:
+def finish(inputs: Sequence[torch.Tensor], outputs: Sequence[Any], backward: bool) -> list[Any]:
     """Outputs, inputs as the program left them, gradients of a weighted sum of both.
 
     A gradient that would come by way of an input the program wrote alone is 0 from AOTAutograd,
@@ -26,14 +27,14 @@ def finish(program: Program, inputs: dict[str, torch.Tensor], outputs: Sequence[
     """
     grads: list[Any] = []
     tensors = [o for o in outputs if isinstance(o, torch.Tensor)]
-    if program.backward:
-        written = [x for x in inputs.values() if not x.is_leaf]
+    if backward:
+        written = [x for x in inputs if not x.is_leaf]
         outs = [o for o in (*tensors, *written) if o.requires_grad]
-        leaves = [x for x in inputs.values() if x.requires_grad and x.is_leaf]
+        leaves = [x for x in inputs if x.requires_grad and x.is_leaf]
         weights = [weight(o, k) for k, o in enumerate(outs)]
         if outs and leaves:
             grads = list(torch.autograd.grad(outs, leaves, weights, allow_unused=True))
-    return [plain(x) for x in (*outputs, *inputs.values(), *grads)]
+    return [plain(x) for x in (*outputs, *inputs, *grads)]
 
 
 def weight(x: torch.Tensor, seed: int) -> torch.Tensor:

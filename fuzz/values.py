@@ -1,7 +1,4 @@
-"""Input tensors from a few words: numbers by kind and seed, memory by layout.
-
-The source of both functions is copied into the reproducers, so they use nothing but torch.
-"""
+"""Input tensors from a few words: numbers by kind and seed, memory by layout."""
 
 from __future__ import annotations
 
@@ -66,3 +63,20 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[tuple[int, ...], int, 
     offset = 3 if layout == "offset" else 0
     last = sum((n - 1) * s for n, s in zip(shape, stride)) if 0 not in shape else 0
     return tuple(stride), offset, offset + last + 1
+
+
+def filled(
+    seed: int,
+    kind: str,
+    shape: tuple[int, ...],
+    layout: str,
+    dtype: torch.dtype,
+    *,
+    wide: bool = False,
+) -> torch.Tensor:
+    """``numbers`` in memory that ``strides`` lays out; ``wide``: the same in float64."""
+    stride, offset, count = strides(shape, layout)
+    base = numbers(seed, kind, count, dtype)
+    if wide and base.is_floating_point():
+        base = base.double()
+    return base.as_strided(shape, stride, offset)

@@ -168,8 +168,7 @@ def _covering(
         high = torch.where(across, (unit * above).float(), high)
     low, high = low.clamp(max=0), high.clamp(min=0)
     scale = (high.double() - low.double()) / steps
-    single = scale.float()
-    scale = torch.where((single == 0) | (1 / single).isinf(), 0.1, scale)
+    scale = torch.where((1 / scale.float()).isinf(), 0.1, scale)
     wider = _SMALLEST_SCALE / scale.float()
     small, whole = scale < _SMALLEST_SCALE, float(np.float32(_SMALLEST_SCALE) * np.float32(steps))
     low, high = (
@@ -177,13 +176,11 @@ def _covering(
         torch.where(small, torch.where(low == 0, whole, high * wider), high),
     )
     scale = scale.clamp(min=_SMALLEST_SCALE)
-    if symmetric:
-        middle = torch.full_like(scale, (quant_min + quant_max) / 2)
     downwards, upwards = low.double() / scale, high.double() / scale
     nearer = abs(quant_min) - downwards.abs() < abs(quant_max) - upwards.abs()
     zero = torch.where(nearer, quant_min - downwards, quant_max - upwards)
     if symmetric:
-        zero = torch.where(across, middle, zero)
+        zero = torch.where(across, (quant_min + quant_max) / 2, zero)
     return scale.float(), zero.clamp(quant_min, quant_max).round()
 
 

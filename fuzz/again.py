@@ -1,0 +1,50 @@
+"""A program that was found wrong, once more: ``python -m fuzz.again FILE [DEVICE PROFILE]``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fuzz.run import finish
+
+
+def load(path: Path) -> ModuleType:
+    """A file of ``tests/fuzz_found``: its program, inputs, sizes, and how it was compiled."""
+    spec = importlib.util.spec_from_file_location(f"fuzz_found_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(found: ModuleType, backend: str = "opencl", **options: Any) -> Callable[..., Any]:
+    torch.compiler.reset()
+    chosen = options or None
+    return torch.compile(found.program, backend=backend, dynamic=found.DYNAMIC, options=chosen)
+
+
+def results(found: ModuleType, function: Callable[..., Any], sizes: Sequence[int]) -> list[Any]:
+    """Outputs, inputs afterwards, and gradients of a weighted sum of both."""
+    inputs = found.inputs(*sizes)
+    return finish(inputs, list(function(*inputs)), found.BACKWARD)
+
+
+def main(path: str, *target: str) -> None:
+    found = load(Path(path))
+    device, profile = target or (found.DEVICE, found.PROFILE)
+    ours = compiled(found, device=device, profile=profile)
+    for sizes in found.CALLS:
+        pairs = zip(results(found, ours, sizes), results(found, found.program, sizes), strict=True)
+        for k, (actual, expected) in enumerate(pairs):
+            torch.testing.assert_close(actual, expected, equal_nan=True, check_stride=True)
+            print("result", k, "agrees")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
