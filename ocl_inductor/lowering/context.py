@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.expr import EXPENSIVE, Expr, index_value, load, map_indices, walk
+from ocl_inductor.ir.expr import EXPENSIVE, Expr, index_value, load, loads, map_indices, walk
 from ocl_inductor.ir.index import (
     Size,
     as_size,
@@ -76,6 +76,9 @@ class LoweringContext:
         default_factory=dict
     )
 
+    #: Inputs and constants that nothing changes between calls: what depends on them alone is
+    #: computed once.
+    kept: set[str] = field(default_factory=set)
     #: Operands that were split for the matrix unit, by their bodies and sizes.
     split: dict[tuple[Expr, tuple[Size, ...]], Value] = field(default_factory=dict)
 
@@ -94,6 +97,10 @@ class LoweringContext:
             except Exception:  # unbacked symbols have no hint
                 pass
         return 8192
+
+    def is_kept(self, value: Value) -> bool:
+        """Whether ``value`` depends on what stays the same between calls alone."""
+        return {x.payload.buffer for x in loads(value.body)} <= self.kept
 
     # -- memory ----------------------------------------------------------------------------
 

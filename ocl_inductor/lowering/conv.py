@@ -93,7 +93,7 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     if depthwise and math.prod(g.kernel) <= MAX_UNROLLED_TAPS:
         return depthwise_expression(ctx, x, weight, g, result_size)
     plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))
-    if plain and g.groups == 1 and not g.transposed and suits(ctx, x, oc, g.sizes):
+    if plain and g.groups == 1 and not g.transposed and suits(ctx, x, weight, oc, g.sizes):
         return winograd(ctx, channels_adjacent(ctx, x), weight, g.padding, g.sizes)
     return by_template(ctx, x, weight, g, result_size)
 

@@ -128,6 +128,8 @@ class _GraphLowering:
             self.walk.static_names.add(name)
             if node.meta.get(TRAINED):
                 self.walk.trained_names.add(name)
+            else:
+                self.ctx.kept.add(name)
         return buffer_value(buffer)
 
     def run_get_attr(self, node: FxNode) -> Any:
@@ -142,6 +144,7 @@ class _GraphLowering:
             return HostValue(name)
         buffer = self.walk.buffer_like(name, owner)
         self.ctx.buffers[name] = buffer
+        self.ctx.kept.add(name)
         return buffer_value(buffer)
 
     def run_call_function(self, node: FxNode) -> Any:

@@ -15,6 +15,7 @@ Parameters (sizes and strides in elements, static or symbolic):
   that it needs;
 * ``k_chunk`` (vector): 0, or the terms of one partial sum: the first dimension of ``batch`` and
   ``out_batch`` then counts the parts, and its strides are those of a chunk;
+* ``max_chain`` (vector): longest chain of additions, where that is not ``MAX_K_CHAIN``;
 * ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``side r_rows r_columns
   slab``: the tile (simt; see simt_tiles.py);
 * ``acc``: ``"float"`` or ``"double"``, the type of both operands.
@@ -29,7 +30,7 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
-from ocl_inductor.templates.blocking import MAX_K_CHAIN, prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import MAX_K_CHAIN, ceil_div, prefetching, size_ceil_div
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
@@ -39,6 +40,9 @@ def _out_space(p: Params) -> tuple[Size, ...]:
     return (*(outer[d] for d in p["out_order"]), p["n"])
 
 
+#: The panel of B that is used and the one after it stay in a second-level cache together.
+_MAX_NEXT_PANEL_BYTES = 512 << 10
+_MAX_ROWS_AHEAD = 512
 #: An epilogue of up to this many characters is emitted for each register of a tile.
 MAX_UNROLLED_STORE = 600
 
@@ -72,7 +76,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
             **tile_names(p, p["k"]),
         }
     nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
-    depth = chunk or p["k"]
+    depth, chain = chunk or p["k"], p.get("max_chain", MAX_K_CHAIN)
     own = ""
     if p["b_layout"] == "strided":
         own = "k" if same(p["b_strides"][-2], 1) else "n"
@@ -85,16 +89,33 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": p["mr"],
         "MB": p["mb"],
         "k_chunk": chunk,
-        "k_block": 0 if is_static(depth) and int(depth) <= MAX_K_CHAIN else MAX_K_CHAIN,
+        "k_block": 0 if is_static(depth) and int(depth) <= chain else chain,
         "own_panel": own,
         "ragged_depth": bool(own) and p["k"] % p["lanes"] != 0,
         **prefetching(device, nr, p["acc"], 0 if own else depth),
+        **_next_panel(device, p),
         "touching": device.prefetch,
         "packed_rows": p["a_layout"] == "panels",
         "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
         "whole_rows": p["a_layout"] != "panels" and is_static(p["m"]) and int(p["m"]) >= p["mr"],
         **store_edges(p["n"], p["lanes"], nr),
     }
+
+
+def _next_panel(device: DeviceInfo, p: Params) -> dict[str, Any]:
+    """What is prefetched for the panel after this one: ``next_lines`` of each row, ``next_rows`` (C
+    text) ahead. With few rows a panel takes about as long to read from memory as to be used.
+    """
+    nothing = {"next_lines": 0, "next_rows": ""}
+    rows, bytes_of_row = p["k"], p["nv"] * p["lanes"] * (8 if p["acc"] == "double" else 4)
+    if not device.prefetch or p["b_layout"] != "panels" or p.get("k_chunk") or not is_static(rows):
+        return nothing
+    if p["mb"] == 1:
+        # Used once: what comes next lies in the same panel first.
+        return {"next_lines": p["nv"], "next_rows": f"min(K, {_MAX_ROWS_AHEAD}L)"}
+    if int(rows) * bytes_of_row > _MAX_NEXT_PANEL_BYTES:
+        return nothing
+    return {"next_lines": ceil_div(p["nv"], p["mb"]), "next_rows": "K"}
 
 
 def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:

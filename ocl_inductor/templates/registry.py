@@ -16,10 +16,12 @@ from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.winograd import WINOGRAD
+from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 
 _ALL = (
     GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
-    WINOGRAD, MATRIX_GEMM, MATRIX_PARTS, BAGS, SORT_RUNS, MERGE_RUNS, SELECT,
+    WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, MATRIX_GEMM, MATRIX_PARTS, BAGS,
+    SORT_RUNS, MERGE_RUNS, SELECT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

@@ -22,12 +22,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
+FINITE = (0.0, A, -A, B, -B)
 OUTPUTS, POINTS = 4, 6
 #: Transformed inputs of a work-item stay below this, to fit into a second level cache.
 _MAX_INPUT_BYTES = 640 * 1024
@@ -35,18 +38,34 @@ _MAX_TILES = 24
 #: Longest chain of additions over channels. The output transform magnifies its rounding errors:
 #: with 128 channels the relative error is 9.3e-7 without a limit, 7.1e-7 with 64, 5.8e-7 with 32
 #: (4.2e-7 for eager's direct convolution), at the same speed.
-_MAX_CHAIN = 32
+MAX_CHAIN = 32
 _ITEMS_PER_UNIT = 4
 
 
 def weight_coefficients() -> list[list[float]]:
     """G: (6, 3). Row p is (1, p, p^2) over the product of p's distances to the other points."""
     rows = []
-    points = [0.0, A, -A, B, -B]
-    for p in points:
-        norm = math.prod(p - other for other in points if other != p)
+    for p in FINITE:
+        norm = math.prod(p - other for other in FINITE if other != p)
         rows.append([1 / norm, p / norm, p * p / norm])
     return [*rows, [0.0, 0.0, 1.0]]
+
+
+def input_coefficients() -> np.ndarray:
+    """B': (6, 6). Row p has the polynomial that is 0 at the other points, row infinity at all."""
+    rows = [np.poly([other for other in FINITE if other != p])[::-1] for p in FINITE]
+    return np.array([*([*row, 0.0] for row in rows), np.poly(FINITE)[::-1]])
+
+
+def output_coefficients() -> np.ndarray:
+    """A': (4, 6). Row i has the points to the power of i."""
+    rows = [[p**i for p in FINITE] + [float(i == OUTPUTS - 1)] for i in range(OUTPUTS)]
+    return np.array(rows)
+
+
+def powers() -> dict[str, str]:
+    """Constants of the transforms in ``winograd_tile.cl.jinja``."""
+    return {"A": repr(A), "B": repr(B), "A3": repr(A**3), "B3": repr(B**3)}
 
 
 def register_tile(device: DeviceInfo) -> tuple[int, int]:
@@ -69,7 +88,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     groups = ceil_div(p["tiles_hint"], tiles)
     parts = min(max(device.compute_units // groups, 1), panels)
     return {
-        "channel_block": _MAX_CHAIN,
+        "channel_block": MAX_CHAIN,
         "W": p["lanes"],
         "NV": nv,
         "NR": nr,
@@ -77,10 +96,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "T": tiles,
         "panels": panels,
         "PANELS": ceil_div(panels, parts),
-        "A": repr(A),
-        "B": repr(B),
-        "A3": repr(A**3),
-        "B3": repr(B**3),
+        **powers(),
         **prefetching(device, nr, p["acc"], p["channels"]),
     }
 

@@ -15,6 +15,7 @@ from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.simt_tiles import choose_tile
+from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from ocl_inductor.tune.standalone import StandaloneKernel, packed
 
 aten = torch.ops.aten
@@ -240,6 +241,15 @@ def test_conv_by_winograd(
     assert harness.templates() == expected
 
 
+def test_conv_by_winograd_with_many_weights(on: tuple[Device, str]) -> None:
+    """All tiles are multiplied by a weight at once."""
+    skip_where_building_takes_minutes(on)
+    x, w = rand(2, 176, 13, 18), rand(192, 176, 3, 3) / 40  # results of about 1
+    harness = conv(on, x, w, rand(192), padding=(1, 0))
+    many = ["winograd_inputs", "gemm", "winograd_outputs"]
+    assert harness.templates() == (many if on[1] == "vector" else ["conv"])
+
+
 def test_winograd_is_left_where_it_does_not_pay_or_must_not_be_used(
     on: tuple[Device, str],
 ) -> None:
@@ -359,3 +369,27 @@ def test_conv_with_an_epilogue_and_symbolic_sizes(on: tuple[Device, str]) -> Non
     got = kernel(x.transpose(0, 2, 3, 1), lying, np.zeros(icg))
     want = CONV.reference(x, weight, (1, 1), (1, 1), (1, 1), 1).transpose(0, 2, 3, 1)
     np.testing.assert_allclose(got, np.maximum(want + bias, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_both_ends_of_winograd(on: tuple[Device, str]) -> None:
+    device, profile = on
+    if profile == "simt":
+        pytest.skip("direct convolution only")
+    sizes, padding, channels = (9, 14), (1, 0), 48
+    x, products = rand(3, channels, 9, 16).numpy(), rand(36, 3 * 3 * 4, channels).numpy()
+    ends = {
+        "n": 3, "out_sizes": sizes, "channels": channels, "lanes": 16, "tiles_hint": 36,
+        "acc": "float",
+    }  # fmt: skip
+    strides = (9 * 16 * channels, 16 * channels, channels)
+    start = ends | {
+        "in_sizes": (9, 16), "padding": padding, "x_offset": 0, "x_strides": strides
+    }  # fmt: skip
+    inputs = StandaloneKernel(device, profile, WINOGRAD_INPUTS, start, 1)
+    want = WINOGRAD_INPUTS.reference(x, padding, sizes)
+    got = inputs(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
+    np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-4, atol=1e-5)
+    bias = rand(channels).numpy()
+    outputs = StandaloneKernel(device, profile, WINOGRAD_OUTPUTS, ends, 1, bias_relu, [bias])
+    want = WINOGRAD_OUTPUTS.reference(products, 3, sizes).transpose(0, 2, 3, 1)
+    np.testing.assert_allclose(outputs(products), np.maximum(want + bias, 0), rtol=1e-4, atol=1e-4)

@@ -61,8 +61,8 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
     const long ldb = 16;
     const long lda = k2, ska = 1;
     const long tiles = (M + 5) / 6;
-    const long tile_end = min((long)(get_global_id(1) + 1) * 4, tiles);
-    for (long tile = (long)get_global_id(1) * 4; tile < tile_end; ++tile) {
+    const long tile_begin = (long)get_global_id(1) * 4, tile_end = min(tile_begin + 4, tiles);
+    for (long tile = tile_begin; tile < tile_end; ++tile) {
         const long first = tile * 6;
         // The last tile moves up instead of reading past the last row; rows computed twice are
         // stored once.
@@ -73,6 +73,8 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         __global const float *restrict a3 = a + (m0 + 3) * lda;
         __global const float *restrict a4 = a + (m0 + 4) * lda;
         __global const float *restrict a5 = a + (m0 + 5) * lda;
+        // A part of each row of the next panel, so that all of it is in a cache nearby at the end.
+        const long to_next = 1024 + min((tile - tile_begin) * 1, 1L) * 8;
         // The memory of the results is on its way to the cache while they are summed.
         for (int i = 0; i < 6; ++i) {
             const long m = min(m0 + i, M - 1);
@@ -89,6 +91,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         __global const float *restrict bk = b;
         for (long k = 0; k < K; ++k, bk += ldb) {
             __builtin_prefetch((const void *)(ulong)(bk + 12 * ldb + 0));
+            __builtin_prefetch((const void *)(ulong)(bk + to_next + 0), 0, 2);
             const vec_t b0 = *(__global const vec_u *)(bk + 0);
             const vec_t b1 = *(__global const vec_u *)(bk + 8);
             { const float s = a0[k * ska]; c0_0 += s * b0; c0_1 += s * b1; }
