@@ -23,6 +23,7 @@ from ocl_inductor.capture.quantised import (
 )
 from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.capture.sampling import decompose_grid_sampler_2d
+from ocl_inductor.capture.transformer import WHOLE_LAYERS
 from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.registry import LOWERINGS
 
@@ -147,7 +148,7 @@ def _table(with_exported: bool) -> dict[Any, Decomposition]:
         table[target] = _all_decompositions[target]
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
-    table |= OWN | REWRITES | FAKE_QUANTISATION
+    table |= OWN | REWRITES | WHOLE_LAYERS | FAKE_QUANTISATION
     return table | export_quantisation() if with_exported else table
 
 
