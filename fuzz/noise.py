@@ -120,7 +120,10 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
 
 
 def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.Tensor | float:
-    """The magnitude of the last vector that a norm reads, next to each element of its result."""
+    """What cancels in an element of the result: with the last vector that a norm reads, or with the
+    sum of a softmax, which was rounded next to 1 before its logarithm was taken."""
+    if "log_softmax(" in step.line or "cross_entropy(" in step.line:
+        return 1.0
     vectors = [reads[k] for k in step.reads[1:] if reads[k].dim() == 1]
     if not vectors or "_norm(" not in step.line:
         return 0.0

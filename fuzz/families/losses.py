@@ -13,7 +13,8 @@ _PAIRS = (
     "binary_cross_entropy(torch.sigmoid({x}.clamp(-4,4)),torch.sigmoid({y}),reduction='{how}')",
     "kl_div({x},{y},reduction='{how}',log_target=True)",
     "poisson_nll_loss({x}.clamp(-8,8),{y}.abs(),reduction='{how}')",
-    "soft_margin_loss({x},{y}.sign(),reduction='{how}')",
+    # Eager's gradient is NaN where exp(x) overflows.
+    "soft_margin_loss({x}.clamp(-8,8),{y}.sign(),reduction='{how}')",
     "gaussian_nll_loss({x},{y},{y}.abs()+0.5,reduction='{how}')",
     "margin_ranking_loss({x},{y},{y}.sign(),reduction='{how}')",
     "hinge_embedding_loss({x},{y}.sign(),reduction='{how}')",

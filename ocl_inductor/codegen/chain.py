@@ -127,10 +127,10 @@ class _Program(ProgramText):
 def _function(kernel: Kernel, source: KernelSource) -> str:
     """A kernel as a function of its work-item's numbers.
 
-    Its pointers are not ``restrict`` any more. Intel's compiler (2026.2) takes what that says of an
-    inlined function and computes wrong numbers: of a convolution's result that was stored and clamped
-    the clamped ones were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``). Networks of small
-    kernels take the same time without it.
+    Its pointers are not ``restrict`` any more: from what that says of an inlined function, Intel's
+    compiler (2026.2) made wrong numbers. Of a convolution's result that was stored, and stored
+    again clamped, the clamped ones were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``).
+    Networks of small kernels take the same time without it.
     """
     items = [f"const long item{n}" for n in range(len(source.global_size))]
     parameters = ", ".join([*items, kernel.parameters.replace("restrict ", "")])

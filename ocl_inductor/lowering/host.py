@@ -164,7 +164,7 @@ class HostLowering:
         view = strided_view(value) if isinstance(value, Value) else None
         if view is None or view.buffer not in self.walk.foreign_buffers():
             return value
-        if self.walk.input_storage.get(storage_of(x.meta["val"])) == view.buffer:
+        if view.buffer in self.walk.input_storage.get(storage_of(x.meta["val"]), ()):
             return value
         name = self.ctx.store_with_strides(value, view.stride, extent(view.size, view.stride))
         return buffer_value(self.ctx.buffers[name])

@@ -160,7 +160,7 @@ class ResultLowering:
         view = strided_view(value)
         if view is not None and self.walk.is_too_wide(value.dtype):
             return GraphOutput("buffer", view.buffer, value.size, view.stride, view.offset)
-        if view is not None and self.walk.input_storage.get(storage) == view.buffer:
+        if view is not None and view.buffer in self.walk.input_storage.get(storage, ()):
             return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
         if (
             view is not None

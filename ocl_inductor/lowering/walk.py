@@ -38,7 +38,7 @@ class Walk:
         self.trained_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
         # Storages of the traced inputs: results that share one must share memory here as well.
-        self.input_storage: dict[Any, str] = {}
+        self.input_storage: dict[Any, set[str]] = {}
         # Sizes that are known only during a call, each with the host result that tells it.
         self.defined: dict[sympy.Symbol, str] = {}
         # Operators inside the expression that a node's value still is.

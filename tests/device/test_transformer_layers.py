@@ -1,4 +1,4 @@
-"""``nn.TransformerEncoder`` and ``nn.MultiheadAttention``, whose fast path is one operator a layer."""
+"""``nn.TransformerEncoder``, ``nn.MultiheadAttention``: their fast path is one operator a layer."""
 
 from __future__ import annotations
 
