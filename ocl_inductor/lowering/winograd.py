@@ -62,8 +62,8 @@ def suits(
 ) -> bool:
     """Whether a 3x3 convolution without stride, dilation and groups is better off so.
 
-    float32 only: the algorithm loses some digits, which half types have none to spare of after
-    rounding and which whoever asks for float64 wants.
+    In float32 only, which half types are computed in as well: the algorithm loses some digits, and
+    whoever asks for float64 wants them.
     """
     channels = int(x.size[1])
     lanes = lanes_of(ctx.device, "float")
