@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ocl_inductor.capture.collection import leave_old_objects_alone
+from ocl_inductor.capture.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.overwritten import keep_overwritten_inputs
@@ -44,6 +45,7 @@ for _module in _IMPORTED_LATE:
     with contextlib.suppress(Exception):  # a build of PyTorch without it
         import_module(_module)
 leave_old_objects_alone()
+trace_ctc_loss()
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 _VISIBLE = "ocl_inductor_visible_outputs"

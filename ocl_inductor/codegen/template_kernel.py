@@ -105,7 +105,14 @@ def emit_template_group(
         _ARGUMENTS,
         params,
         tile,
-        {"size": size, "pointer": pointer, "load": load, "store": store, "touch": touch},
+        {
+            "size": size,
+            "pointer": pointer,
+            "load": load,
+            "store": store,
+            "touch": touch,
+            "result": node.buffer.name,
+        },
     )
     # The body is complete, so every literal has its name.
     parameters = parameters.with_literals(literals)

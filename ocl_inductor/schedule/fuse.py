@@ -273,6 +273,8 @@ class _Fuser:
             stored = {
                 n for n in k.writes() if n in self.results or read_by.get(n, set()) - {k.number}
             }
+            if k.template is not None and SPECS[k.template.spec].reads_result:
+                stored.add(k.template.buffer.name)
             # A stored update needs what it updates to be stored, even within one kernel.
             for m in reversed(k.members):
                 if m.base and m.buffer.name in stored and k.member(m.base) is not None:

@@ -6,6 +6,7 @@ from ocl_inductor.templates.attention import ATTENTION
 from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
 from ocl_inductor.templates.bags import BAGS
 from ocl_inductor.templates.conv import CONV
+from ocl_inductor.templates.ctc import CTC_GRADIENT, CTC_STATES
 from ocl_inductor.templates.depthwise import DEPTHWISE
 from ocl_inductor.templates.few_queries import FEW_QUERIES
 from ocl_inductor.templates.gemm import GEMM
@@ -21,7 +22,7 @@ from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUT
 _ALL = (
     GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, MATRIX_GEMM, MATRIX_PARTS, BAGS,
-    SORT_RUNS, MERGE_RUNS, SELECT,
+    SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

@@ -12,7 +12,7 @@ import jinja2
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.templates.spec import Params, TemplateSpec
 
-Hole = Callable[..., str]
+Hole = Callable[..., str] | str
 
 
 @cache
@@ -44,7 +44,7 @@ def render(
 ) -> str:
     """The source of one kernel.
 
-    ``holes`` gives ``size``, ``load``, ``pointer``, ``store`` and ``touch`` (see
+    ``holes`` gives ``size``, ``load``, ``pointer``, ``store``, ``touch`` and ``result`` (see
     :class:`TemplateSpec`). A name that the template uses and nobody supplies raises
     ``jinja2.UndefinedError``.
     """

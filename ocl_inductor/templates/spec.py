@@ -44,6 +44,8 @@ class TemplateSpec:
     * ``store(coordinates, value, width=1)``: C statements that put ``value`` (``acc`` or a vector
       of it) at the list of C coordinates, one for each dimension of ``out_space``, through
       whatever epilogue is attached;
+    * ``result``: with ``reads_result``, C text of the ``__global`` pointer of the result buffer, in
+      which the kernel may also keep what ``store`` replaces later;
     * ``touch(coordinates)``: C statements that ask for the cache lines which ``store`` will write
       and read there, where the device has an instruction for it; empty if there are none.
     """
@@ -56,3 +58,5 @@ class TemplateSpec:
     flops: Callable[[Params], Size]
     bytes: Callable[[Params], Size]
     reference: Callable[..., np.ndarray]
+    #: Whether the kernel reads what it wrote: the result is in memory then, whoever else wants it.
+    reads_result: bool = False

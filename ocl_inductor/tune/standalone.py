@@ -95,6 +95,7 @@ class StandaloneKernel:
                 "pointer": lambda i: f"in{i}",
                 "store": store,
                 "touch": touch,
+                "result": "result",
             },
         )
         self.source = one_lane(self.source, device.info.one_lane_attribute)

@@ -1,0 +1,152 @@
+"""``torch.nn.functional.ctc_loss`` in the graph: in place of it Dynamo traces the function here.
+
+Dynamo leaves the graph at the operator itself, since the shape of one of its results depends on
+data (see :mod:`ocl_inductor.lowering.ctc_operators`). Other backends are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.lists import BaseListVariable
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+from ocl_inductor.lowering.ctc_operators import CTC_LOSS
+from ocl_inductor.lowering.gathering import INDEX_DTYPES
+
+_MEAN, _SUM = 1, 2
+_REDUCTIONS = {"none": 0, "mean": _MEAN, "sum": _SUM}
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = _MEAN,
+    zero_infinity: bool = False,
+) -> Tensor:
+    """As ``torch.ctc_loss``, with all its reductions: ``log_probs`` [T, N, C] or [T, C]."""
+    batched = log_probs.dim() == 3
+    if not batched:
+        log_probs = log_probs.unsqueeze(1)
+    target_lengths = _vector(target_lengths)
+    loss = CTC_LOSS(
+        log_probs,
+        targets.to(torch.int64),
+        _vector(input_lengths),
+        target_lengths,
+        blank,
+        zero_infinity,
+    )[0]
+    if zero_infinity:
+        loss = torch.where(loss == torch.inf, 0, loss)
+    if reduction == _MEAN:
+        return (loss / target_lengths.to(loss.dtype).clamp_min(1)).mean()
+    if reduction == _SUM:
+        return loss.sum()
+    return loss if batched else loss.squeeze(0)
+
+
+def functional_ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """As ``torch.nn.functional.ctc_loss``."""
+    how = _REDUCTIONS[reduction]
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity)
+
+
+def _vector(lengths: Any) -> Tensor:
+    if isinstance(lengths, Tensor):
+        return lengths.to(torch.int64).reshape(-1)
+    return torch.tensor(lengths, dtype=torch.int64)
+
+
+_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.ctc_loss: ctc_loss,
+    torch.nn.functional.ctc_loss: functional_ctc_loss,
+}
+
+
+def trace_ctc_loss() -> None:
+    """Have Dynamo trace the functions above in graphs for this backend."""
+    handlers = TorchInGraphFunctionVariable._get_handlers()
+    for original, traced in _TRACED.items():
+        handlers.setdefault(original, _handler(traced))
+
+
+def _handler(traced: Callable[..., Any]) -> Callable[..., VariableTracker | None]:
+    def handle(
+        variable: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker | None:
+        """None leaves the call to Dynamo."""
+        ours = _is_ours(tx.output.compiler_fn) and not _is_transformed()
+        if not ours or not _covered(*args, **kwargs):
+            return None
+        function = VariableTracker.build(tx, traced)
+        result: VariableTracker = tx.inline_user_function_return(function, list(args), kwargs)
+        return result
+
+    return handle
+
+
+def _is_ours(backend: Any) -> bool:
+    """Whether Dynamo's wrappers around a backend end at this one."""
+    while (inner := getattr(backend, "compiler_fn", None)) is not None:
+        backend = inner
+    return str(getattr(backend, "__module__", "")).startswith("ocl_inductor.")
+
+
+def _is_transformed() -> bool:
+    """Inside of ``torch.func``'s transformations, which need rules that the operator lacks."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _covered(
+    log_probs: VariableTracker | None = None,
+    targets: VariableTracker | None = None,
+    input_lengths: VariableTracker | None = None,
+    target_lengths: VariableTracker | None = None,
+    *_: VariableTracker,
+    **__: VariableTracker,
+) -> bool:
+    """Whether dtypes, dimensions and lengths are some that eager takes on a CPU."""
+    x, labels = _example(log_probs), _example(targets)
+    if x is None or x.dtype not in (torch.float32, torch.float64) or x.dim() not in (2, 3):
+        return False
+    if labels is None or labels.is_complex() or labels.dim() not in (1, 2):
+        return False
+    if input_lengths is None or target_lengths is None:
+        return False
+    lengths = [input_lengths.realize(), target_lengths.realize()]
+    return all(map(_are_integral, lengths)) or all(map(_are_numbers, lengths))
+
+
+def _example(variable: VariableTracker | None) -> Tensor | None:
+    """The fake tensor that stands for a variable; None for what is no tensor."""
+    if variable is None or not (variable := variable.realize()).is_tensor():
+        return None
+    example: Tensor = variable.as_proxy().node.meta["example_value"]
+    return example
+
+
+def _are_integral(lengths: VariableTracker) -> bool:
+    x = _example(lengths)
+    return x is not None and x.dtype in INDEX_DTYPES
+
+
+def _are_numbers(lengths: VariableTracker) -> bool:
+    return isinstance(lengths, BaseListVariable) and all(
+        x.python_type() is int for x in lengths.unpack_var_sequence(None)
+    )
