@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ocl_inductor.kernel_text.file_scope import Kernel, definitions, is_function
-from ocl_inductor.kernel_text.renaming import renamed
+from ocl_inductor.kernel_text.renaming import all_renamed
 
 
 class ProgramText:
@@ -33,9 +33,8 @@ class ProgramText:
             if isinstance(found, Kernel):
                 kernels.append(found)
                 continue
-            text = _with_names(found.text, changed)
             shared = share_functions or not is_function(found)
-            name = self.write(found.name or text, text, shared=shared)
+            name = self.write(found.name or found.text, found.text, shared=shared, changed=changed)
             if found.name and name != found.name:
                 changed[found.name] = name
         if len(kernels) != 1:
@@ -43,21 +42,25 @@ class ProgramText:
         (kernel,) = kernels
         return replace(
             kernel,
-            parameters=_with_names(kernel.parameters, changed),
-            body=_with_names(kernel.body, changed),
-            text=_with_names(kernel.text, changed),
+            parameters=all_renamed(kernel.parameters, changed),
+            body=all_renamed(kernel.body, changed),
+            text=all_renamed(kernel.text, changed),
         )
 
-    def write(self, name: str, text: str, *, shared: bool = True) -> str:
+    def write(
+        self, name: str, text: str, *, shared: bool = True, changed: Mapping[str, str] | None = None
+    ) -> str:
         """Write what defines ``name``; its name in this program.
 
-        ``shared``: what is there already in the same words is not written again.
+        ``shared``: what is there already in the same words is not written again; ``changed``: names
+        that ``text`` uses and those that they have here.
         """
-        fresh, number, own = name, 0, text
+        fresh, number = name, 0
+        own = all_renamed(text, changed or {})
         while fresh in self.known and not (shared and self.known[fresh] == own):
             number += 1
             fresh = f"{name}_{number}"
-            own = renamed(text, name, fresh)
+            own = all_renamed(text, {**(changed or {}), name: fresh})
         if fresh not in self.known:
             self.known[fresh] = own
             self.lines.append(own)
@@ -78,12 +81,6 @@ def one_program(sources: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         kernel = program.take(source, share_functions=False)
         names.append(program.write(kernel.name, kernel.text, shared=False))
     return "\n\n".join(program.lines) + "\n", tuple(names)
-
-
-def _with_names(text: str, changed: Mapping[str, str]) -> str:
-    for old, new in changed.items():
-        text = renamed(text, old, new)
-    return text
 
 
 def directives(source: str) -> tuple[str, ...]:

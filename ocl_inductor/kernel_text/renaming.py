@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 
 def renamed(text: str, old: str, new: str) -> str:
     """``text`` with another name for what ``old`` names."""
     return re.sub(rf"\b{re.escape(old)}\b", new, text)
+
+
+def all_renamed(text: str, changed: Mapping[str, str]) -> str:
+    """``text`` with other names for all keys of ``changed`` at once: one's new name may be another's
+    old one."""
+    if not changed:
+        return text
+    names = "|".join(map(re.escape, changed))
+    return re.sub(rf"\b(?:{names})\b", lambda found: changed[found[0]], text)

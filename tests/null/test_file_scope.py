@@ -104,3 +104,18 @@ def test_kernels_of_one_program() -> None:
 def test_sources_without_one_kernel_are_no_part_of_a_program(text: str) -> None:
     with pytest.raises(ValueError):
         one_program([TEXT, text])
+
+
+def test_a_new_name_may_be_one_that_the_source_uses_itself() -> None:
+    """``f`` becomes ``f_1`` beside another ``f``, and the source's own ``f_1`` something else."""
+    first = "static int f(int x) { return x; }\n__kernel void a(__global int *o) { o[0] = f(1); }"
+    second = (
+        "static float f(float x) { return x + 1; }\n"
+        "static float f_1(float x) { return f(x) + 2; }\n"
+        "__kernel void b(__global float *o) { o[0] = f(1) * f_1(2); }"
+    )
+    text, names = one_program([first, second])
+    assert names == ("a", "b")
+    assert "static float f_1(float x) { return x + 1; }" in text
+    assert "static float f_1_1(float x) { return f_1(x) + 2; }" in text
+    assert "o[0] = f_1(1) * f_1_1(2);" in text
