@@ -25,7 +25,8 @@ from ocl_inductor.settings import Settings
 #: Sizes of memory: no code depends on them, and equal machines report slightly different ones.
 _NOT_IN_CODE = frozenset({"global_mem_bytes", "max_alloc_bytes"})
 
-#: Operators that come with PyTorch, and ours, whose code is in the key. Others may be defined anew, and differently, in each process.
+#: Operators that come with PyTorch, and ours, whose code is in the key. Others may be defined anew,
+#: and differently, in each process.
 _BUILT_IN = frozenset(
     {"aten", "prims", "prim", "higher_order", "rngprims", "quantized", "mkldnn", "ocl_inductor"}
 )

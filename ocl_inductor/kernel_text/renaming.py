@@ -12,8 +12,7 @@ def renamed(text: str, old: str, new: str) -> str:
 
 
 def all_renamed(text: str, changed: Mapping[str, str]) -> str:
-    """``text`` with other names for all keys of ``changed`` at once: one's new name may be another's
-    old one."""
+    """All keys of ``changed`` renamed at once: a new name may be the old one of another."""
     if not changed:
         return text
     names = "|".join(map(re.escape, changed))

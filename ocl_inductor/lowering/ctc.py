@@ -15,7 +15,7 @@ from ocl_inductor.lowering.ctc_operators import CTC_LOSS, CTC_LOSS_BACKWARD
 from ocl_inductor.lowering.gathering import clamp
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import full, size_expr
+from ocl_inductor.lowering.shapes import full, position_dtype, size_expr
 from ocl_inductor.lowering.values import Value, reindex, reshape, strided_view
 from ocl_inductor.templates.ctc import ctc_columns
 
@@ -81,9 +81,10 @@ def _repeated(ctx: LoweringContext, problem: _Problem) -> Value:
     labels, dtype = problem.targets.size[0], problem.dtype
     if same(labels, 0):
         return ctx.pointwise(full((1,), 0, dtype), (0,))
-    i = index_value(v)
+    place = position_dtype(labels)
+    i = index_value(v, place)
     inside = logical_and(
-        compare("gt", i, const(0, torch.int64)), compare("lt", i, size_expr(labels))
+        compare("gt", i, const(0, place)), compare("lt", i, size_expr(labels, place))
     )
     equal = compare("eq", problem.targets.at([v]), problem.targets.at([v - 1]))
     nothing, minus = const(0, dtype), const(-float("inf"), dtype)

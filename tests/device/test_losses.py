@@ -98,7 +98,7 @@ LOSSES: dict[str, tuple[tuple[dict[str, Any], ...], Maker]] = {
         lambda: (torch.randn(4, 5), torch.randn(4, 5), torch.randn(4, 5)),
     ),
 }
-#: CTCLoss runs on the host. What the others do depends on data: Dynamo leaves them to eager.
+#: CTCLoss: test_ctc.py. What the others do depends on data: Dynamo leaves them to eager.
 ELSEWHERE = {"CTCLoss", "AdaptiveLogSoftmaxWithLoss", "GaussianNLLLoss"}
 
 
