@@ -14,9 +14,6 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn.functional import ctc_loss
 
-everywhere = pytest.mark.parametrize(
-    "driver,profile", [(d, p) for d in two_drivers() for p in PROFILES]
-)
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
 CLASSES = 7
@@ -93,17 +90,13 @@ CASES: dict[str, Case] = {
     "no batch, numbers": ({}, lambda: (*_one(_batch(12, [11], [5]))[:2], [11], [5])),
 }
 
-#: Cases that run in more than one way by default: PoCL takes some seconds to build each.
-_OFTEN = ("padded", "concatenated", "too long")
-
 
 def _cases() -> Iterator[Any]:
+    """All of them; by default on one driver, since PoCL takes seconds to build some."""
     for case in CASES:
         for n, driver in enumerate(two_drivers()):
             for profile in PROFILES:
-                often = case in _OFTEN and (profile == "vector" or n == 0)
-                default = often or (profile == "vector" and n == 0)
-                marks = () if default else (pytest.mark.slow,)
+                marks = () if n == 0 and profile == "vector" else (pytest.mark.slow,)
                 yield pytest.param(driver, profile, case, marks=marks)
 
 
@@ -154,7 +147,7 @@ def _flat(function: Callable[..., Any], arguments: Arguments) -> list[torch.Tens
     return [*losses, grad]
 
 
-@pytest.mark.parametrize("driver,profile,case", _cases())
+@pytest.mark.parametrize("driver,profile,case", list(_cases()))
 def test_losses_and_gradients(driver: str, profile: str, case: str) -> None:
     options, make = CASES[case]
     eager = _losses(**options)
@@ -169,8 +162,8 @@ def test_every_driver(device_name: str, profile: str) -> None:
     _check(compiled(eager, device_name, profile=profile, fallback="error"), eager, arguments)
 
 
-@everywhere
-def test_float64_and_other_strides(driver: str, profile: str) -> None:
+@each_driver
+def test_float64_and_other_strides(driver: str) -> None:
     x, targets, inputs, labels = _long()
     strided = torch.randn(4, CLASSES, 2 * 50).double().permute(2, 0, 1)[::2]
     assert strided.shape == x.shape
@@ -179,7 +172,7 @@ def test_float64_and_other_strides(driver: str, profile: str) -> None:
     def eager(x: Any, *rest: Any) -> Any:
         return [module(x, *rest)]
 
-    ours = compiled(eager, driver, profile=profile, fallback="error")
+    ours = compiled(eager, driver, fallback="error")
     arguments = strided, targets.T.contiguous().T, inputs, labels
     found, expected = (_with_gradient(f, arguments) for f in (ours, eager))
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
