@@ -74,7 +74,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         __global const float *restrict a4 = a + (m0 + 4) * lda;
         __global const float *restrict a5 = a + (m0 + 5) * lda;
         // A part of each row of the next panel, so that all of it is in a cache nearby at the end.
-        const long to_next = K * 16 + min((tile - tile_begin) * 1, 1L) * 8;
+        const long to_next = K * 16 + min(tile - tile_begin, 1L) * 8;
         // The memory of the results is on its way to the cache while they are summed.
         for (int i = 0; i < 6; ++i) {
             const long m = min(m0 + i, M - 1);
