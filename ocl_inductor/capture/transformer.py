@@ -40,11 +40,11 @@ def native_multi_head_attention(
 
     True in ``mask`` leaves a key out; where all are left out the result is NaN, as eager's is.
     """
-    parts = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
     if query is key and key is value:
         projected = F.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
     else:
-        projected = tuple(F.linear(x, w, b) for x, w, b in parts)
+        weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
+        projected = tuple(map(F.linear, (query, key, value), weights, biases))
     q, k, v = (x.unflatten(-1, (num_head, -1)).transpose(1, 2) for x in projected)
     scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-2, -1)
     if mask is not None:
@@ -55,12 +55,12 @@ def native_multi_head_attention(
             return NotImplemented
         # Added, as a model does by hand: what looks for attention (passes/attention.py) finds it.
         scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(mask, -math.inf)
-    weights = scores.softmax(-1)
-    attended = (weights @ v).transpose(1, 2).flatten(2)
+    shares = scores.softmax(-1)
+    attended = (shares @ v).transpose(1, 2).flatten(2)
     result = F.linear(attended, proj_weight, proj_bias)
     if not need_weights:
         return result, query.new_empty(0)
-    return result, weights.mean(1) if average_attn_weights else weights
+    return result, shares.mean(1) if average_attn_weights else shares
 
 
 def transformer_encoder_layer(

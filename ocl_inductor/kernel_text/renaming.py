@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 def renamed(text: str, old: str, new: str) -> str:
     """``text`` with another name for what ``old`` names."""
-    return re.sub(rf"\b{re.escape(old)}\b", new, text)
+    return all_renamed(text, {old: new})
 
 
 def all_renamed(text: str, changed: Mapping[str, str]) -> str:

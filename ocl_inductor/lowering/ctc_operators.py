@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ocl_inductor.templates.ctc import ctc_columns
+
 aten = torch.ops.aten
 
 _LIBRARY = torch.library.Library("ocl_inductor", "FRAGMENT")
@@ -35,11 +37,6 @@ _LIBRARY.define(
 )
 CTC_LOSS = torch.ops.ocl_inductor.ctc_loss.default
 CTC_LOSS_BACKWARD = torch.ops.ocl_inductor.ctc_loss_backward.default
-
-
-def columns(targets: Tensor, batch: Any) -> Any:
-    """How many columns the states of ``batch`` sequences have."""
-    return 2 * (targets.numel() + batch)
 
 
 def _shapes_agree(log_probs: Tensor, targets: Tensor, lengths: tuple[Tensor, ...]) -> None:
@@ -64,7 +61,7 @@ def _loss_shapes(
     steps, batch = log_probs.shape[:2]
     return (
         log_probs.new_empty((batch,)),
-        log_probs.new_empty((steps + 1, columns(targets, batch))),
+        log_probs.new_empty((steps + 1, ctc_columns(targets.numel(), batch))),
     )
 
 
@@ -102,7 +99,7 @@ def _loss_on_host(
     )
     loss, table = theirs
     steps, batch = log_probs.shape[:2]
-    alpha = log_probs.new_full((steps + 1, columns(targets, batch)), -torch.inf)
+    alpha = log_probs.new_full((steps + 1, ctc_columns(targets.numel(), batch)), -torch.inf)
     alpha[steps, :batch] = loss
     for b, (length, labels, blanks) in enumerate(_pieces(targets, target_lengths.tolist())):
         alpha[:steps, labels] = table[b, :, 1 : 2 * length : 2]

@@ -37,7 +37,8 @@ class Walk:
         self.static_names: set[str] = set()
         self.trained_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
-        # Storages of the traced inputs: results that share one must share memory here as well.
+        # Storages of the traced inputs, with the inputs that lie there: results that share one must
+        # share memory here as well.
         self.input_storage: dict[Any, set[str]] = {}
         # Sizes that are known only during a call, each with the host result that tells it.
         self.defined: dict[sympy.Symbol, str] = {}

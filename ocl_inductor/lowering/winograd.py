@@ -20,7 +20,7 @@ from ocl_inductor.ir.index import contiguous_strides, is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.product_operands import pack_panels
 from ocl_inductor.lowering.values import Value, permute, reshape, strided_view
-from ocl_inductor.templates.blocking import candidate_blockings, lanes_of
+from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, lanes_of
 from ocl_inductor.templates.winograd import (
     MAX_CHAIN,
     POINTS,
@@ -82,7 +82,7 @@ def suits(
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
     if not _in_three_kernels(tiles, channels, out_channels):
         mr, _ = register_tile(ctx.device)
-        tiles = -(-tiles // mr) * mr
+        tiles = ceil_div(tiles, mr) * mr
     transform = 0 if ctx.is_kept(weight) else _TRANSFORM
     return tiles * _TILE + _READ + transform < 9 * pixels
 

@@ -122,6 +122,24 @@ def _reference(
     return alpha
 
 
+def _gradient_reference(
+    log_probs: np.ndarray, targets: np.ndarray, input_length: int, target_length: int, blank: int
+) -> np.ndarray:
+    """The gradient of one sequence's loss in float64: [steps, classes]."""
+    x, labels = log_probs.astype(np.float64)[:input_length], targets[:target_length]
+    lengths = (input_length, target_length, blank)
+    both = _reference(x, labels, *lengths)
+    likelihood = np.logaddexp.reduce(both[-1, -2:])
+    both = both + _reference(x[::-1], labels[::-1], *lengths)[::-1, ::-1]
+    states = np.full(2 * target_length + 1, blank)
+    states[1::2] = labels
+    found = np.full(x.shape, -np.inf)
+    for state, label in enumerate(states):
+        found[:, label] = np.logaddexp(found[:, label], both[:, state])
+    gradient: np.ndarray = np.exp(x) - np.exp(found - likelihood - x)
+    return gradient
+
+
 CTC_STATES = TemplateSpec(
     name="ctc_states",
     file="ctc_states.cl.jinja",
@@ -141,6 +159,6 @@ CTC_GRADIENT = TemplateSpec(
     launch=_gradient_launch,
     flops=lambda p: _OPERATIONS * (prod(_states_space(p)) + prod(_gradient_space(p))),
     bytes=_gradient_bytes,
-    reference=_reference,
+    reference=_gradient_reference,
     reads_result=True,
 )
