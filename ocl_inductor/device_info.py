@@ -51,6 +51,7 @@ class DeviceInfo:
     fast_fma: bool  # builtin fma() is one instruction
     prefetch: bool  # __builtin_prefetch(address) is one instruction
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
+    vectorizes_sums: bool  # its compiler may make vectors of a scalar loop that sums
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
     chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
     launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
@@ -114,6 +115,7 @@ class DeviceInfo:
             fast_fma=kind == "cpu" or _reports_fma(device),
             prefetch=False,
             streaming=False,
+            vectorizes_sums=True,
             amx=False,
             chains=kind == "cpu",
             launch_s=0.0,

@@ -129,6 +129,20 @@ class UnsupportedOperatorError(OpenCLInductorError):
         )
 
 
+class HiddenLayoutError(OpenCLInductorError):
+    """``as_strided`` of a part of a tensor that lies otherwise in memory than in eager."""
+
+    def __init__(self, source: str) -> None:
+        where = f" at {source}" if source else ""
+        super().__init__(
+            f"as_strided{where} addresses the memory behind a part of a tensor that the compiled "
+            "graph makes, and does not surely stay inside: that tensor lies elsewhere here than in "
+            "eager. Call as_strided on the whole tensor, or on a copy (`x.clone()`), or keep the "
+            "line out of the graph with torch.compiler.disable.",
+            source=source,
+        )
+
+
 class KernelBuildError(OpenCLInductorError):
     """The driver refused a kernel.
 

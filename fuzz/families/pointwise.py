@@ -91,9 +91,6 @@ def binary(g: Generator) -> None:
                     "torch.remainder({x},{y}.abs()+0.5)",
                     "torch.hypot({x},{y})",
                     "torch.logaddexp({x},{y})",
-                    "torch.lerp({x},{y},0.25)",
-                    "torch.addcmul({x},{x},{y},value=0.5)",
-                    "torch.addcdiv({x},{x},{y}.abs()+1)",
                     "torch.xlogy({x},{y}.abs()+0.5)",
                     "torch.copysign({x},{y})",
                     "F.mse_loss({x},{y})",
@@ -111,8 +108,16 @@ def binary(g: Generator) -> None:
                 ),
                 FUNCTION,
             ),
+            (
+                (
+                    "torch.lerp({x},{y},0.25)",
+                    "torch.addcmul({x},{x},{y},value=0.5)",
+                    "torch.addcdiv({x},{x},{y}.abs()+1)",
+                ),
+                CANCELS,
+            ),
         ),
-        (6, 2, 4),
+        (12, 4, 7, 1),
     )[0]
     g.emit(g.rng.choice(texts).format(x=x, y=y), rounding)
 

@@ -28,6 +28,7 @@ from ocl_inductor.codegen.streaming import emit_streamed
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
+from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.schedule.groups import Member
 
 LANES = "0123456789abcdef"
@@ -86,7 +87,11 @@ class Emitter:
 
     @contextmanager
     def block(
-        self, head: str, variables: frozenset[sympy.Symbol] = frozenset(), guarded: bool = False
+        self,
+        head: str,
+        variables: frozenset[sympy.Symbol] = frozenset(),
+        guarded: bool = False,
+        pragma: str = "",
     ) -> Iterator[None]:
         """``head { ... }``; the block's lines follow what it hoisted into the outer scopes."""
         inner_guard = guarded or (bool(self.scopes) and self.scopes[-1].guarded)
@@ -95,6 +100,8 @@ class Emitter:
             yield
         finally:
             scope = self.scopes.pop()
+            if pragma:
+                self.line(pragma)
             self.line(f"{head} {{" if head else "{")
             self.scopes[-1].lines += [f"    {x}" for x in scope.lines]
             self.line("}")
@@ -274,6 +281,9 @@ class Emitter:
         """The index of each lane, as an integer vector."""
         kind = vector(self.index_type, self.width)
         all_names = {**self.names, **names}
+        if self.index_type == "int":  # sizes are passed as long, which no vector of int may meet
+            sizes = size_symbols([index])
+            all_names = {s: f"(int)({s.name})" for s in sizes} | all_names
         if self.vector_var is not None and self.vector_var in index.free_symbols:
             base = self.names.get(self.vector_var, self.vector_var.name)
             all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"

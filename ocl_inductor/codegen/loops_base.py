@@ -327,14 +327,22 @@ class LoopKernel:
             return
         v, *rest = variables
         end = self.text(self.size_of[v])
+        pragma = "" if rest else self.pragma(writer, members)
         if pieces is not None and v == pieces.variable:
             with self.piece_loop(writer, v, pieces.rounds, end, members, accumulators) as piece:
                 first, last, parts = piece
-                with writer.block(self.plain_loop(v, first, last), frozenset([v])):
+                loop = self.plain_loop(v, first, last)
+                with writer.block(loop, frozenset([v]), pragma=pragma):
                     self._nest(writer, rest, members, parts, None)
             return
-        with writer.block(self.plain_loop(v, "0", end), frozenset([v])):
+        with writer.block(self.plain_loop(v, "0", end), frozenset([v]), pragma=pragma):
             self._nest(writer, rest, members, accumulators, pieces)
+
+    def pragma(self, writer: Emitter, members: Sequence[Member]) -> str:
+        """Has the compiler leave a loop's sums alone, where it gets vectors of them wrong."""
+        sums = any(m.kind == "reduction" and m.how == "sum" for m in members)
+        wrong = sums and writer.width == 1 and not self.device.vectorizes_sums
+        return "#pragma clang loop vectorize(disable)" if wrong else ""
 
     def plain_loop(self, v: sympy.Symbol, begin: str, end: str) -> str:
         return f"for ({self.index} {v} = {begin}; {v} < {end}; ++{v})"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import sympy
 import torch
 
+from ocl_inductor.errors import HiddenLayoutError
 from ocl_inductor.ir.expr import load
 from ocl_inductor.ir.index import Size, as_size, delinearize, is_static, linear, loop_vars, same
 from ocl_inductor.ir.nodes import Extern
@@ -55,9 +57,7 @@ def lower_as_strided(
         pairs = zip(sizes, strides, eager_stride, strict=True)
         if all(same(n, 1) or same(s, e) for n, s, e in pairs):
             return x
-    owner, order = _owner(ctx, ctx.fx_node.args[0])
-    if not _stays_inside(sizes, strides, offset, owner):
-        raise CannotLower("as_strided of an intermediate that may reach past its elements")
+    owner, order = _owner(ctx, ctx.fx_node, sizes, strides, offset)
     if owner.ndim == 0:
         return reindex(owner, sizes, [])
     # The element at position p of a dense tensor is found by the coordinates of its dimensions,
@@ -83,21 +83,49 @@ def _made_here(ctx: LoweringContext) -> set[str]:
     return {b.name for n in ctx.nodes if not isinstance(n, Extern) for b in n.writes()}
 
 
-def _owner(ctx: LoweringContext, node: object) -> tuple[Value, list[int]]:
-    """The tensor that fills the storage of ``node``, and its dimensions from the outermost one.
+def _owner(
+    ctx: LoweringContext,
+    as_strided: torch.fx.Node,
+    sizes: Sequence[Size],
+    strides: Sequence[Size],
+    offset: Size,
+) -> tuple[Value, list[int]]:
+    """The tensor that has all elements asked for, and its dimensions from the outermost one.
 
-    Raises CannotLower when no operand, or operand of an operand, is known to do so.
+    It is the operand or an operand of that, and so on: the first one that lies at the beginning of
+    its storage without gaps, and is large enough.
+
+    Raises:
+        CannotLower: none is known to be, and the operand is all there is in its storage.
+        HiddenLayoutError: the operand is a part, and the host would not get the rest of it.
     """
     assert ctx.value_of is not None
+    first = node = as_strided.args[0]
     while isinstance(node, torch.fx.Node):
         fake, value = _fake(node), ctx.value_of(node)
         if fake is None or not isinstance(value, Value):
             break
         order = _dense_order(fake)
-        if order is not None:
+        if order is not None and _stays_inside(sizes, strides, offset, value):
             return value, order
-        node = next((n for n in node.all_input_nodes if _storage(_fake(n)) == _storage(fake)), None)
-    raise CannotLower("as_strided of an intermediate that does not fill its storage")
+        node = next((n for n in _operands(node) if _storage(_fake(n)) == _storage(fake)), None)
+    fake = _fake(first)
+    if fake is None or _is_whole(fake):
+        raise CannotLower("as_strided of an intermediate that may reach past its elements")
+    raise HiddenLayoutError(ctx.origin.source)
+
+
+def _operands(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """What a tensor was made of; of one of several results, what all of them were."""
+    maker = node.args[0] if node.target is operator.getitem else node
+    return maker.all_input_nodes if isinstance(maker, torch.fx.Node) else []
+
+
+def _is_whole(fake: torch.Tensor) -> bool:
+    """Whether a tensor is all that its storage holds, without gaps."""
+    nbytes = fake.untyped_storage().nbytes()
+    whole = same(as_size(fake.numel() * fake.itemsize), as_size(nbytes))
+    return whole and _dense_order(fake) is not None
 
 
 def _dense_order(fake: torch.Tensor) -> list[int] | None:

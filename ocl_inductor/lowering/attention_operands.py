@@ -10,8 +10,7 @@ import torch
 from ocl_inductor.ir.expr import const, where
 from ocl_inductor.ir.index import Size, as_size, loop_vars
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.product_operands import without_broadcast
-from ocl_inductor.lowering.shapes import cast_value, full
+from ocl_inductor.lowering.shapes import cast_value, full, without_broadcast
 from ocl_inductor.lowering.values import Value, expand, reindex, strided_view
 
 

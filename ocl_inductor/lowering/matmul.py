@@ -10,10 +10,9 @@ from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_rows import few_rows
-from ocl_inductor.lowering.product_operands import depends_on
 from ocl_inductor.lowering.product_template import product_by_template
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, full
+from ocl_inductor.lowering.shapes import cast_value, depends_on, full
 from ocl_inductor.lowering.values import (
     ZERO,
     Value,

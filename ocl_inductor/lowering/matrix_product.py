@@ -9,7 +9,8 @@ import torch
 
 from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.product_operands import pack_panels, without_broadcast
+from ocl_inductor.lowering.product_operands import pack_panels
+from ocl_inductor.lowering.shapes import without_broadcast
 from ocl_inductor.lowering.values import StridedView, Value, strided_view
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.matrix_gemm import BLOCK

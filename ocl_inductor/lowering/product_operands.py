@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import const, indices, masked
+from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.shapes import cast_value, in_bounds
-from ocl_inductor.lowering.values import ZERO, StridedView, Value, reindex, reshape, strided_view
+from ocl_inductor.lowering.values import StridedView, Value, reindex, reshape, strided_view
 from ocl_inductor.templates.blocking import size_ceil_div
 
 #: Bytes of a row that are packed at once, in as many panels as that takes.
@@ -20,25 +18,6 @@ _PACKED_RUN_BYTES = 256
 
 def accumulator(dtype: torch.dtype) -> str:
     return "double" if dtype is torch.float64 else "float"
-
-
-def depends_on(value: Value, dims: Sequence[int]) -> bool:
-    """Whether an element depends on the coordinates ``dims`` (broadcast ones do not count)."""
-    variables = {loop_vars(value.ndim)[d] for d in dims if not same(value.size[d], 1)}
-    return any(variables & index.free_symbols for index in indices(value.body))
-
-
-def without_broadcast(value: Value, dims: Sequence[int]) -> tuple[Value, list[bool]]:
-    """``value`` with extent 1 for those of ``dims`` that no element depends on; which they are."""
-    free = [
-        d in dims and (same(s, 1) or not depends_on(value, [d])) for d, s in enumerate(value.size)
-    ]
-    once = reindex(
-        value,
-        [1 if f else s for f, s in zip(free, value.size, strict=True)],
-        [ZERO if f else v for f, v in zip(free, loop_vars(value.ndim), strict=True)],
-    )
-    return once, free
 
 
 def split_leading(value: Value) -> Value:

@@ -16,9 +16,8 @@ from ocl_inductor.lowering.product_operands import (
     realize_operand,
     same_split,
     split_leading,
-    without_broadcast,
 )
-from ocl_inductor.lowering.shapes import cast_value
+from ocl_inductor.lowering.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.values import StridedView, Value, strided_view, transposed
 from ocl_inductor.templates.blocking import (
     Blocking,

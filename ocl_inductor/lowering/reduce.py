@@ -28,6 +28,7 @@ from ocl_inductor.lowering.shapes import (
     normalize_dims,
     reused,
     size_expr,
+    without_broadcast,
 )
 from ocl_inductor.lowering.values import Value, expand, reindex
 
@@ -80,10 +81,20 @@ def reduce_dims(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -
         return full(squeezed.size, 0, torch.int64) if how.startswith("arg") else squeezed
     if how.startswith("arg"):
         return ctx.reduce(x, dims, how, torch.int64)
+    if how != "prod":
+        once, repeated = without_broadcast(x, dims)
+        count = prod([n for n, r in zip(x.size, repeated, strict=True) if r])
+        if not same(count, 1):
+            result = reduce_dims(ctx, once, dims, how)
+            return _times(result, count) if how == "sum" else result
     split = _split(ctx, x, dims, how)
     if split is not None:
         return split
     return ctx.reduce(x, dims, how, x.dtype)
+
+
+def _times(x: Value, count: Size) -> Value:
+    return Value(x.size, x.dtype, op("mul", x.body, size_expr(count, x.dtype)))
 
 
 def without(x: Value, dims: Sequence[int]) -> Value:

@@ -8,19 +8,21 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, indices, logical_and
 from ocl_inductor.ir.index import (
     Ranges,
     Size,
     as_size,
     interval,
     is_static,
+    loop_vars,
     nonnegative_below,
     prod,
+    same,
 )
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower
-from ocl_inductor.lowering.values import Value
+from ocl_inductor.lowering.values import ZERO, Value, reindex
 
 HALF_TYPES = (torch.float16, torch.bfloat16)
 
@@ -142,3 +144,22 @@ def highest(dtype: torch.dtype) -> float | int | bool:
     if dtype is torch.bool:
         return True
     return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+def depends_on(value: Value, dims: Sequence[int]) -> bool:
+    """Whether an element depends on the coordinates ``dims`` (broadcast ones do not count)."""
+    variables = {loop_vars(value.ndim)[d] for d in dims if not same(value.size[d], 1)}
+    return any(variables & index.free_symbols for index in indices(value.body))
+
+
+def without_broadcast(value: Value, dims: Sequence[int]) -> tuple[Value, list[bool]]:
+    """``value`` with extent 1 for those of ``dims`` that no element depends on; which they are."""
+    free = [
+        d in dims and (same(s, 1) or not depends_on(value, [d])) for d, s in enumerate(value.size)
+    ]
+    once = reindex(
+        value,
+        [1 if f else s for f, s in zip(free, value.size, strict=True)],
+        [ZERO if f else v for f, v in zip(free, loop_vars(value.ndim), strict=True)],
+    )
+    return once, free

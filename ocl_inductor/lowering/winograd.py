@@ -1,9 +1,10 @@
 """When and how a convolution goes through Winograd's algorithm (templates/winograd.py).
 
 With few weights, one kernel: a work-item takes some tiles, which stay in its core's cache, and
-reads all weights. With many, three: all tiles are brought to the interpolation points, multiplied
-in a matrix product for each point, which reads a weight once, and brought back
-(templates/winograd_points.py).
+reads all weights at the interpolation points. With many weights and few tiles, two: all tiles are
+brought to the points, and the next kernel brings each weight there as it uses it
+(templates/winograd_products.py). With many of both, three: a matrix product for each point between
+the two ends (templates/winograd_points.py).
 """
 
 from __future__ import annotations
@@ -28,31 +29,41 @@ from ocl_inductor.templates.winograd import (
     tiles_of,
     weight_coefficients,
 )
+from ocl_inductor.templates.winograd_products import choose_tile, weight_order
 
 #: Below this many channels the transforms cost more than the products save.
 _MIN_CHANNELS = 32
 #: Costs for each weight, in multiplications of the direct sum: of a tile at all points with its
-#: transforms; of reading the weight's 36 numbers instead of 9; of computing them. Measured, as all
+#: transforms; of reading the weight's 36 numbers instead of 9; of computing them, by a kernel of
+#: its own or where they are used; and of packing the weight for the direct sum. Measured, as all
 #: figures here, on two cores with AVX-512.
 _TILE, _READ, _TRANSFORM = 36 * 1.25, 36 * 12, 36 * 24
-#: In one kernel each group of tiles reads all weights anew. Bytes of weights at the points from
-#: which three kernels are faster however many tiles there are; and those where they are if inputs
-#: and products at the points stay in a last-level cache. Best ms on Intel's driver:
+_TRANSFORM_IN_KERNEL, _PACK = 300, 200
+#: Bytes of weights at the points from which they are many, or some; the most tiles with which
+#: either are brought there by the kernel that uses them. Best ms on Intel's driver of one kernel,
+#: of two and of three. Weights that are kept between calls are at the points already in the first
+#: and the last, where they take four times their memory:
 #:
-#:   layer, batch      weights  inputs, products  one kernel  three
-#:   64, 56^2, 4         0.6 MB       14 MB          1.46      1.82
-#:   128, 28^2, 4        2.4 MB        7 MB          1.28      1.29
-#:   256, 14^2, 4        9.4 MB        9 MB          2.22      1.83
-#:   256, 56^2, 1        9.4 MB       29 MB          4.35      4.18
-#:   256, 28^2, 8        9.4 MB       58 MB          8.93      10.9
-#:   256, 56^2, 4        9.4 MB      116 MB          16.6      18.6
-#:   320, 64^2, 2       14.7 MB       94 MB          34.0      42.1
-#:   512, 28^2, 1       37.7 MB       14 MB          6.59      4.77
-#:   512, 28^2, 4       37.7 MB       58 MB          22.8      17.1
-#:   512, 14^2, 16      37.7 MB       75 MB          30.0      22.4
-#:   640, 32^2, 2       59.0 MB       47 MB          30.7      21.5
-#:   1280, 16^2, 2       236 MB       24 MB          50.8      20.9
-_MANY_WEIGHTS, _SOME_WEIGHTS = 16 << 20, 4 << 20
+#:   layer, batch      weights  tiles    kept:   1     2     3    anew:   1     2     3   direct
+#:   64, 56^2, 4         0.6 MB    784         1.46        1.82         1.67  2.37          3.38
+#:   128, 28^2, 4        2.4 MB    196         1.22  1.60               1.83  1.75          3.50
+#:   192, 14^2, 1        5.3 MB     16                                        0.83  1.37    1.26
+#:   256, 14^2, 1        9.4 MB     16               0.78  0.69               0.61  1.34    1.12
+#:   256, 14^2, 4        9.4 MB     64         2.22  1.66  1.57               2.57  2.90    4.11
+#:   256, 28^2, 8        9.4 MB    392         8.93  13.2  11.8         10.2  11.4          24.1
+#:   320, 64^2, 2       14.7 MB    512         19.9  22.2               24.9  22.8          49.3
+#:   512, 7^2, 1        37.7 MB      4               1.31  1.39               1.24  5.53    2.57
+#:   512, 7^2, 4        37.7 MB     16               2.04  2.30               2.84  6.95    5.43
+#:   512, 28^2, 1       37.7 MB     49         6.59  4.78  4.76               5.49  9.43    13.6
+#:   512, 28^2, 4       37.7 MB    196         22.8  18.6  15.8               20.1  21.7    50.4
+#:   512, 14^2, 16      37.7 MB    256         30.0  28.4  24.7               25.9  26.0    49.2
+#:   640, 32^2, 2       59.0 MB    128         30.7  21.0  18.8
+#:   1024, 14^2, 1       151 MB     16               8.2   9.7
+#:   1280, 16^2, 2       236 MB     32         50.8  20.0  20.6
+_MANY_WEIGHTS, _SOME_WEIGHTS = 12 << 20, 4 << 20
+_MAX_TILES_KEPT, _MAX_TILES_ANEW = 64, 128
+#: Inputs and products at the points, which three kernels pass through memory: what a last-level
+#: cache holds, and the most.
 _BYTES_IN_CACHE, _MAX_BYTES = 32 << 20, 256 << 20
 _CHANNELS_LAST = (0, 2, 3, 1)
 
@@ -80,20 +91,29 @@ def suits(
         return False
     pixels = ctx.hint(prod((x.size[0], *sizes)))
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
-    if not _in_three_kernels(tiles, channels, out_channels):
-        mr, _ = register_tile(ctx.device)
-        tiles = ceil_div(tiles, mr) * mr
-    transform = 0 if ctx.is_kept(weight) else _TRANSFORM
-    return tiles * _TILE + _READ + transform < 9 * pixels
+    kept = ctx.is_kept(weight)
+    match _kernels(kept, tiles, channels, out_channels):
+        case 1:
+            mr, _ = register_tile(ctx.device)
+            cost = ceil_div(tiles, mr) * mr * _TILE + _READ + (0 if kept else _TRANSFORM)
+        case 2:
+            cost = tiles * _TILE + _TRANSFORM_IN_KERNEL
+        case _:
+            cost = tiles * _TILE + _READ + (0 if kept else _TRANSFORM)
+    return cost < 9 * pixels + (0 if kept else _PACK)
 
 
-def _in_three_kernels(tiles: int, channels: int, out_channels: int) -> bool:
-    """Whether all tiles are multiplied by a weight at once, which passes them through memory."""
+def _kernels(kept: bool, tiles: int, channels: int, out_channels: int) -> int:
+    """How many kernels it takes, where ``kept`` weights do not change between calls."""
     weights = 4 * POINTS**2 * channels * out_channels
     passing = 4 * POINTS**2 * tiles * (channels + out_channels)
-    if weights > _MANY_WEIGHTS:
-        return passing <= _MAX_BYTES
-    return weights > _SOME_WEIGHTS and passing <= _BYTES_IN_CACHE
+    if not kept:
+        return 2 if tiles <= _MAX_TILES_ANEW or weights > _MANY_WEIGHTS else 1
+    if weights <= _SOME_WEIGHTS:
+        return 1
+    if tiles <= _MAX_TILES_KEPT:
+        return 2
+    return 3 if passing <= (_MAX_BYTES if weights > _MANY_WEIGHTS else _BYTES_IN_CACHE) else 1
 
 
 def winograd(
@@ -118,9 +138,14 @@ def winograd(
         "lanes": lanes_of(ctx.device, "float"),
         "tiles_hint": ctx.hint(tiles_of(x.size[0], sizes)),  # type: ignore[arg-type]
     }
-    if _in_three_kernels(params["tiles_hint"], params["channels"], int(weight.size[0])):
-        return _product_of_each_point(ctx, x, weight, params)
-    return _tiles_in_cache(ctx, x, weight, params)
+    tiles, channels = params["tiles_hint"], params["channels"]
+    match _kernels(ctx.is_kept(weight), tiles, channels, int(weight.size[0])):
+        case 1:
+            return _tiles_in_cache(ctx, x, weight, params)
+        case 2:
+            return _weights_in_kernel(ctx, x, weight, params)
+        case _:
+            return _product_of_each_point(ctx, x, weight, params)
 
 
 def _tiles_in_cache(ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]) -> Value:
@@ -141,8 +166,10 @@ def _product_of_each_point(
     channels, oc, points = params["channels"], int(weight.size[0]), POINTS**2
     tiles = tiles_of(params["n"], params["out_sizes"])
     inputs = ctx.template(
-        "winograd_inputs", x.dtype, (points, tiles, channels), (0, 1, 2), [x], **params
-    )
+        "winograd_inputs", x.dtype, (1, points, tiles, channels), (0, 1, 2, 3), [x],
+        block=channels, **params
+    )  # fmt: skip
+    inputs = reshape(inputs, (points, tiles, channels))
     rows, weight_bytes = params["tiles_hint"], channels * oc * 4
     blockings = candidate_blockings(ctx.device, "float", rows, oc, points, weight_bytes)
     product: dict[str, Any] = {
@@ -164,6 +191,31 @@ def _product_of_each_point(
     return ctx.template(
         "winograd_outputs", x.dtype, size, _CHANNELS_LAST, [products], channels=oc, **outputs
     )
+
+
+def _weights_in_kernel(
+    ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]
+) -> Value:
+    """Two kernels: all tiles at the points, and products by weights that come there meanwhile."""
+    channels, oc = params["channels"], int(weight.size[0])
+    tile = choose_tile(ctx.device, params["tiles_hint"], channels, oc)
+    block = tile["block"]
+    tiles = tiles_of(params["n"], params["out_sizes"])
+    size = (channels // block, POINTS**2, tiles, block)
+    inputs = ctx.template(
+        "winograd_inputs", x.dtype, size, (0, 1, 2, 3), [x], block=block, **params
+    )
+    view = strided_view(weight)
+    if view is None or weight_order(view.stride) is None:  # type: ignore[arg-type]
+        weight = ctx.pointwise(weight, (0, 1, 2, 3))
+        view = strided_view(weight)
+    assert view is not None
+    outputs = {k: params[k] for k in ("acc", "n", "out_sizes", "channels")}
+    return ctx.template(
+        "winograd_products", x.dtype, (params["n"], oc, *params["out_sizes"]), _CHANNELS_LAST,
+        [inputs, weight], out_channels=oc, w_offset=view.offset, w_strides=view.stride,
+        **outputs, **tile
+    )  # fmt: skip
 
 
 def _packed(ctx: LoweringContext, weight: Value, nr: int) -> Value:

@@ -39,7 +39,8 @@ _INPUT_FLOPS, _OUTPUT_FLOPS = 12 * 22, 10 * 18
 
 
 def _inputs_space(p: Params) -> tuple[Size, ...]:
-    return (POINTS**2, tiles_of(p["n"], p["out_sizes"]), p["channels"])
+    blocks = p["channels"] // p["block"]
+    return (blocks, POINTS**2, tiles_of(p["n"], p["out_sizes"]), p["block"])
 
 
 def _outputs_space(p: Params) -> tuple[Size, ...]:
@@ -94,7 +95,7 @@ def _inputs_reference(
     return found.reshape(POINTS**2, -1, x.shape[1])
 
 
-def _outputs_reference(m: np.ndarray, n: int, sizes: tuple[int, int]) -> np.ndarray:
+def outputs_of_products(m: np.ndarray, n: int, sizes: tuple[int, int]) -> np.ndarray:
     """``m`` (36, tiles, c) as an image (n, c, \\*sizes) in float64."""
     down, across = (ceil_div(s, OUTPUTS) for s in sizes)
     matrix = output_coefficients()
@@ -123,5 +124,5 @@ WINOGRAD_OUTPUTS = TemplateSpec(
     launch=_launch,
     flops=_flops(_OUTPUT_FLOPS),
     bytes=_bytes("out_sizes"),
-    reference=_outputs_reference,
+    reference=outputs_of_products,
 )

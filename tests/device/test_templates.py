@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import sympy
 import torch
-from lowered import DeviceHarness, check_on, skip_where_building_takes_minutes
+from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_takes_minutes
 
 from ocl_inductor.device import Device
 from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.simt_tiles import choose_tile
-from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from ocl_inductor.tune.standalone import StandaloneKernel, packed
 
 aten = torch.ops.aten
@@ -217,46 +216,13 @@ def test_conv_depthwise_infinities_stay_in_their_windows(on: tuple[Device, str])
     conv(on, x, w, padding=1, groups=16)
 
 
-@pytest.mark.parametrize(
-    "n,channels,oc,size,padding",
-    [
-        (2, 32, 48, (13, 18), (1, 1)),
-        (1, 48, 80, (28, 27), (1, 1)),
-        (3, 32, 32, (18, 14), (0, 2)),
-        (1, 64, 32, (24, 25), (0, 0)),
-    ],
-)
-def test_conv_by_winograd(
-    on: tuple[Device, str],
-    n: int,
-    channels: int,
-    oc: int,
-    size: tuple[int, int],
-    padding: tuple[int, int],
-) -> None:
-    skip_where_building_takes_minutes(on)
-    x, w = rand(n, channels, *size), rand(oc, channels, 3, 3)
-    harness = conv(on, x, w, rand(oc), padding=padding)
-    expected = ["winograd"] if on[1] == "vector" else ["conv"]
-    assert harness.templates() == expected
-
-
-def test_conv_by_winograd_with_many_weights(on: tuple[Device, str]) -> None:
-    """All tiles are multiplied by a weight at once."""
-    skip_where_building_takes_minutes(on)
-    x, w = rand(2, 176, 13, 18), rand(192, 176, 3, 3) / 40  # results of about 1
-    harness = conv(on, x, w, rand(192), padding=(1, 0))
-    many = ["winograd_inputs", "gemm", "winograd_outputs"]
-    assert harness.templates() == (many if on[1] == "vector" else ["conv"])
-
-
 def test_winograd_is_left_where_it_does_not_pay_or_must_not_be_used(
     on: tuple[Device, str],
 ) -> None:
     if on[1] == "simt":
         pytest.skip("direct convolution only")
     w = rand(32, 32, 3, 3)
-    for x in (rand(1, 32, 7, 7), rand(1, 32, 5, 40)[:, :, :2]):  # few tiles; tiles half empty
+    for x in (rand(1, 32, 4, 5), rand(1, 32, 5, 40)[:, :, :2]):  # few pixels; tiles half empty
         assert conv(on, x, w, padding=1).templates() == ["conv"]
     x = rand(1, 32, 30, 30)
     assert conv(on, x, w, padding=1, stride=2).templates() == ["conv"]
@@ -292,13 +258,6 @@ def test_conv_empty(on: tuple[Device, str]) -> None:
 
 
 # -- the holes -----------------------------------------------------------------------------
-
-
-def bias_relu(value: str, coordinates: Any, width: int) -> str:
-    bias = f"extra0[{coordinates[-1]}]"
-    if width > 1:
-        bias = f"*(__global const vec_u *)(extra0 + {coordinates[-1]})"
-    return f"fmax({value} + {bias}, ({'vec_t' if width > 1 else 'float'})(0))"
 
 
 def tiling(device: Device, profile: str, rows: int, columns: int) -> dict[str, int]:
@@ -369,27 +328,3 @@ def test_conv_with_an_epilogue_and_symbolic_sizes(on: tuple[Device, str]) -> Non
     got = kernel(x.transpose(0, 2, 3, 1), lying, np.zeros(icg))
     want = CONV.reference(x, weight, (1, 1), (1, 1), (1, 1), 1).transpose(0, 2, 3, 1)
     np.testing.assert_allclose(got, np.maximum(want + bias, 0), rtol=1e-4, atol=1e-4)
-
-
-def test_both_ends_of_winograd(on: tuple[Device, str]) -> None:
-    device, profile = on
-    if profile == "simt":
-        pytest.skip("direct convolution only")
-    sizes, padding, channels = (9, 14), (1, 0), 48
-    x, products = rand(3, channels, 9, 16).numpy(), rand(36, 3 * 3 * 4, channels).numpy()
-    ends = {
-        "n": 3, "out_sizes": sizes, "channels": channels, "lanes": 16, "tiles_hint": 36,
-        "acc": "float",
-    }  # fmt: skip
-    strides = (9 * 16 * channels, 16 * channels, channels)
-    start = ends | {
-        "in_sizes": (9, 16), "padding": padding, "x_offset": 0, "x_strides": strides
-    }  # fmt: skip
-    inputs = StandaloneKernel(device, profile, WINOGRAD_INPUTS, start, 1)
-    want = WINOGRAD_INPUTS.reference(x, padding, sizes)
-    got = inputs(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
-    np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-4, atol=1e-5)
-    bias = rand(channels).numpy()
-    outputs = StandaloneKernel(device, profile, WINOGRAD_OUTPUTS, ends, 1, bias_relu, [bias])
-    want = WINOGRAD_OUTPUTS.reference(products, 3, sizes).transpose(0, 2, 3, 1)
-    np.testing.assert_allclose(outputs(products), np.maximum(want + bias, 0), rtol=1e-4, atol=1e-4)

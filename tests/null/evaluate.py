@@ -220,6 +220,7 @@ def make_device() -> DeviceInfo:
         prefetch=True,
         chains=True,
         streaming=True,
+        vectorizes_sums=True,
         amx=False,
         launch_s=0.0,
         wait_s=0.0,

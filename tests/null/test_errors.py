@@ -24,6 +24,7 @@ CASES = [
         ),
         ["aten.foo.default(float32[2, 3])", "model.py:12", "OCL_INDUCTOR_FALLBACK=warn"],
     ),
+    (errors.HiddenLayoutError("model.py:3 in forward"), ["model.py:3", "x.clone()"]),
     (
         errors.KernelBuildError("k0", "error: expected ';'", "/tmp/k0.cl", ["add", "mul"]),
         ["'k0'", "expected ';'", "/tmp/k0.cl", "add, mul"],

@@ -1,0 +1,39 @@
+"""``as_strided`` of what a graph makes: found in the tensor that fills the memory, or refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from agreement import compiled, poisoned_memory, two_drivers
+from torch._dynamo.exc import BackendCompilerFailed
+
+from ocl_inductor.errors import HiddenLayoutError
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_it_reaches_beyond_a_view(driver: str) -> None:
+    def around(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        first, second = y.unbind(0)
+        return first.as_strided((4,), (1,), 1), second.as_strided((2, 2), (3, 1), 0), y[1:, 1:].t()
+
+    x = torch.randn(2, 3)
+    with poisoned_memory():
+        found = compiled(around, driver)(x)
+    torch.testing.assert_close(found, around(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_what_may_lie_elsewhere_is_refused(driver: str) -> None:
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2)[1:].as_strided((2,), (1,), 0)
+
+    run = compiled(first, driver, dynamic=True)
+    with pytest.raises(BackendCompilerFailed, match=r"as_strided at File .*clone") as caught:
+        run(torch.randn(5))
+    assert isinstance(caught.value.inner_exception, HiddenLayoutError)
