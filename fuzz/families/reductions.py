@@ -44,7 +44,6 @@ def reduce(g: Generator) -> None:
         (f"torch.nanmean({x},{dims})", SUM),
         (f"{x}.norm()", NORM),
         (f"torch.trace({x})", SUM),
-        (f"torch.trapezoid({x},dim={g.dim(x)})", SUM),
         (f"torch.quantile({x},0.375,{one})", NORM),
         (f"torch.renorm({x},2,{g.dim(x)},3.0)", NORM),
     ]
@@ -52,6 +51,9 @@ def reduce(g: Generator) -> None:
         # Eager sorts rows with NaN in no particular order.
         known = f"{x}.masked_fill({x}.isnan(),0.5)"
         choices += [(f"torch.mode({known},{one})[0]", EXACT), (f"torch.nanmedian({x})", EXACT)]
+    d = g.dim(x)
+    if value.shape[d] > 1:  # else a sum less its one element, in half types rounded or not
+        choices.append((f"torch.trapezoid({x},dim={d})", SUM))
     # In eager a running mean meets an infinity: whether that is left or NaN depends on its place.
     if g.chance(0.12) and value.isfinite().all():
         g.emit(f"torch.var_mean({x},{dims})", NORM, 2)

@@ -21,6 +21,7 @@ from ocl_inductor.lowering.matmul import matmul
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
+from ocl_inductor.lowering.winograd_weight_gradient import suits, winograd_weight_gradient
 from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip
 from ocl_inductor.templates.weight_gradient import count_runs, run_length
 
@@ -46,6 +47,8 @@ def weight_gradient(
     inner, outer = int(size[1]), int(size[0]) // g.groups
     if outer == inner == 1 and g.groups > 1:
         return _depthwise(ctx, coarse, fine, size, g)
+    if suits(ctx, coarse, fine, g):
+        return winograd_weight_gradient(ctx, coarse, fine, g)
     if ctx.device.profile == "vector" and max(inner, outer) >= _MIN_LANES:
         return _by_template(ctx, coarse, fine, size, g)
     return _by_product(ctx, coarse, fine, size, g)

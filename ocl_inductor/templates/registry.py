@@ -19,10 +19,15 @@ from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.winograd import WINOGRAD
 from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from ocl_inductor.templates.winograd_products import WINOGRAD_PRODUCTS
+from ocl_inductor.templates.winograd_weight_gradient import (
+    WINOGRAD_GRADIENTS,
+    WINOGRAD_WEIGHT_GRADIENT,
+)
 
 _ALL = (
     GEMM, GEMV, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
-    WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, MATRIX_GEMM, MATRIX_PARTS, BAGS,
+    WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
+    WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_PARTS, BAGS,
     SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
 )  # fmt: skip
 

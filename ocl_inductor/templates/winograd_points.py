@@ -47,7 +47,7 @@ def _outputs_space(p: Params) -> tuple[Size, ...]:
     return (p["n"], *p["out_sizes"], p["channels"])
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+def transform_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     items = _ITEMS_PER_UNIT * device.compute_units
     tiles = ceil_div(p["tiles_hint"], items)
     # Few tiles: the channels are shared out as well.
@@ -57,7 +57,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     return {"W": p["lanes"], "T": tiles, "CHANNELS": channels, **powers()}
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def transform_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     groups = size_ceil_div(tiles_of(p["n"], p["out_sizes"]), tile["T"])
     return Launch((ceil_div(p["channels"], tile["CHANNELS"]), groups, 1), (1, 1, 1))
 
@@ -109,8 +109,8 @@ WINOGRAD_INPUTS = TemplateSpec(
     name="winograd_inputs",
     file="winograd_inputs.cl.jinja",
     out_space=_inputs_space,
-    tile=_tile,
-    launch=_launch,
+    tile=transform_tile,
+    launch=transform_launch,
     flops=_flops(_INPUT_FLOPS),
     bytes=_bytes("in_sizes"),
     reference=_inputs_reference,
@@ -120,8 +120,8 @@ WINOGRAD_OUTPUTS = TemplateSpec(
     name="winograd_outputs",
     file="winograd_outputs.cl.jinja",
     out_space=_outputs_space,
-    tile=_tile,
-    launch=_launch,
+    tile=transform_tile,
+    launch=transform_launch,
     flops=_flops(_OUTPUT_FLOPS),
     bytes=_bytes("out_sizes"),
     reference=outputs_of_products,

@@ -40,6 +40,8 @@ from ocl_inductor.templates.winograd_points import outputs_of_products
 
 #: Products at all points, and a block of weights, stay in a second-level cache.
 _MAX_BYTES = 640 << 10
+#: Numbers of a cache line.
+_LINE = 16
 
 
 def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int) -> dict[str, int]:
@@ -80,21 +82,22 @@ def weight_order(strides: tuple[int, ...]) -> str | None:
 
 
 def _prefetched_weights(device: DeviceInfo, p: Params, order: str | None) -> dict[str, Any]:
-    """Rows of memory that hold a block's weights, their lines, and lines for each point."""
-    lane, channel, row, _ = p["w_strides"]
+    """A block's weights as equidistant rows of memory: where they begin, and their lines."""
+    lane, channel, row, column = p["w_strides"]
     width = p["nv"] * p["lanes"]
     rows, step, run = {
-        "lanes": (9 * p["block"], row // 3, width),
+        "lanes": (9 * p["block"], abs(column), width),
         "taps": (width, lane, 9 * p["block"]),
-        "channels": (width, lane, 0),
+        "channels": (9 * width, column, p["block"]),
         "window": (p["block"], channel, 9 * width),
     }[order or "taps"]
-    lines = ceil_div(run, 16)
+    lines = ceil_div(run, _LINE)
     return {
-        "prefetched_rows": rows if device.prefetch and lines else 0,
+        "prefetched": device.prefetch,
+        "first_tap": min(2 * (row + column), 0),
         "row_step": step,
         "lines_of_row": lines,
-        "lines": ceil_div(rows * lines, POINTS**2),
+        "lines_of_point": ceil_div(rows * lines, POINTS**2),
     }
 
 

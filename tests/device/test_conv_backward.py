@@ -130,7 +130,12 @@ def run_all(convs: list[Conv], *tensors: torch.Tensor) -> list[Any]:
 def test_agrees_with_eager(family: str, driver: str, profile: str) -> None:
     convs = FAMILIES[family]
     tensors = [t for c in convs for t in c.arguments()]
-    agree(lambda *t: run_all(convs, *t), *tensors, device=driver, profile=profile)
+    # Eager's own sums of 10 797 numbers were up to 8e-4 from float64.
+    atol = 2e-3 if family == "long" else None
+    agree(
+        lambda *t: run_all(convs, *t), *tensors, device=driver, profile=profile,
+        rtol=atol and 1e-5, atol=atol,
+    )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -64,3 +64,20 @@ def test_half_types_lose_nothing(driver: str) -> None:
         found = run(x, w)
     rounding = (exact.half() - exact).square().mean().sqrt()
     assert (found - exact).square().mean().sqrt() <= 1.01 * rounding
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize("batch,channels,size", [(4, 64, 56), (4, 256, 14), (2, 512, 7)])
+def test_gradients_stay_within_it(driver: str, batch: int, channels: int, size: int) -> None:
+    """Of the input, and of the weight, a sum over all pixels."""
+    x = torch.randn(batch, channels, size, size, requires_grad=True)
+    w = (torch.randn(channels, channels, 3, 3) / (3 * channels**0.5)).requires_grad_()
+    g = torch.randn(batch, channels, size, size)
+    doubles = [t.detach().double().requires_grad_() for t in (x, w)]
+    exact = torch.autograd.grad(F.conv2d(*doubles, padding=1), doubles, g.double())
+
+    run = compiled(lambda x, w: F.conv2d(x, w, padding=1), driver, profile="vector")
+    with poisoned_memory():
+        found = torch.autograd.grad(run(x, w), (x, w), g)
+    for f, e in zip(found, exact, strict=True):
+        assert (f - e).square().mean().sqrt() <= MOST * e.square().mean().sqrt()

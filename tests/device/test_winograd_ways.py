@@ -11,6 +11,10 @@ from ocl_inductor.device import Device
 from ocl_inductor.lowering import winograd
 from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from ocl_inductor.templates.winograd_products import WINOGRAD_PRODUCTS, choose_tile, weight_order
+from ocl_inductor.templates.winograd_weight_gradient import (
+    WINOGRAD_GRADIENTS,
+    WINOGRAD_WEIGHT_GRADIENT,
+)
 from ocl_inductor.tune.standalone import StandaloneKernel
 
 aten = torch.ops.aten
@@ -156,3 +160,56 @@ def test_products(on: tuple[Device, str]) -> None:
     want = WINOGRAD_PRODUCTS.reference(inputs, weight, n, sizes).transpose(0, 2, 3, 1)
     found = kernel(inputs, weight)
     np.testing.assert_allclose(found, np.maximum(want + bias, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "n,channels,oc,size,padding,transposed",
+    [
+        (2, 48, 32, (13, 18), (1, 1), False),
+        (1, 32, 80, (28, 27), (0, 2), False),
+        (6, 64, 48, (40, 37), (1, 0), False),  # in parts
+        (2, 48, 64, (9, 10), (1, 1), True),
+    ],
+)
+def test_weight_gradient(
+    on: tuple[Device, str],
+    n: int,
+    channels: int,
+    oc: int,
+    size: tuple[int, int],
+    padding: tuple[int, int],
+    transposed: bool,
+) -> None:
+    x = rand(n, channels, *size)
+    w = rand(*((channels, oc) if transposed else (oc, channels)), 3, 3)
+    rest = ([1, 1], list(padding), [1, 1], transposed, [0, 0], 1)
+    grad = rand(*aten.convolution.default(x, w, None, *rest).shape)
+    grad /= grad[:, :1].numel() ** 0.5  # results of about 1
+    harness = check_on(
+        *on, aten.convolution_backward.default, grad, x, w, None, *rest, [False, True, False]
+    )
+    expected = ["winograd_gradients", "winograd_inputs", "winograd_weight_gradient"]
+    assert harness.templates() == expected
+
+
+def test_gradients_at_points_and_their_sums(on: tuple[Device, str]) -> None:
+    device, profile = on
+    sizes, rows, columns, tiles = (9, 14), 48, 80, 3 * 3 * 4
+    grad, inputs = rand(3, rows, *sizes).numpy(), rand(36, tiles, columns).numpy()
+    params = {
+        "n": 3, "out_sizes": sizes, "channels": rows, "lanes": 16, "tiles_hint": tiles,
+        "acc": "float", "x_offset": 0, "x_strides": (9 * 14 * rows, 14 * rows, rows),
+    }  # fmt: skip
+    kernel = StandaloneKernel(device, profile, WINOGRAD_GRADIENTS, params, 1)
+    points = WINOGRAD_GRADIENTS.reference(grad)
+    found = kernel(np.ascontiguousarray(grad.transpose(0, 2, 3, 1)))
+    np.testing.assert_allclose(found.reshape(points.shape), points, rtol=1e-4, atol=1e-4)
+    want = WINOGRAD_WEIGHT_GRADIENT.reference(points, inputs)
+    for mb, parts in ((1, 1), (9, 3)):
+        params = {
+            "tiles": tiles, "rows": rows, "columns": columns, "acc": "float", "lanes": 16,
+            "mr": 5, "nv": 2, "mb": mb, "parts": parts, "tiles_per_part": tiles // parts,
+        }  # fmt: skip
+        kernel = StandaloneKernel(device, profile, WINOGRAD_WEIGHT_GRADIENT, params, 2)
+        sums = kernel(points.astype(np.float32), inputs).reshape(parts, *want.shape).sum(0)
+        np.testing.assert_allclose(sums, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
