@@ -84,7 +84,9 @@ def lower_cdist_backward(
     p = float(p)
     differences = _differences(ctx, x1, x2)
     size = (*differences.size[:-3], *x1.size[-2:])
-    if any(same(n, 0) for n in differences.size) or p == 0.0:
+    if any(same(n, 0) for n in differences.size):
+        return full(x1.size, 0, x1.dtype)  # eager does not expand it then
+    if p == 0.0:
         return full(size, 0, x1.dtype)
     *lead, i, j, _ = loop_vars(differences.ndim)
     d, zero = differences.body, const(0.0, x1.dtype)

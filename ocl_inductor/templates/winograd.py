@@ -40,6 +40,8 @@ _MAX_TILES = 24
 #: 5.9e-7 with 32, 5.3e-7 with 16. 32 costs 0 to 5 % of the time.
 MAX_CHAIN = 32
 _ITEMS_PER_UNIT = 4
+#: Numbers of a cache line.
+_LINE = 16
 
 
 def weight_coefficients() -> list[list[float]]:
@@ -94,6 +96,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "NR": nr,
         "MR": mr,
         "T": tiles,
+        # Odd numbers of cache lines: what a transform writes or reads is spread over all sets.
+        "inputs_step": (tiles * p["channels"] // _LINE | 1) * _LINE,
+        "products_step": tiles * nv | 1,
         "panels": panels,
         "PANELS": ceil_div(panels, parts),
         **powers(),

@@ -43,6 +43,18 @@ def test_no_rows_and_no_columns(driver: str) -> None:
 
 
 @pytest.mark.parametrize("driver", two_drivers())
+def test_gradients_of_nothing(driver: str) -> None:
+    for a, b in (
+        (torch.randn(4, 5), torch.randn(0, 3, 5)),
+        (torch.randn(2, 0, 5), torch.randn(3, 5)),
+    ):
+        a.requires_grad_()
+        (found,) = torch.autograd.grad(compiled(torch.cdist, driver)(a, b).sum(), a)
+        assert found.shape == a.shape
+        assert not found.any()
+
+
+@pytest.mark.parametrize("driver", two_drivers())
 def test_gradients(driver: str) -> None:
     def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.stack([torch.cdist(a, b, p) * (k + 1) for k, p in enumerate(NORMS)])

@@ -222,7 +222,7 @@ def test_winograd_is_left_where_it_does_not_pay_or_must_not_be_used(
     if on[1] == "simt":
         pytest.skip("direct convolution only")
     w = rand(32, 32, 3, 3)
-    for x in (rand(1, 32, 4, 5), rand(1, 32, 5, 40)[:, :, :2]):  # few pixels; tiles half empty
+    for x in (rand(1, 32, 4, 5), rand(1, 32, 5, 40)[:, :, :1]):  # few pixels; tiles mostly empty
         assert conv(on, x, w, padding=1).templates() == ["conv"]
     x = rand(1, 32, 30, 30)
     assert conv(on, x, w, padding=1, stride=2).templates() == ["conv"]
