@@ -6,7 +6,9 @@ import logging
 
 from torch._dynamo.utils import counters
 
+from ocl_inductor.capture import warm_start
 from ocl_inductor.log import artifact
+from ocl_inductor.lowering import host
 
 _PREFIX = "fallback: "
 
@@ -20,10 +22,11 @@ class FallbackLog(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.reasons: dict[str, str] = {}
-        artifact("ocl_inductor.lowering.interpret", "fallback").addFilter(self)
+        for module in (host, warm_start):  # graphs that are compiled, and stored plans
+            artifact(module.__name__, "fallback").addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        operator, reason, _ = record.args  # type: ignore[misc]
+        operator, reason = record.args[:2]  # type: ignore[index]
         self.reasons.setdefault(str(operator), str(reason))
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import subprocess
@@ -45,3 +46,22 @@ def test_a_random_slice_of_the_operators_is_as_expected(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     print(" ".join(command))
     assert run.returncode == 0, f"seed {seed}, {device}\n{run.stdout}\n{run.stderr}"
+
+
+def test_rows_on_the_host_say_why() -> None:
+    """From the compiler's warnings, of a new graph and of a stored plan."""
+    code = (
+        "import torch\n"
+        "from conformance.fallbacks import FallbackLog\n"
+        "log = FallbackLog()\n"
+        "run = torch.compile(torch.linalg.inv, backend='opencl')\n"
+        "run(torch.eye(3) * 2)\n"
+        "print(log.found())\n"
+    )
+    for _ in range(2):
+        ran = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        found = ast.literal_eval(ran.stdout)
+        assert found
+        assert all(found.values()), found
