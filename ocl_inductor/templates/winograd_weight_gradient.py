@@ -34,7 +34,6 @@ from ocl_inductor.templates.winograd import (
     OUTPUTS,
     POINTS,
     output_coefficients,
-    powers,
     tiles_of,
     weight_coefficients,
 )
@@ -92,16 +91,12 @@ WINOGRAD_GRADIENTS = TemplateSpec(
     name="winograd_gradients",
     file="winograd_gradients.cl.jinja",
     out_space=_gradients_space,
-    tile=lambda device, profile, p: _with_weights(transform_tile(device, profile, p)),
+    tile=transform_tile,
     launch=transform_launch,
     flops=_gradients_flops,
     bytes=_gradients_bytes,
     reference=_gradients_reference,
 )
-
-
-def _with_weights(tile: dict[str, Any]) -> dict[str, Any]:
-    return tile | {"G": [[repr(x) for x in row] for row in weight_coefficients()]}
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
@@ -121,9 +116,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "chain": MAX_CHAIN,
         # An odd number of cache lines: what a transform reads is spread over all sets.
         "products_step": rows * p["nv"] | 1,
-        **powers(),
+        "G": [[repr(x) for x in row] for row in weight_coefficients()],
         **prefetching(device, nr, p["acc"], p["tiles_per_part"]),
-        **_with_weights({}),
     }
 
 
