@@ -68,26 +68,31 @@ _BYTES_IN_CACHE, _MAX_BYTES = 32 << 20, 256 << 20
 _CHANNELS_LAST = (0, 2, 3, 1)
 
 
+def allowed(
+    ctx: LoweringContext, dtype: torch.dtype, channels: Sequence[object], sizes: Sequence[object]
+) -> bool:
+    """Whether the algorithm may be used, and its kernels can, for these numbers of channels.
+
+    In float32 only, which half types are computed in as well: the algorithm loses some digits, and
+    whoever asks for float64 wants them. ``sizes``: all of both operands'.
+    """
+    lanes = lanes_of(ctx.device, "float")
+    return (
+        ctx.settings.winograd
+        and ctx.device.profile == "vector"
+        and lanes >= 8
+        and dtype is torch.float32
+        and all(map(is_static, (*channels, *sizes)))  # type: ignore[arg-type]
+        and all(int(c) % lanes == 0 and int(c) >= _MIN_CHANNELS for c in channels)  # type: ignore[call-overload]
+    )
+
+
 def suits(
     ctx: LoweringContext, x: Value, weight: Value, out_channels: int, sizes: Sequence[object]
 ) -> bool:
-    """Whether a 3x3 convolution without stride, dilation and groups is better off so.
-
-    In float32 only, which half types are computed in as well: the algorithm loses some digits, and
-    whoever asks for float64 wants them.
-    """
+    """Whether a 3x3 convolution without stride, dilation and groups is better off so."""
     channels = int(x.size[1])
-    lanes = lanes_of(ctx.device, "float")
-    if (
-        not ctx.settings.winograd
-        or ctx.device.profile != "vector"
-        or lanes < 8
-        or x.dtype is not torch.float32
-        or channels % lanes
-        or out_channels % lanes
-        or min(channels, out_channels) < _MIN_CHANNELS
-        or not all(is_static(s) for s in (*x.size, *sizes))
-    ):
+    if not allowed(ctx, x.dtype, (channels, out_channels), (*x.size, *sizes)):
         return False
     pixels = ctx.hint(prod((x.size[0], *sizes)))
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
@@ -98,8 +103,8 @@ def suits(
             cost = ceil_div(tiles, mr) * mr * _TILE + _READ + (0 if kept else _TRANSFORM)
         case 2:
             cost = tiles * _TILE + _TRANSFORM_IN_KERNEL
-        case _:
-            cost = tiles * _TILE + _READ + (0 if kept else _TRANSFORM)
+        case _:  # kept, always
+            cost = tiles * _TILE + _READ
     return cost < 9 * pixels + (0 if kept else _PACK)
 
 
@@ -108,7 +113,9 @@ def _kernels(kept: bool, tiles: int, channels: int, out_channels: int) -> int:
     weights = 4 * POINTS**2 * channels * out_channels
     passing = 4 * POINTS**2 * tiles * (channels + out_channels)
     if not kept:
-        return 2 if tiles <= _MAX_TILES_ANEW or weights > _MANY_WEIGHTS else 1
+        inputs = 4 * POINTS**2 * tiles * channels
+        pays = tiles <= _MAX_TILES_ANEW or weights > _MANY_WEIGHTS
+        return 2 if pays and inputs <= _MAX_BYTES else 1
     if weights <= _SOME_WEIGHTS:
         return 1
     if tiles <= _MAX_TILES_KEPT:
@@ -206,7 +213,8 @@ def _weights_in_kernel(
         "winograd_inputs", x.dtype, size, (0, 1, 2, 3), [x], block=block, **params
     )
     view = strided_view(weight)
-    if view is None or weight_order(view.stride) is None:  # type: ignore[arg-type]
+    known = view is not None and all(map(is_static, (view.offset, *view.stride)))
+    if view is None or not known or weight_order(view.stride) is None:  # type: ignore[arg-type]
         weight = ctx.pointwise(weight, (0, 1, 2, 3))
         view = strided_view(weight)
     assert view is not None

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_geometry import Geometry
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reshape, strided_view
+from ocl_inductor.lowering.winograd import allowed
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd import POINTS, tiles_of
 from ocl_inductor.templates.winograd_weight_gradient import choose_tile
 
-_MIN_CHANNELS = 32
 #: Costs in multiplications of the direct sum: of a tile at all points, for each weight; of taking
 #: a tile's channel there, where all of them stay in a last-level cache and where not; and of
 #: a weight's 36 products. Best ms of the kernels on Intel's driver (two cores, AVX-512):
@@ -31,24 +29,13 @@ _BYTES_IN_CACHE, _MAX_BYTES = 32 << 20, 256 << 20
 
 
 def suits(ctx: LoweringContext, coarse: Value, fine: Value, g: Geometry) -> bool:
-    """Whether the gradient of a 3x3 window without stride, dilation and groups is better off so.
-
-    As in the other direction: in float32 only, and where ``winograd`` is not switched off.
-    """
-    lanes = lanes_of(ctx.device, "float")
+    """Whether the gradient of a 3x3 window without stride, dilation and groups is better off so."""
     ones = (1,) * g.ndim
-    if (
-        not ctx.settings.winograd
-        or ctx.device.profile != "vector"
-        or lanes < 8
-        or coarse.dtype is not torch.float32
-        or (g.kernel, g.stride, g.dilation, g.groups) != ((3, 3), ones, ones, 1)
-        or not all(map(is_static, (*coarse.size, *fine.size)))
-    ):
+    plain = (g.kernel, g.stride, g.dilation, g.groups) == ((3, 3), ones, ones, 1)
+    every = (*coarse.size, *fine.size)
+    if not plain or not allowed(ctx, coarse.dtype, (coarse.size[1], fine.size[1]), every):
         return False
     rows, columns = int(coarse.size[1]), int(fine.size[1])
-    if rows % lanes or columns % lanes or min(rows, columns) < _MIN_CHANNELS:
-        return False
     sizes = tuple(coarse.size[2:])
     tiles = int(tiles_of(coarse.size[0], sizes))
     passing = 4 * POINTS**2 * tiles * (rows + columns)

@@ -41,7 +41,7 @@ _MAX_TILES = 24
 MAX_CHAIN = 32
 _ITEMS_PER_UNIT = 4
 #: Numbers of a cache line.
-_LINE = 16
+LINE = 16
 
 
 def weight_coefficients() -> list[list[float]]:
@@ -51,6 +51,11 @@ def weight_coefficients() -> list[list[float]]:
         norm = math.prod(p - other for other in FINITE if other != p)
         rows.append([1 / norm, p / norm, p * p / norm])
     return [*rows, [0.0, 0.0, 1.0]]
+
+
+def weight_constants() -> dict[str, list[list[str]]]:
+    """G as C text, for the transforms of weights in ``winograd_tile.cl.jinja``."""
+    return {"G": [[repr(x) for x in row] for row in weight_coefficients()]}
 
 
 def input_coefficients() -> np.ndarray:
@@ -97,7 +102,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": mr,
         "T": tiles,
         # Odd numbers of cache lines: what a transform writes or reads is spread over all sets.
-        "inputs_step": (tiles * p["channels"] // _LINE | 1) * _LINE,
+        "inputs_step": (tiles * p["channels"] // LINE | 1) * LINE,
         "products_step": tiles * nv | 1,
         "panels": panels,
         "PANELS": ceil_div(panels, parts),

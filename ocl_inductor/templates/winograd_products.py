@@ -29,19 +29,19 @@ from ocl_inductor.templates.blocking import ceil_div, lanes_of, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd import (
+    LINE,
     MAX_CHAIN,
     POINTS,
     powers,
     register_tile,
     tiles_of,
     weight_coefficients,
+    weight_constants,
 )
 from ocl_inductor.templates.winograd_points import outputs_of_products
 
 #: Products at all points, and a block of weights, stay in a second-level cache.
 _MAX_BYTES = 640 << 10
-#: Numbers of a cache line.
-_LINE = 16
 
 
 def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int) -> dict[str, int]:
@@ -91,7 +91,7 @@ def _prefetched_weights(device: DeviceInfo, p: Params, order: str | None) -> dic
         "channels": (9 * width, column, p["block"]),
         "window": (p["block"], channel, 9 * width),
     }[order or "taps"]
-    lines = ceil_div(run, _LINE)
+    lines = ceil_div(run, LINE)
     return {
         "prefetched": device.prefetch,
         "first_tap": min(2 * (row + column), 0),
@@ -115,7 +115,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "products_step": p["tiles_per_item"] * p["nv"] | 1,
         "weight_order": order,
         **_prefetched_weights(device, p, order),
-        "G": [[repr(x) for x in row] for row in weight_coefficients()],
+        **weight_constants(),
         **powers(),
     }
 

@@ -36,6 +36,7 @@ from ocl_inductor.templates.winograd import (
     output_coefficients,
     tiles_of,
     weight_coefficients,
+    weight_constants,
 )
 from ocl_inductor.templates.winograd_points import transform_launch, transform_tile
 
@@ -116,7 +117,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "chain": MAX_CHAIN,
         # An odd number of cache lines: what a transform reads is spread over all sets.
         "products_step": rows * p["nv"] | 1,
-        "G": [[repr(x) for x in row] for row in weight_coefficients()],
+        **weight_constants(),
         **prefetching(device, nr, p["acc"], p["tiles_per_part"]),
     }
 
