@@ -108,6 +108,10 @@ class Generator:
 
     # -- growth
 
+    def finite(self) -> str:
+        """A kind of values without infinities and NaN."""
+        return self.rng.choices(("lattice", "normal", "positive"), (5, 4, 2))[0]
+
     def new(
         self,
         shape: Sequence[int],
@@ -121,7 +125,7 @@ class Generator:
         dtype = dtype or self.dtype
         floating = getattr(torch, dtype).is_floating_point
         if kind is None:
-            kind = self.rng.choices(("lattice", "normal", "positive"), (5, 4, 2))[0]
+            kind = self.finite()
             if self.special and self.chance(0.5):
                 kind = "special"
             if not floating and self.chance(0.15):

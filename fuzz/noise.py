@@ -106,6 +106,8 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
                 exec(line, env)
             for t in step.targets:
                 env[t] = env[t] + _random(env[t], noise) * epsilon * _bias(step, saved, env[t])
+                if "grid_sample(" in step.line:
+                    env[t] = env[t] + _random(env[t], noise) * epsilon * _slopes(step, saved)
         else:
             exec(line, env)
         env.update({k: v for k, v in saved.items() if k not in step.targets})
@@ -130,6 +132,15 @@ def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.T
     channels = 1 if "batch_norm(" in step.line else result.dim() - 1
     bias = vectors[-1].detach().abs()
     return bias.view([-1 if d == channels else 1 for d in range(result.dim())])
+
+
+def _slopes(step: Step, reads: Mapping[str, Any]) -> torch.Tensor:
+    """Nothing, with a gradient: the slopes of the weights by which neighbours are added, which
+    cancel where neighbours are equal, were rounded."""
+    image, grid = (reads[k] for k in step.reads)
+    moved = torch.where(grid.isfinite(), grid - grid.detach(), 0.0).sum(-1)
+    largest = torch.where(image.isfinite(), image, 0.0).detach().abs().amax()
+    return moved.unsqueeze(1) * largest * max(image.shape[2:])
 
 
 def _kept_with_noise(epsilon: float, noise: torch.Generator) -> Any:

@@ -91,7 +91,7 @@ def convolution(g: Generator) -> None:
     bias = g.chance(0.5)
     # Whether an infinite weight meets the zeros that stand for what lies outside of the input
     # depends, in eager, on the dtype and on how large the layer is.
-    kind = g.rng.choices(("lattice", "normal", "positive"), (5, 4, 2))[0]
+    kind = g.finite()
     if g.chance(0.25):
         w = g.new([channels, out // groups, *kernel], dtype, kind)
         b = g.new([out], dtype) if bias else "None"

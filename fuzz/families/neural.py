@@ -81,7 +81,10 @@ def normalise(g: Generator) -> None:
         stats += g.new([c], dtype, "positive", grad=False, layout="dense")
         if training and g.chance(0.4):
             stats = "None,None"
-        affine = f"{g.new([c], dtype)},{g.new([c], dtype)}" if g.chance(0.7) else "None,None"
+        # Eager multiplies the mean by the weight first: infinities that it subtracts then.
+        affine = "None,None"
+        if g.chance(0.7):
+            affine = f"{g.new([c], dtype, g.finite())},{g.new([c], dtype)}"
         g.emit(f"F.batch_norm({x},{stats},{affine},training={training})", NORM)
     elif which == 6 and value.dim() > 1:
         c = value.shape[1]

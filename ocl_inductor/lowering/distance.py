@@ -105,14 +105,24 @@ def has_slope(d: Expr, dist: Expr, p: float, zero: Expr) -> Expr:
 
 
 def slope(d: Expr, dist: Expr, p: float) -> Expr:
-    """Derivative of the distance by one coordinate's difference."""
+    """Derivative of the distance by one coordinate's difference; NaN where that is NaN."""
     if p == 1.0:
-        return op("sign", d)
+        return _sign(d)
     if p == 2.0:
         return op("div", d, dist)
     if math.isinf(p):
-        furthest = compare("eq", op("abs", d), dist)
-        return where(furthest, op("sign", d), const(0.0, d.dtype))
+        beyond = op("sub", dist, op("abs", d))  # NaN where both are infinite, as in eager
+        nearer = compare("gt", beyond, const(0.0, d.dtype))
+        return where(nearer, const(0.0, d.dtype), _sign(where(_is_nan(beyond), beyond, d)))
     power = const(p - 1.0, d.dtype)
     ratio = op("div", op("pow", op("abs", d), power), op("pow", dist, power))
     return op("mul", op("sign", d), ratio)
+
+
+def _sign(x: Expr) -> Expr:
+    """The sign of a number; ``op("sign")`` gives 0 for NaN, as ``torch.sign`` does."""
+    return where(_is_nan(x), x, op("sign", x))
+
+
+def _is_nan(x: Expr) -> Expr:
+    return compare("ne", x, x)

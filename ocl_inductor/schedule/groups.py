@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -72,11 +73,7 @@ class LoopGroup:
 
     def reads(self) -> set[str]:
         """Buffers that must exist before the kernel starts."""
-        own = {m.buffer.name for m in self.members}
-        names: set[str] = set()
-        for m in self.members:
-            names |= m.reads() | ({m.base} if m.base else set())
-        return names - own
+        return _read_by(self.members, self.stored) - {m.buffer.name for m in self.members}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +92,7 @@ class TemplateGroup:
 
     def reads(self) -> set[str]:
         own = {self.template.buffer.name} | {m.buffer.name for m in self.epilogue}
-        names = set(self.template.operands)
-        for m in self.epilogue:
-            names |= m.reads() | ({m.base} if m.base else set())
-        return names - own
+        return (set(self.template.operands) | _read_by(self.epilogue, self.stored)) - own
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +113,12 @@ class ExternGroup:
 
 
 Group = LoopGroup | TemplateGroup | ExternGroup
+
+
+def _read_by(members: Sequence[Member], stored: frozenset[str]) -> set[str]:
+    """What members read, and what those that are stored are written into."""
+    names = {m.base for m in members if m.base and m.buffer.name in stored}
+    return names.union(*(m.reads() for m in members))
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,3 +67,24 @@ def test_gradients(driver: str) -> None:
     expected = torch.autograd.grad(fn(a, b).sum(), (a, b))
     actual = torch.autograd.grad(compiled(fn, driver, fallback="error")(a, b).sum(), (a, b))
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("p", [p for p in NORMS if p > 0])
+@pytest.mark.parametrize("driver", two_drivers())
+def test_gradients_of_special_values(driver: str, p: float) -> None:
+    def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.cdist(a, b, p, compute_mode="donot_use_mm_for_euclid_dist")
+
+    a, b = torch.randn(5, 6), torch.randn(4, 6)
+    if p < 9:  # eager's maximum norm passes over NaN
+        a[0, 1] = float("nan")
+        b[0, 2] = float("inf")
+    a[1, 2] = float("inf")
+    b[1, 3] = -float("inf")
+    a.requires_grad_()
+    pairs = torch.nn.functional.pdist
+    for eager, args in ((fn, (a, b)), (lambda a: pairs(a, p), (a,))):
+        weight = torch.randn_like(eager(*args).detach())
+        expected = torch.autograd.grad((eager(*args) * weight).sum(), a)
+        actual = torch.autograd.grad((compiled(eager, driver)(*args) * weight).sum(), a)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -121,6 +121,21 @@ def test_gradients_that_cancel_may_differ_by_the_rounding_of_their_terms(
     assert judged(2.0**-16)
 
 
+def test_gradients_of_a_grid_may_differ_by_the_rounding_of_slopes_that_cancel() -> None:
+    """In a picture of one value they are 0, as the slopes of four neighbours' weights add up to."""
+    picture, grid = Input("i0", (1, 2, 5, 5)), Input("i1", (1, 4, 3, 2), grad=True)
+    step = Step("F.grid_sample(i0*0+1,i1,mode='bicubic',align_corners=False)", ("t0",), NORM)
+    program = Program((picture, grid), (step,), ("t0",), backward=True)
+    eager = run(program, program.function(), {})
+
+    def judged(error: float) -> str:
+        actual = [*eager[:-1], eager[-1] + error]
+        return compare(actual, eager, reference(program, {}, MANY)).wrong
+
+    assert not judged(2.0**-23)
+    assert judged(2.0**-14)
+
+
 def test_shrinking_leaves_what_fails() -> None:
     inputs = (X, Input("i1", (40, 7), layout="gaps"))
     steps = (
