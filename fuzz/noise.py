@@ -21,6 +21,7 @@ Steps say what they do to rounding errors:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,10 +123,14 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
 
 
 def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.Tensor | float:
-    """What cancels in an element of the result: with the last vector that a norm reads, or with the
-    sum of a softmax, which was rounded next to 1 before its logarithm was taken."""
+    """What cancels in an element of the result: with the last vector that a norm reads, with the
+    sum of a softmax, which was rounded next to 1 before its logarithm was taken, or a cosine
+    with 1, in each row of a sum."""
     if "log_softmax(" in step.line or "cross_entropy(" in step.line:
         return 1.0
+    if "cosine_embedding_loss(" in step.line:
+        rows = max(x.shape[0] for x in reads.values())
+        return math.sqrt(rows) if "'sum'" in step.line else 1.0
     vectors = [reads[k] for k in step.reads[1:] if reads[k].dim() == 1]
     if not vectors or "_norm(" not in step.line:
         return 0.0

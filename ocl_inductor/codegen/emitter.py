@@ -201,6 +201,8 @@ class Emitter:
             return Text(text, self.width > 1)
         if e.op == "masked":
             return emit_masked(self, e)
+        if e.op == "cast" and self._is_rounded(e.args[0], e.dtype):
+            return self.emit(e.args[0].args[0])
         if e.op in ("lt", "ge") and self.vector_var is not None:
             same = self._compare_in_block(e)
             if same is not None:
@@ -315,6 +317,14 @@ class Emitter:
         self.home(e).lines.append(f"const {kind} {position} = {text};")
         indices = [f"{position}.s{LANES[i]}" for i in range(self.width)]
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
+        """Whether this is a half type's element as it lies in memory, widened."""
+        if e.op != "as" or e.args[0].op != "load" or e.args[0].dtype != dtype:
+            return False
+        buffer = e.args[0].payload.buffer
+        here = buffer in self.members and buffer not in self.in_memory
+        return not here and buffer not in self.results
 
     def _ask_ahead(self, e: Expr, index: sympy.Expr) -> None:
         """Ask for the cache lines that a later round of the loop loads."""

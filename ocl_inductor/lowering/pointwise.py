@@ -144,8 +144,14 @@ def convert(e: Expr, dtype: torch.dtype) -> Expr:
 
 
 def rounded(e: Expr) -> Expr:
-    """``e`` as its dtype holds it, where a half type's register may hold more."""
-    return convert(relabel(e, torch.float32), e.dtype) if e.dtype in HALF_TYPES else e
+    """``e`` as its dtype holds it, where a half type's register may hold more.
+
+    That of a load as well, which the kernel that computes it takes from the register.
+    """
+    if e.dtype not in HALF_TYPES:
+        return e
+    wide = relabel(e, torch.float32)
+    return cast_expr(wide, e.dtype) if e.op == "load" else convert(wide, e.dtype)
 
 
 def to_compute(e: Expr, dtype: torch.dtype) -> Expr:
