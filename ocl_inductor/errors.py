@@ -143,6 +143,24 @@ class HiddenLayoutError(OpenCLInductorError):
         )
 
 
+class HostResultError(OpenCLInductorError):
+    """An operator that ran in ATen on the host returned a tensor that nobody expected.
+
+    ``promised`` and ``returned`` describe the two.
+    """
+
+    def __init__(self, operator: str, promised: str, returned: str) -> None:
+        super().__init__(
+            f"Operator {operator} was to return {promised}, as its shape function (the kernel for "
+            f"fake tensors) says, and returned {returned}. That function is wrong, of an operator "
+            "of your own (torch.library) or of PyTorch's: correct it, or keep the operator out of "
+            "the graph with torch.compiler.disable.",
+            operator=operator,
+            promised=promised,
+            returned=returned,
+        )
+
+
 class KernelBuildError(OpenCLInductorError):
     """The driver refused a kernel.
 

@@ -96,10 +96,13 @@ class HostLowering:
                 defines.append((str(symbol), path, dim))
                 self.walk.defined[symbol] = path
 
-        def wrap(value: Any, path: str) -> tuple[Any, Any]:
+        def wrap(value: Any, path: str, unused: frozenset[int] = frozenset()) -> tuple[Any, Any]:
             """What the graph sees, and the name under which the runtime files the result."""
             if isinstance(value, (tuple, list)):
-                pairs = [wrap(v, f"{path}_{i}") for i, v in enumerate(value)]
+                pairs = [
+                    (None, None) if i in unused else wrap(v, f"{path}_{i}")
+                    for i, v in enumerate(value)
+                ]
                 return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
             if isinstance(value, torch.SymInt) and free_unbacked_symbols(value):
                 define(value, path, None)
@@ -120,7 +123,7 @@ class HostLowering:
             host.append(path)
             return HostValue(path), path
 
-        result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}")
+        result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}", _unused(node))
         lend = self._lent if _returns_views(target) else self._host_argument
         args = torch.fx.node.map_aggregate(node_args, lend)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, lend)
@@ -189,6 +192,21 @@ class HostLowering:
     def result_buffer(self, name: str, fake: torch.Tensor) -> Buffer:
         """Of a host call: what overlaps itself is copied to memory where it does not."""
         return self.walk.buffer_like(name, torch.empty_like(fake) if overlaps(fake) else fake)
+
+
+def _unused(node: FxNode) -> frozenset[int]:
+    """Which of several results nothing asks for, and no size depends on.
+
+    Not even their shapes need be right: ``_embedding_bag`` leaves some of them empty.
+    """
+    made = node.meta.get("val")
+    if not isinstance(made, (tuple, list)):
+        return frozenset()
+    if any(user.target is not operator.getitem for user in node.users):
+        return frozenset()
+    asked = {user.args[1] for user in node.users}
+    idle = (n for n, v in enumerate(made) if n not in asked)
+    return frozenset(n for n in idle if not free_unbacked_symbols(made[n]))
 
 
 def _returns_views(target: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.errors import UnsupportedOperatorError
+from ocl_inductor.errors import HostResultError
 from ocl_inductor.plan import BufferSpec, HostCall, SizeRef, TensorRef
 from ocl_inductor.runtime.memory import Strategy, host_bytes
 from ocl_inductor.runtime.recording import CallRecording
@@ -41,7 +41,7 @@ class HostCalls:
         """Run one operator.
 
         Raises:
-            UnsupportedOperatorError: it returned another kind of tensor than was planned.
+            HostResultError: it returned another kind or shape of tensor than was planned.
         """
         args = [self._argument(a) for a in step.args]
         kwargs = {k: self._argument(v) for k, v in step.kwargs}
@@ -102,17 +102,15 @@ class HostCalls:
             # Scratch memory that a host call returned a view of is about to be used again.
             self.values[names] = self._outside_scratch(result)
             return
-        if result.is_quantized or result.layout is not torch.strided:
-            raise UnsupportedOperatorError(
-                label,
-                [result.dtype],
-                [tuple(result.shape)],
-                reason="it returned a quantised or sparse tensor where its shape function "
-                "promised a plain one; keep this part of the model out of torch.compile",
-            )
         size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
+        plain = not result.is_quantized and result.layout is torch.strided
+        if not plain or result.size() != size:
+            kind = "" if plain else "a quantised or sparse "
+            raise HostResultError(
+                label, f"{spec.dtype} {list(size)}", f"{kind}{result.dtype} {list(result.shape)}"
+            )
         planned = result
-        if result.size() != size or result.stride() != stride or result.dtype != spec.dtype:
+        if result.stride() != stride or result.dtype != spec.dtype:
             planned = torch.empty_strided(size, stride, dtype=spec.dtype).copy_(result)
         self.memory.write(self.buffer(names)[0], planned, self._nbytes(spec))
 

@@ -15,6 +15,8 @@ from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
+from ocl_inductor.errors import HostResultError
+
 first, *others = two_drivers()
 each_driver = pytest.mark.parametrize(
     "driver", [first, *(pytest.param(d, marks=pytest.mark.slow) for d in others)]
@@ -147,6 +149,26 @@ def increase_and_sum(x: torch.Tensor, others: list[torch.Tensor]) -> torch.Tenso
 @increase_and_sum.register_fake
 def _(x: torch.Tensor, others: list[torch.Tensor]) -> torch.Tensor:
     return torch.empty_like(x)
+
+
+@torch.library.custom_op("ocl_inductor_tests::first_of_each", mutates_args=())
+def first_of_each(x: torch.Tensor, n: int) -> list[torch.Tensor]:
+    return [x[:n].clone(), x[:1].clone()]
+
+
+@first_of_each.register_fake
+def _(x: torch.Tensor, n: int) -> list[torch.Tensor]:
+    return [x.new_empty(n, *x.shape[1:]), torch.empty_like(x)]  # wrong: the second is one row
+
+
+@on_the_host
+@each_driver
+def test_shape_functions_that_are_wrong(driver: str) -> None:
+    x = random(5, 7)
+    used = compiled(lambda x: first_of_each(x, 2)[0] + 1, driver)
+    same(used(x), x[:2] + 1)
+    with pytest.raises(HostResultError, match="first_of_each"):
+        compiled(lambda x: first_of_each(x, 2)[1] + 1, driver)(x)
 
 
 @on_the_host

@@ -24,6 +24,10 @@ CASES = [
         ),
         ["aten.foo.default(float32[2, 3])", "model.py:12", "OCL_INDUCTOR_FALLBACK=warn"],
     ),
+    (
+        errors.HostResultError("mylib.count", "torch.int64 [3]", "torch.int64 [0]"),
+        ["mylib.count", "[3]", "[0]", "torch.compiler.disable"],
+    ),
     (errors.HiddenLayoutError("model.py:3 in forward"), ["model.py:3", "x.clone()"]),
     (
         errors.KernelBuildError("k0", "error: expected ';'", "/tmp/k0.cl", ["add", "mul"]),
