@@ -22,6 +22,7 @@ Steps say what they do to rounding errors:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,9 @@ from fuzz.run import finish
 
 #: Names of a run, with the dtype that each has in eager.
 Dtypes = Mapping[str, torch.dtype]
+
+#: Exact steps that read elements at places: their gradients are scattered.
+_GATHERS = re.compile(r"index_select\(|gather\(|embedding\(|take|nearest|\[[^]]*%")
 
 #: Runs with noise: usually, and before a result is called wrong.
 FEW, MANY = 3, 16
@@ -74,6 +78,9 @@ def _run(
     for step in program.steps:
         if noise is None or step.rounding == EXACT:
             exec(in_float64(step.line), env)
+            if noise is not None and _is_scattered_into_a_sum(step, program):
+                for t in step.targets:
+                    env[t] = _noisy_gradient(env[t], dtypes[t], noise, rounds=False)
         else:
             _noisy_step(step, env, dtypes, noise)
     outputs = [env[name] for name in program.outputs]
@@ -162,10 +169,20 @@ def _shaken(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool) ->
     return x * (1 + _noise(x, dtype, noise, rounds)) if _is_float(x) else x
 
 
-def _noisy_gradient(x: Any, dtype: torch.dtype, noise: torch.Generator) -> Any:
+def _is_scattered_into_a_sum(step: Step, program: Program) -> bool:
+    """Whether the gradient is a sum at some places of what the step reads, and other steps have
+    gradients there: then elements may be added one by one to what is there already.
+    """
+    if not _GATHERS.search(step.text):
+        return False
+    others = [r for s in program.steps if s is not step for r in s.reads]
+    return any(r in others or r in program.outputs for r in step.reads)
+
+
+def _noisy_gradient(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool = True) -> Any:
     """An exact result as it is; what arrives at its gradient may have been rounded."""
     if _is_float(x) and x.requires_grad:
-        x.register_hook(lambda g: g * (1 + _noise(g, dtype, noise, rounds=True)))
+        x.register_hook(lambda g: g * (1 + _noise(g, dtype, noise, rounds)))
     return x
 
 

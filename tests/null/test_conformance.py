@@ -52,6 +52,13 @@ def test_a_result_may_not_be_much_further_from_float64_than_eagers() -> None:
     assert "from float64" in str(problem(eager * (1 + 5e-6), eager, exact))
 
 
+def test_a_zero_that_eager_misses_may_be_missed_by_as_much() -> None:
+    exact, eager = torch.zeros(4, dtype=torch.float64), torch.tensor([0.0, 3e-6, -1e-6, 0.0])
+    assert problem(eager.flip(0), eager, exact) is None
+    assert problem(eager.flip(0) * 2, eager, exact) is not None
+    assert problem(eager.flip(0), eager, exact + torch.tensor([0, 0, 0, 1.0])) is not None
+
+
 def test_integers_must_be_equal() -> None:
     assert problem(torch.tensor([1, 2]), torch.tensor([1, 3]), None) == "1 of 2 elements differ"
     assert problem(torch.tensor([1, 2]), torch.tensor([1, 3]), None, values=False) is None
