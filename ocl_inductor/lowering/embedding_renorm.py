@@ -8,6 +8,7 @@ from ocl_inductor.ir.expr import compare, const, logical_and, op, where
 from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import as_coordinate, require_index
+from ocl_inductor.lowering.in_float32 import in_float32
 from ocl_inductor.lowering.moments import lower_vector_norm
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scatter import scatter_points
@@ -18,6 +19,7 @@ aten = torch.ops.aten
 
 
 @register(aten.embedding_renorm.default)
+@in_float32
 def lower_embedding_renorm(
     ctx: LoweringContext, x: Value, indices: Value, max_norm: float, norm_type: float
 ) -> Value:

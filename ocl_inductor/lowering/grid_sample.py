@@ -15,6 +15,7 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, wh
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
+from ocl_inductor.lowering.in_float32 import in_float32
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import full, reused, static_sizes
 from ocl_inductor.lowering.values import Value
@@ -74,6 +75,7 @@ def tap(whole: Expr, extent: int) -> tuple[Expr, Expr]:
 
 
 @register(aten.grid_sampler_3d.default)
+@in_float32
 def lower_grid_sampler_3d(
     ctx: LoweringContext,
     x: Value,

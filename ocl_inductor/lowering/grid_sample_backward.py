@@ -27,6 +27,7 @@ from ocl_inductor.lowering.grid_sample import (
     tap,
     unnormalised,
 )
+from ocl_inductor.lowering.in_float32 import in_float32
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scatter import scatter_points
@@ -147,6 +148,7 @@ def _product(terms: Sequence[Expr]) -> Expr:
 
 
 @register(aten.grid_sampler_2d_backward.default, aten.grid_sampler_3d_backward.default)
+@in_float32
 def lower_grid_sampler_backward(
     ctx: LoweringContext,
     grad: Value,

@@ -14,6 +14,7 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, wh
 from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
+from ocl_inductor.lowering.in_float32 import in_float32
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.scatter import scatter_points
@@ -115,6 +116,7 @@ def _check(data: Value, reduce: str, initial: object) -> None:
 
 
 @register(aten.segment_reduce.default)
+@in_float32
 def lower_segment_reduce(
     ctx: LoweringContext,
     data: Value,
@@ -150,6 +152,7 @@ def lower_segment_reduce(
 
 
 @register(aten._segment_reduce_backward.default)
+@in_float32
 def lower_segment_reduce_backward(
     ctx: LoweringContext,
     grad: Value,
