@@ -18,7 +18,9 @@ _CANCELS = (
     "F.gelu({x}) F.gelu({x},approximate='tanh') F.mish({x}) F.tanhshrink({x}) "
     "torch.digamma({x}.abs()+0.5) torch.polygamma(1,{x}.abs()+0.5) torch.special.bessel_j0({x}) "
     "torch.special.bessel_j1({x}) torch.special.log_ndtr({x}) "
-    "torch.special.ndtri(torch.clamp({x},-4,4)/10+0.5) torch.special.ndtr({x})"
+    "torch.special.ndtri(torch.clamp({x},-4,4)/10+0.5) torch.special.ndtr({x}) "
+    "torch.special.i0e({x}.clamp(-9,9)) torch.special.i1e({x}.clamp(-9,9)) "
+    "torch.special.erfcx({x}.abs()) torch.sinc({x})"
 ).split()
 _FUNCTIONS = (
     "torch.exp(torch.clamp({x},-8,8)) torch.sin({x}) torch.cos({x}) torch.tanh({x}) "
@@ -31,11 +33,10 @@ _FUNCTIONS = (
     "torch.asin(torch.clamp({x},-0.75,0.75)) torch.sinh(torch.clamp({x},-4,4)) "
     "torch.cosh(torch.clamp({x},-4,4)) torch.tan(torch.clamp({x},-1,1)) torch.exp2({x}.clamp(-9,9))"
     " torch.log2({x}.abs()+0.5) torch.log10({x}.abs()+0.5) torch.pow({x}.abs(),1.5)"
-    " torch.pow({x},3) torch.sinc({x}) torch.deg2rad({x}) torch.lgamma({x}.abs()+0.5) {x}/3 "
+    " torch.pow({x},3) torch.deg2rad({x}) torch.lgamma({x}.abs()+0.5) {x}/3 "
     "torch.logit({x},0.125) torch.special.i0({x}) torch.special.entr({x}.abs()) "
     "torch.atanh(torch.clamp({x},-0.75,0.75)) torch.erfinv(torch.clamp({x},-0.75,0.75)) "
-    "torch.special.i0e({x}.clamp(-9,9)) torch.special.i1({x}) torch.special.i1e({x}.clamp(-9,9)) "
-    "torch.special.erfcx({x}.abs()) torch.mvlgamma({x}.abs()+1.5,2) F.hardshrink({x},0.25) "
+    "torch.special.i1({x}) torch.mvlgamma({x}.abs()+1.5,2) F.hardshrink({x},0.25) "
     "F.softshrink({x},0.25) torch.ldexp({x},torch.tensor(3)) torch.special.expit({x})"
 ).split()
 
