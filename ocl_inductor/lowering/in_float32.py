@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_any, tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.copies import to_dtype
@@ -20,10 +20,8 @@ def in_float32(lower: Lowering) -> Lowering:
 
     @functools.wraps(lower)
     def run(ctx: LoweringContext, *args: Any, **kwargs: Any) -> Any:
-        for half in HALF_TYPES:
-            if tree_any(lambda x, half=half: _is(x, half), (args, kwargs)):
-                break
-        else:
+        half = _half_type((args, kwargs))
+        if half is None:
             return lower(ctx, *args, **kwargs)
 
         def wide(x: Any) -> Any:
@@ -36,6 +34,11 @@ def in_float32(lower: Lowering) -> Lowering:
         return tree_map(narrow, lower(ctx, *wide_args, **wide_kwargs))
 
     return run
+
+
+def _half_type(arguments: Any) -> torch.dtype | None:
+    dtypes = (x.dtype for x in tree_leaves(arguments) if isinstance(x, Value))
+    return next((d for d in dtypes if d in HALF_TYPES), None)
 
 
 def _is(x: Any, dtype: torch.dtype) -> bool:
