@@ -31,7 +31,7 @@ def trilinear(
             x = x.unsqueeze(d)
         terms.append(x)
     product = terms[0] * terms[1] * terms[2]
-    return product.sum(list(sumdim)) if sumdim else product
+    return product.sum(list(sumdim), dtype=product.dtype) if sumdim else product
 
 
 def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:

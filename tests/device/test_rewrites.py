@@ -41,9 +41,11 @@ def others() -> list[Case]:
     image = random(2, 3, 12, 8)
     holes = image.clone()
     holes[:, :, ::5] = float("nan")
+    whole = [torch.randint(-9, 9, n, dtype=torch.int32) for n in ((4, 5), (4, 7), (3, 5, 7))]
     return [
         ("bilinear", bilinear, (random(4, 5), random(4, 7), random(3, 5, 7), random(3))),
         ("bilinear_ndim", bilinear, (random(2, 4, 5), random(2, 4, 7), random(3, 5, 7))),
+        ("bilinear_int32", bilinear, tuple(whole)),
         ("pool", lambda x: adaptive_max_pool2d(x, (4, 2), return_indices=True), (image,)),
         ("pool_all", lambda x: adaptive_max_pool2d(x, 1, return_indices=True), (image,)),
         ("pool_nan", lambda x: adaptive_max_pool2d(x, (3, 8), return_indices=True), (holes,)),
