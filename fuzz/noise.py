@@ -114,8 +114,6 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
                 exec(line, env)
             for t in step.targets:
                 env[t] = env[t] + _random(env[t], noise) * epsilon * _bias(step, saved, env[t])
-                if "grid_sample(" in step.line:
-                    env[t] = env[t] + _random(env[t], noise) * epsilon * _slopes(step, saved)
         else:
             exec(line, env)
         env.update({k: v for k, v in saved.items() if k not in step.targets})
@@ -131,10 +129,12 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
 
 def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.Tensor | float:
     """What cancels in an element of the result: with the last vector that a norm reads, with the
-    sum of a softmax, which was rounded next to 1 before its logarithm was taken, or a cosine
-    with 1, in each row of a sum."""
+    sum of a softmax, which was rounded next to 1 before its logarithm was taken, with 1
+    (a cosine, in each row of a sum), or in the gradient of a grid."""
     if "log_softmax(" in step.line or "cross_entropy(" in step.line:
         return 1.0
+    if "grid_sample(" in step.line:
+        return _slopes(step, reads)
     if "cosine_embedding_loss(" in step.line:
         rows = max(x.shape[0] for x in reads.values())
         return math.sqrt(rows) if "'sum'" in step.line else 1.0

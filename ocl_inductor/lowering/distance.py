@@ -113,7 +113,8 @@ def slope(d: Expr, dist: Expr, p: float) -> Expr:
     if math.isinf(p):
         beyond = op("sub", dist, op("abs", d))  # NaN where both are infinite, as in eager
         nearer = compare("gt", beyond, const(0.0, d.dtype))
-        return where(nearer, const(0.0, d.dtype), _sign(where(_is_nan(beyond), beyond, d)))
+        side = where(compare("eq", beyond, beyond), _sign(d), beyond)
+        return where(nearer, const(0.0, d.dtype), side)
     power = const(p - 1.0, d.dtype)
     ratio = op("div", op("pow", op("abs", d), power), op("pow", dist, power))
     return op("mul", op("sign", d), ratio)
@@ -121,8 +122,4 @@ def slope(d: Expr, dist: Expr, p: float) -> Expr:
 
 def _sign(x: Expr) -> Expr:
     """The sign of a number; ``op("sign")`` gives 0 for NaN, as ``torch.sign`` does."""
-    return where(_is_nan(x), x, op("sign", x))
-
-
-def _is_nan(x: Expr) -> Expr:
-    return compare("ne", x, x)
+    return where(compare("eq", x, x), op("sign", x), x)

@@ -55,8 +55,8 @@ def test_gradients_are_those_of_float32(
     narrow = [x.requires_grad_() for x in narrow]
     expected = fn(*wide)
     weight = random(*expected.shape).to(dtype)
-    # Dynamo keeps segment_reduce's missing segments as numbers of Python: NaN of an empty mean.
     actual = compiled(fn, driver, fallback="error")(*narrow)
+    # The mean of a segment without elements is NaN.
     gradients = torch.autograd.grad((expected.nan_to_num() * weight.float()).sum(), wide)
     found = torch.autograd.grad((actual.nan_to_num() * weight).float().sum(), narrow)
     unit = torch.finfo(dtype).eps
