@@ -6,7 +6,6 @@ import itertools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,11 +13,12 @@ from typing import Any
 
 import torch
 
-from fuzz.compare import Verdict, compare, strides_problem
+from fuzz.compare import Verdict, compare
 from fuzz.generator import generate
 from fuzz.noise import MANY, Reference, reference
-from fuzz.program import Program, Sizes
+from fuzz.program import Program
 from fuzz.run import run
+from fuzz.strides import wrong_strides
 
 #: What the simulator prints of a kernel that goes wrong.
 COMPLAINTS = ("Invalid read", "Invalid write", "data race", "Uninitialized")
@@ -132,26 +132,10 @@ def _judge(
             verdict = compare(mine, its, reference(program, sizes, MANY))
         if verdict.wrong:
             return verdict
-        # Those of gradients are the affair of AOTAutograd.
-        traced = _traced(program, sizes)
-        if said := strides_problem(mine[: len(traced)], its, traced):
+        if said := wrong_strides(program, sizes, mine[: len(program.outputs)], its):
             return Verdict(said)
         elements, undecided = elements + verdict.elements, undecided + verdict.undecided
     return Verdict("", elements, undecided)
-
-
-def _traced(program: Program, sizes: Sizes) -> list[object]:
-    """Outputs as tensors without numbers, by which the compiler goes."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    inputs = program.make_inputs(sizes)
-    with suppress(Exception), FakeTensorMode() as mode:
-        made = {i.name: mode.from_tensor(inputs[i.name]) for i in program.inputs if not i.alias}
-        for i in program.inputs:
-            if i.alias:
-                made[i.name] = i.make(sizes, made, wide=False)
-        return list(program.function()(*(made[i.name] for i in program.inputs)))
-    return []
 
 
 def _raised(e: BaseException) -> str:

@@ -14,8 +14,9 @@ from fuzz.noise import Reference
 #: of the median element. Functions of OpenCL may be wrong by some units, of which a run has one.
 SPREADS, MEDIANS = 16.0, 4.0
 
-#: Units in the last place that are never wrong.
-UNITS = 8
+#: Units in the last place that are never wrong. The reference has no digits to spare in float64,
+#: where eager adds up long sums one by one: of 200000 numbers 400 units were wrong.
+UNITS, UNITS_OF_FLOAT64 = 8, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,15 @@ def _leaf(a: Any, e: Any, x: Any, noisy: Sequence[Any]) -> tuple[str, int]:
         loose |= ~both & (n != x) & ~(n.isnan() & x.isnan())
         spread = torch.where(both, torch.maximum(spread, (n - x).abs()), spread)
     info = torch.finfo(dtype)
+    units = UNITS_OF_FLOAT64 if dtype is torch.float64 else UNITS
     allowed = SPREADS * spread + MEDIANS * spread.median() + 2 * info.tiny
     wrong = torch.ones_like(loose)
     for value in (x, e, *noisy):
         value = torch.where(value.abs() > info.max, value.sign() * torch.inf, value)
-        near = (a - value).abs() <= allowed + UNITS * info.eps * value.abs()
+        near = (a - value).abs() <= allowed + units * info.eps * value.abs()
         wrong &= ~(near | (a == value) | (a.isnan() & value.isnan()))
     # At the edge of the type's range a rounding decides between a number and infinity.
-    loose |= x.isfinite() & (x.abs() * (1 + UNITS * info.eps) > info.max)
+    loose |= x.isfinite() & (x.abs() * (1 + units * info.eps) > info.max)
     return _said(wrong & ~loose, a, e, x, allowed), int(loose.sum())
 
 
@@ -92,18 +94,3 @@ def _said(
         f"{a[at].item()} instead of {e[at].item()} (float64: {x[at].item()}, allowed difference "
         f"{allowed[at].item():.2g}) at {list(at)}; {int(bad.sum())} of {bad.numel()} elements"
     )
-
-
-def strides_problem(actual: Sequence[Any], eager: Sequence[Any], traced: Sequence[Any]) -> str:
-    """Strides must be eager's, or those that PyTorch's tracing takes for eager's."""
-    for k, (a, e, t) in enumerate(zip(actual, eager, traced)):
-        if isinstance(e, torch.Tensor) and _strides(a) not in (_strides(e), _strides(t)):
-            return f"result {k}: strides {a.stride()} instead of {e.stride()} of {list(e.shape)}"
-    return ""
-
-
-def _strides(x: torch.Tensor) -> tuple[int, ...]:
-    """Strides that mean something."""
-    if x.numel() == 0:
-        return ()
-    return tuple(s for s, n in zip(x.stride(), x.shape) if n > 1)

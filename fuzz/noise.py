@@ -39,8 +39,12 @@ Dtypes = Mapping[str, torch.dtype]
 #: Exact steps that read elements at places: their gradients are scattered.
 _GATHERS = re.compile(r"index_select\(|gather\(|embedding\(|take|nearest|\[[^]]*%")
 
+#: Exact steps whose results hold a tensor several times, where they name it so: its gradient is a
+#: sum.
+_JOINS = re.compile(r"stack\(|cat\(")
+
 #: Runs with noise: usually, and before a result is called wrong.
-FEW, MANY = 3, 16
+FEW, MANY = 3, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +134,16 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
 def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.Tensor | float:
     """What cancels in an element of the result: with the last vector that a norm reads, with the
     sum of a softmax, which was rounded next to 1 before its logarithm was taken, with 1
-    (a cosine, in each row of a sum), or in the gradient of a grid."""
+    (a cosine, in each row of a sum), with another distance, or in the gradient of a grid."""
     if "log_softmax(" in step.line or "cross_entropy(" in step.line:
         return 1.0
     if "grid_sample(" in step.line:
         return _slopes(step, reads)
+    if "triplet_margin_loss(" in step.line:  # a distance less another
+        x, y = (reads[k].detach() for k in step.reads[:2])
+        distances = torch.linalg.vector_norm(x - y, dim=-1)
+        largest = max(distances[distances.isfinite()].tolist(), default=0.0)
+        return largest * math.sqrt(distances.numel()) if "'sum'" in step.line else largest
     if "cosine_embedding_loss(" in step.line:
         rows = max(x.shape[0] for x in reads.values())
         return math.sqrt(rows) if "'sum'" in step.line else 1.0
@@ -165,14 +174,28 @@ def _kept_with_noise(epsilon: float, noise: torch.Generator) -> Any:
 
 
 def _shaken(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool) -> Any:
-    """Noise in a result, and the same in the gradient that will arrive there."""
-    return x * (1 + _noise(x, dtype, noise, rounds)) if _is_float(x) else x
+    """Noise in a result, and the same in the gradient that will arrive there.
+
+    In most runs the result is a number of the type then: what compares it with another may find
+    them equal. In the others equal ones are told apart.
+    """
+    if not _is_float(x):
+        return x
+    moved = x * (1 + _noise(x, dtype, noise, rounds))
+    if noise.initial_seed() % 4 == 0:
+        return moved
+    number = _narrow(moved.detach(), dtype)
+    return moved + torch.where(number.isfinite(), number - moved.detach(), 0.0)
 
 
 def _is_scattered_into_a_sum(step: Step, program: Program) -> bool:
-    """Whether the gradient is a sum at some places of what the step reads, and other steps have
-    gradients there: then elements may be added one by one to what is there already.
+    """Whether the gradient is a sum at some places of what the step reads.
+
+    Of a join that names a tensor twice; and where other steps have gradients for what elements are
+    read from: then they may be added one by one to what is there already.
     """
+    if _JOINS.search(step.text):
+        return any(len(re.findall(rf"\b{r}\b", step.text)) > 1 for r in step.reads)
     if not _GATHERS.search(step.text):
         return False
     others = [r for s in program.steps if s is not step for r in s.reads]
@@ -212,8 +235,11 @@ def _is_exact(x: Any, dtype: torch.dtype) -> bool:
 
 def _representable(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     # In float64 everything is: what float32 can hold has digits to spare.
-    narrow = torch.float32 if dtype is torch.float64 else dtype
-    return x.to(narrow).double() == x
+    return _narrow(x, torch.float32 if dtype is torch.float64 else dtype) == x
+
+
+def _narrow(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype).double()
 
 
 def _is_float(x: Any) -> bool:

@@ -7,6 +7,9 @@ from fuzz.program import SUM
 
 
 def product(g: Generator) -> None:
+    if g.chance(0.15) and not g.small:
+        _long(g)
+        return
     x = g.floating(min_rank=1)
     value = g.value(x)
     dtype = str(value.dtype)[6:]
@@ -44,6 +47,20 @@ def product(g: Generator) -> None:
         g.emit(f"torch.einsum('{text}',{x},{y})", SUM)
     else:
         g.emit(f"torch.tensordot({x},{g.new([k, n], dtype)},1)", SUM)
+
+
+def _long(g: Generator) -> None:
+    """Sums over so many elements that kernels for layers compute them."""
+    k = g.rng.choice((48, 96, 257, 300, 512, 600, 1030))
+    m, n = g.rng.choice((1, 2, 3, 4, 5, 8, 19, 33)), g.rng.choice((1, 3, 16, 17, 33))
+    x, batch = g.new([m, k]), [2] if g.chance(0.2) else []
+    if g.chance(0.7):
+        bias = f",{g.new([n])}" if g.chance(0.5) and not batch else ""
+        g.emit(f"F.linear({x},{g.new([n, k])}{bias})", SUM)
+    elif g.chance(0.5):
+        g.emit(f"torch.matmul({x},{g.new([*batch, n, k])}.mT)", SUM)
+    else:
+        g.emit(f"torch.matmul({x},{g.new([*batch, k, n])})", SUM)
 
 
 def _rare(g: Generator, x: str, which: int) -> None:

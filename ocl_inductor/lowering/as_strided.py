@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import sympy
 import torch
+from torch.utils._sympy.functions import Max
 
 from ocl_inductor.errors import HiddenLayoutError
 from ocl_inductor.ir.expr import load
@@ -14,6 +15,7 @@ from ocl_inductor.ir.index import Size, as_size, delinearize, is_static, linear,
 from ocl_inductor.ir.nodes import Extern
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import decide, is_known
 from ocl_inductor.lowering.values import ZERO, Value, reindex, strided_view
 
 aten = torch.ops.aten
@@ -106,7 +108,7 @@ def _owner(
         if fake is None or not isinstance(value, Value):
             break
         order = _dense_order(fake)
-        if order is not None and _stays_inside(sizes, strides, offset, value):
+        if order is not None and _stays_inside(ctx, sizes, strides, offset, value):
             return value, order
         node = next((n for n in _operands(node) if _storage(_fake(n)) == _storage(fake)), None)
     fake = _fake(first)
@@ -143,25 +145,27 @@ def _dense_order(fake: torch.Tensor) -> list[int] | None:
     for d in reversed(order):
         if same(extents[d], 1):
             continue
-        if not same(strides[d], expected):
+        # PyTorch writes max(1, n) where a symbolic n may be 0; then there is no element at all.
+        if not same(strides[d], expected) and not same(strides[d], Max(1, expected)):
             return None
         expected = as_size(expected * extents[d])
     return order
 
 
 def _stays_inside(
-    sizes: Sequence[Size], strides: Sequence[Size], offset: Size, owner: Value
+    ctx: LoweringContext,
+    sizes: Sequence[Size],
+    strides: Sequence[Size],
+    offset: Size,
+    owner: Value,
 ) -> bool:
-    """Whether strided elements surely lie among those of ``owner``."""
-    if not all(map(is_static, (*sizes, *strides, offset, *owner.size))):
+    """Whether strided elements lie among those of ``owner``; symbolic sizes get a guard."""
+    if not all(is_static(x) or is_known(ctx, x) for x in (*sizes, *strides, offset, *owner.size)):
         return False
-    if any(same(n, 0) for n in sizes):
+    if any(decide(ctx, sympy.Eq(n, 0)) for n in sizes):
         return True
-    last = int(offset) + sum((int(n) - 1) * int(s) for n, s in zip(sizes, strides, strict=True))
-    count = 1
-    for n in owner.size:
-        count *= int(n)
-    return 0 <= last < count
+    steps = [(n - 1) * s for n, s in zip(sizes, strides, strict=True)]
+    return decide(ctx, sympy.Lt(sympy.Add(offset, *steps), sympy.Mul(*owner.size)))
 
 
 def _fake(node: object) -> torch.Tensor | None:

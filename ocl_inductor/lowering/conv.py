@@ -73,16 +73,13 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return by_reduction(ctx, x, weight, g, result_size)
     x, weight = cast_value(x, dtype), cast_value(weight, dtype)
     ones = (1,) * g.ndim
-    unpadded = all(p == 0 for p in g.padding)
-    if g.groups == 1 and unpadded and g.kernel == ones and g.stride == ones:
+    # Whole blocks, each of one pixel: no padding on either side, none of the output.
+    blocks = all(p == 0 for p in g.padding) and g.groups == 1 and _exact(x, g)
+    if blocks and g.kernel == ones and g.stride == ones:
         if g.transposed:
             weight = permute(weight, _swap_channels(g.ndim))
         return as_matmul(ctx, x, weight, result_size)
-    adjacent = (
-        g.transposed and unpadded and g.groups == 1 and g.dilation == ones
-        and g.kernel == g.stride and _exact(x, g)
-    )  # fmt: skip
-    if adjacent:
+    if blocks and g.transposed and g.dilation == ones and g.kernel == g.stride:
         return pixel_shuffle(ctx, x, weight, g, result_size)
     if g.transposed and g.stride == ones:
         x, weight, g = _as_plain(x, weight, g)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.expr import (
     Expr,
@@ -41,12 +42,13 @@ from ocl_inductor.lowering.scatter import scatter_points
 from ocl_inductor.lowering.searching import bisect
 from ocl_inductor.lowering.shapes import (
     cast_value,
+    decide,
     full,
+    is_known,
     lowest,
     position_dtype,
     reused,
     size_expr,
-    static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reindex, strided_view
 
@@ -67,7 +69,7 @@ class Bags:
     count: Size
     padding: int
     #: Indices of each bag where all have the same number, known without looking at the offsets.
-    length: int | None
+    length: Size | None
     offsets: Value
 
     @property
@@ -91,13 +93,12 @@ def bags_of(
     require_index(indices), require_index(offsets)
     if indices.ndim != 1:
         raise CannotLower("bags of indices that are not a vector")
-    length = _even_length(offsets, indices.size[0], count)
+    length = _even_length(ctx, offsets, indices.size[0], count)
     indices = reused(ctx, indices)
     (v,) = loop_vars(1)
     if length is not None:
-        bag = index_value(v // length if length > 1 else v)
+        bag = index_value(v if same(length, 1) else FloorDiv(v, length))
         return Bags(indices, Value(indices.size, torch.int64, bag), count, padding, length, offsets)
-    static_sizes(offsets.size, "bags")
     place = Value(indices.size, offsets.dtype, cast(index_value(v), offsets.dtype))
     before = bisect(ctx, offsets, place, right=True, dtype=torch.int64)
     bag = clamp(op("sub", before.body, const(1, torch.int64)), count)
@@ -105,17 +106,16 @@ def bags_of(
     return Bags(indices, bag_of, count, padding, None, offsets)
 
 
-def _even_length(offsets: Value, n: Size, count: Size) -> int | None:
+def _even_length(ctx: LoweringContext, offsets: Value, n: Size, count: Size) -> Size | None:
     """Where the offsets are ``k * length`` as an expression (an arange), and fill ``n`` exactly."""
     body = offsets.body
-    if body.op != "index" or not (is_static(n) and is_static(count)) or int(count) == 0:
+    if body.op != "index" or not all(is_static(s) or is_known(ctx, s) for s in (n, count)):
         return None
     affine = coefficients(body.payload, loop_vars(1))
     if affine is None or affine[1] != 0:
         return None
-    length = int(n) // int(count)
-    step = affine[0].get(loop_vars(1)[0], 0)
-    even = length > 0 and length * int(count) == int(n) and (step == length or int(count) == 1)
+    length = n if same(count, 1) else as_size(affine[0].get(loop_vars(1)[0], 0))
+    even = decide(ctx, sympy.Eq(n, length * count)) and decide(ctx, sympy.Gt(length, 0))
     return length if even else None
 
 
@@ -180,7 +180,8 @@ def _vector(ctx: LoweringContext, value: Value) -> Value:
 def sizes_of_bags(ctx: LoweringContext, bags: Bags) -> Value:
     """Indices in each bag without padding, int64."""
     if bags.length is not None and bags.padding < 0:
-        return full((bags.count,), bags.length, torch.int64)
+        length = size_expr(bags.length, torch.int64)
+        return Value((bags.count,), torch.int64, length)
     (i,) = loop_vars(1)
     one, zero = const(1, torch.int64), const(0, torch.int64)
     body = one if bags.padding < 0 else where(bags.counts(i), one, zero)

@@ -16,6 +16,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.copies import require_cpu
 from ocl_inductor.lowering.pointwise import Scalar, check_dtype, constant, convert
 from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.shapes import decide
 from ocl_inductor.lowering.values import Value, expand
 
 aten = torch.ops.aten
@@ -224,7 +225,10 @@ def lower_arange(
         dtype = torch.int64 if integers else torch.get_default_dtype()
     check_dtype(ctx, dtype)
     if isinstance(step, sympy.Basic) and not step.is_number:
-        raise CannotLower("symbolic step")
+        if not integers or not decide(ctx, sympy.Gt(step, 0)):
+            raise CannotLower("symbolic step that is no integer above 0")
+        size = as_size(FloorDiv(sympy.sympify(end) - start + step - 1, step))
+        return Value((size,), dtype, convert(index_value(start + step * loop_var(0)), dtype))
     if integers:
         size = _integer_length(start, end, int(step))
         if dtype.is_floating_point and dtype is not torch.float64:

@@ -23,7 +23,7 @@ from ocl_inductor.lowering.values import (
     strided_view,
     transposed,
 )
-from ocl_inductor.templates.gemv import MAX_ROWS
+from ocl_inductor.templates.few_rows import VERY_FEW
 
 aten = torch.ops.aten
 
@@ -87,23 +87,21 @@ def matmul(
         return full((*batch, m, n), 0, out)
     a, b = expand(a, (*batch, m, k)), expand(b, (*batch, k, n))
     work = ctx.hint(prod((*batch, m, n, k)))
-    narrow = same(n, 1) or same(m, 1)
     if dtype in _INTEGERS or work <= _TINY_PRODUCT:
-        return _product_by_reduction(ctx, a, b, out)
-    few = few_rows(ctx, a, b, out)
-    if few is None and is_static(n) and int(n) <= MAX_ROWS:
-        columns = few_rows(ctx, transposed(b), transposed(a), out)
-        few = None if columns is None else transposed(columns)
-    if few is not None:
-        return few
-    if narrow:
         return _product_by_reduction(ctx, a, b, out)
     if batch and not depends_on(b, range(len(batch))):
         flat = _flatten_rows(ctx, a, out)
         if flat is not None:
-            rows = prod((*batch, m))
             one = reindex(b, (k, n), [ZERO] * len(batch) + list(loop_vars(2)))
-            return reshape(matmul(ctx, flat, one), (*batch, m, n)) if rows else flat
+            return reshape(matmul(ctx, flat, one), (*batch, m, n))
+    few = few_rows(ctx, a, b, out)
+    if few is None and is_static(n) and int(n) <= VERY_FEW:
+        columns = few_rows(ctx, transposed(b), transposed(a), out)
+        few = None if columns is None else transposed(columns)
+    if few is not None:
+        return few
+    if same(n, 1) or same(m, 1):
+        return _product_by_reduction(ctx, a, b, out)
     return product_by_template(ctx, a, b, out, out_order or tuple(range(len(batch) + 1)))
 
 

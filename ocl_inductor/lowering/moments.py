@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import const, op
-from ocl_inductor.ir.index import is_static, prod, same
+from ocl_inductor.ir.expr import compare, const, op, where
+from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import (
     Dims,
@@ -22,22 +22,38 @@ from ocl_inductor.lowering.reduce import (
     without,
 )
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, normalize_dims, reused, size_expr
-from ocl_inductor.lowering.values import Value
+from ocl_inductor.lowering.shapes import (
+    cast_value,
+    decide,
+    is_known,
+    normalize_dims,
+    reused,
+    size_expr,
+)
+from ocl_inductor.lowering.values import ZERO, Value, reindex
 
 aten = torch.ops.aten
 
 
 def moments(
-    ctx: LoweringContext, x: Value, dims: Sequence[int], correction: float
+    ctx: LoweringContext,
+    x: Value,
+    dims: Sequence[int],
+    correction: float,
+    start: Value | None = None,
 ) -> tuple[Value, Value]:
     """``(var, mean)`` with the dimensions kept, in two passes: the difference of large sums that
     one pass takes loses digits.
 
     ``x`` must be cheap to read twice and of an accumulation dtype. ``var`` divides by
-    ``max(0, n - correction)``, as eager does.
+    ``max(0, n - correction)``, as eager does. Where elements are ``start`` on average, the mean is.
     """
-    mean = ctx.realize(keep_dims(mean_of(ctx, x, dims), dims, x.size, True))
+    mean = keep_dims(mean_of(ctx, x, dims), dims, x.size, True)
+    if start is not None:
+        away = keep_dims(mean_of(ctx, binary("sub", x, start), dims), dims, x.size, True)
+        near = compare("eq", away.body, const(0, x.dtype))
+        mean = Value(mean.size, x.dtype, where(near, start.body, mean.body))
+    mean = ctx.realize(mean)
     deviation = binary("sub", x, mean)
     square = Value(x.size, x.dtype, op("mul", deviation.body, deviation.body))
     total = keep_dims(reduce_dims(ctx, square, dims, "sum"), dims, x.size, True)
@@ -48,6 +64,20 @@ def moments(
         difference = op("sub", size_expr(count, x.dtype), const(correction, x.dtype))
         divisor = op("maximum", difference, const(0, x.dtype))
     return Value(total.size, x.dtype, op("div", total.body, divisor)), mean
+
+
+def _first(ctx: LoweringContext, x: Value, dims: Sequence[int]) -> Value | None:
+    """The first of the elements that ``dims`` count; None where there may be none.
+
+    The mean of equal elements is to be that, so that their variance is 0, as in eager by Welford's
+    algorithm: programs ask whether it is, before they divide by it. A rounded sum may miss it.
+    """
+    count = prod([x.size[d] for d in dims])
+    if not (is_static(count) or is_known(ctx, count)) or not decide(ctx, sympy.Ge(count, 1)):
+        return None
+    index = [ZERO if d in dims else v for d, v in enumerate(loop_vars(x.ndim))]
+    size = tuple(1 if d in dims else s for d, s in enumerate(x.size))
+    return reindex(x, size, index)
 
 
 def _spread(
@@ -62,7 +92,9 @@ def _spread(
         raise CannotLower(f"variance of {x.dtype}")
     dims = normalize_dims(dim, x.ndim)
     source = reused(ctx, cast_value(x, accumulation_dtype(x.dtype)))
-    var, mean = moments(ctx, source, dims, 1.0 if correction is None else float(correction))
+    start = _first(ctx, source, dims)
+    correction = 1.0 if correction is None else float(correction)
+    var, mean = moments(ctx, source, dims, correction, start)
     if root:
         var = unary("sqrt", var)
     if not keepdim:

@@ -19,7 +19,7 @@ from ocl_inductor.lowering.moments import moments
 from ocl_inductor.lowering.reduce import accumulation_dtype, keep_dims, mean_of, without
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, reused, size_expr
-from ocl_inductor.lowering.values import ZERO, Value, expand, reindex, reshape
+from ocl_inductor.lowering.values import ZERO, Value, expand, reindex
 
 aten = torch.ops.aten
 
@@ -111,16 +111,16 @@ def lower_group_norm(
 ) -> tuple[Value, Value, Value]:
     """``(out, mean[N, group], rstd[N, group])``; ``x`` is ``[N, C, *spatial]``."""
     dtype = _require_float(x)
-    if not is_static(as_size(C)):
-        raise CannotLower("group norm over a symbolic number of channels")
-    channels = int(C) // group  # in each group
+    channels = as_size(FloorDiv(x.size[1], group))  # in each group
     source = reused(ctx, cast_value(x, dtype))
-    grouped = reshape(source, (x.size[0], group, channels, *x.size[2:]))
+    first, g, c, *rest = loop_vars(x.ndim + 1)
+    size = (x.size[0], group, channels, *x.size[2:])
+    grouped = reindex(source, size, [first, g * channels + c, *rest])
     dims = list(range(2, grouped.ndim))
     var, mean = moments(ctx, grouped, dims, 0.0)
     rstd = _inverse_deviation(ctx, var, eps)
     variables = loop_vars(x.ndim)
-    owner = FloorDiv(variables[1], sympy.Integer(channels))
+    owner = FloorDiv(variables[1], channels)
     row = [variables[0], owner, *([ZERO] * len(dims))]
     centered = op("sub", source.body, reindex(mean, x.size, row).body)
     body = op("mul", centered, reindex(rstd, x.size, row).body)

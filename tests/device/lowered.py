@@ -26,15 +26,23 @@ from ocl_inductor.tune.standalone import StandaloneKernel
 
 
 class DeviceHarness(Harness):
-    """As Harness, for one device and profile; ``vector_width`` may pretend another machine."""
+    """As Harness, for one device and profile; ``vector_width`` and ``amx`` may pretend another
+    machine."""
 
-    def __init__(self, device: Device, profile: str, vector_width: int | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        profile: str,
+        vector_width: int | None = None,
+        amx: bool | None = None,
+    ) -> None:
         super().__init__()
         self.device, self.profile = device, profile
         facts = dataclasses.replace(
             device.info,
             profile=profile,
             vector_width=vector_width or (16 if profile == "vector" else 1),
+            amx=device.info.amx if amx is None else amx,
         )
         self.ctx = LoweringContext(facts, Settings())
 
@@ -74,10 +82,11 @@ def check_on(
     rtol: float = 1e-4,
     atol: float = 1e-4,
     vector_width: int | None = None,
+    amx: bool | None = None,
     **kwargs: Any,
 ) -> DeviceHarness:
     """Lower, compute and compare dtype, size and numbers with eager."""
-    harness = DeviceHarness(device, profile, vector_width)
+    harness = DeviceHarness(device, profile, vector_width, amx)
     computed = harness.compute(harness.lower(target, *args, **kwargs))
     compare(computed, target(*args, **kwargs), rtol, atol)
     return harness

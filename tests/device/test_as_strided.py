@@ -30,10 +30,29 @@ def test_it_reaches_beyond_a_view(driver: str) -> None:
 
 @pytest.mark.parametrize("driver", two_drivers())
 def test_what_may_lie_elsewhere_is_refused(driver: str) -> None:
+    """A symbolic size leaves open which dimension of a transposed result is the outer one."""
+
     def first(x: torch.Tensor) -> torch.Tensor:
-        return (x * 2)[1:].as_strided((2,), (1,), 0)
+        return (x.t() * 2)[1:].as_strided((2,), (1,), 0)
 
     run = compiled(first, driver, dynamic=True)
     with pytest.raises(BackendCompilerFailed, match=r"as_strided at File .*clone") as caught:
-        run(torch.randn(5))
+        run(torch.randn(5, 6))
     assert isinstance(caught.value.inner_exception, HiddenLayoutError)
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_symbolic_sizes_are_guarded(driver: str) -> None:
+    """What is large enough for the elements asked for stays so, or is compiled again."""
+
+    def part(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2)[1:].as_strided((3, 4), (x.shape[1], 1), 1)
+
+    run = compiled(part, driver, dynamic=True)
+    for size in ((5, 6), (4, 9), (3, 5)):
+        x = torch.randn(size)
+        with poisoned_memory():
+            found = run(x)
+        torch.testing.assert_close(found, part(x), rtol=0, atol=0)
+    with pytest.raises(BackendCompilerFailed, match="does not surely stay inside"):
+        run(torch.randn(2, 5))

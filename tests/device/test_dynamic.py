@@ -92,6 +92,18 @@ CASES = {
         lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), lambda n: (random(2, 3, n, 13),), IMAGES
     ),
     "embedding": Case(lambda i: _norm(_table(i)), lambda n: (torch.randint(0, 19, (3, n)),)),
+    "bags": Case(
+        lambda i, w: F.embedding_bag(i, w, mode="max"),
+        lambda n: (torch.randint(0, 19, (n, 3)), random(19, 5)),
+    ),
+    "long bags": Case(F.embedding_bag, lambda n: (torch.randint(0, 19, (4, n)), random(19, 5))),
+    "bags at offsets": Case(
+        lambda i, w, at: F.embedding_bag(i, w, at, mode="sum"),
+        lambda n: (torch.randint(0, 19, (3 * n,)), random(19, 5), torch.arange(n) * 2),
+    ),
+    "range in steps": Case(
+        lambda x: torch.arange(0, x.numel(), x.shape[0]) * 2.5, lambda n: (random(n, 7),)
+    ),
     "gather": Case(lambda x, i: x[i] + 1, lambda n: (random(n, 5), torch.randint(-n, n, (n + 2,)))),
     "scatter": Case(
         lambda x, i, s: x.scatter_add(1, i, s),

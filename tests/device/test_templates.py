@@ -79,15 +79,52 @@ def test_batched(on: tuple[Device, str]) -> None:
     check_on(*on, aten.bmm.default, rand(24, 6, 17).permute(1, 2, 0), rand(6, 32, 24).mT)
 
 
-@pytest.mark.parametrize("m", [1, 3, 4])
+@pytest.mark.parametrize("m", [1, 3, 4, 5, 31, 127])
 def test_few_rows_read_the_weight_in_place(on: tuple[Device, str], m: int) -> None:
     """As a layer has it: (n, k) in memory, transposed; columns and k with a rest."""
     skip_where_building_takes_minutes(on)
     weight, bias = rand(125, 550), rand(125)
-    harness = check_on(*on, aten.linear.default, rand(m, 550), weight, bias)
+    harness = check_on(*on, aten.linear.default, rand(m, 550), weight, bias, amx=False)
     if on[1] == "vector":
-        assert harness.templates() == ["gemv"]
+        assert harness.templates() == ["few_rows"]
     check_on(*on, aten.mm.default, rand(1100, m).t()[:, :1040], rand(65, 1040).t())
+
+
+def test_more_rows_than_few_are_packed(on: tuple[Device, str]) -> None:
+    harness = check_on(*on, aten.mm.default, rand(128, 300), rand(40, 300).t(), amx=False)
+    assert harness.templates() == ["gemm"]
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_few_rows_on_narrower_machines(on: tuple[Device, str], width: int) -> None:
+    if on[1] == "simt":
+        pytest.skip("has no width")
+    for m in (2, 4, 11):
+        a, w = rand(m, 1530), rand(130, 1530)
+        harness = check_on(*on, aten.mm.default, a, w.t(), vector_width=width, amx=False)
+        assert harness.templates() == ["few_rows"]
+        if on[0].info.fp64:
+            a, w = rand(m, 262, dtype=torch.float64), rand(260, 262, dtype=torch.float64)
+            check_on(*on, aten.mm.default, a, w.t(), rtol=1e-12, vector_width=width)
+
+
+def test_few_rows_and_numbers_that_are_none(on: tuple[Device, str]) -> None:
+    """The last vector of a row is read again where a rest is left: what was counted counts once."""
+    skip_where_building_takes_minutes(on)
+    infinity, nan = float("inf"), float("nan")
+    for m in (3, 20):
+        a, w = rand(m, 521), rand(140, 521)
+        w[5, 510], w[7, 520], a[2, 511], a[1, 505] = infinity, -infinity, nan, infinity
+        check_on(*on, aten.mm.default, a, w.t(), amx=False)
+
+
+def test_few_rows_of_half_a_type(on: tuple[Device, str]) -> None:
+    skip_where_building_takes_minutes(on)
+    for m in (2, 13):
+        a, w = rand(m, 600).half(), rand(130, 600).half()
+        harness = check_on(*on, aten.mm.default, a, w.t(), rtol=0.02, atol=0.3, amx=False)
+        if on[1] == "vector":
+            assert harness.templates() == ["few_rows"]
 
 
 def test_few_rows_of_other_forms(on: tuple[Device, str]) -> None:

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from fuzz.again import compiled, load, results
-from fuzz.compare import compare, strides_problem
+from fuzz.compare import compare
 from fuzz.generator import generate
 from fuzz.noise import MANY, reference
 from fuzz.program import CANCELS, EXACT, FUNCTION, NORM, ROUND, SUM, Input, Program, Step
 from fuzz.reproducer import source
 from fuzz.run import run
 from fuzz.shrink import shrink
+from fuzz.strides import strides_problem
 
 X = Input("i0", (5, 40), kind="normal")
 
