@@ -80,3 +80,13 @@ def filled(
     if wide and base.is_floating_point():
         base = base.double()
     return base.as_strided(shape, stride, offset)
+
+
+def overlapping(x: torch.Tensor) -> bool:
+    """Whether elements may share memory: some stride steps within what smaller ones cover."""
+    covered = 0
+    for stride, size in sorted((s, n) for s, n in zip(x.stride(), x.shape) if n > 1):
+        if stride <= covered:
+            return True
+        covered += stride * (size - 1)
+    return False

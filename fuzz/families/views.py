@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuzz.generator import Generator
+from fuzz.values import overlapping
 
 
 def view(g: Generator) -> None:
@@ -35,6 +36,8 @@ def _anywhere(g: Generator, x: str) -> str:
     slices += [g.rng.choice((":", "::3", "1:", ":-1", "0", "-1")) for _ in range(rank - 1)]
     if "..." in slices:
         slices = slices[: max(1, rank - 1)]
+    # Eager writes into a copy with the same strides: what it gives where they overlap is chance.
+    own = f"{x}.contiguous()" if overlapping(g.value(x)) else x
     choices = [
         f"{x}.permute({order})",
         f"{x}.transpose({d},{e})",
@@ -65,9 +68,9 @@ def _anywhere(g: Generator, x: str) -> str:
         f"torch.tensor_split({x},{g.rng.randint(1, 3)},{d})[{g.rng.choice((0, -1))}]",
         f"torch.swapaxes({x},{d},{e})",
         f"torch.atleast_3d({x})",
-        f"torch.slice_scatter({x},{x}.narrow({d},{start},1).clone(),{d},{start},{start + 1})",
-        f"torch.select_scatter({x},{x}.select({e},0),{e},-1)",
-        f"torch.diagonal_scatter({x},{x}.diagonal(0,{d},{e}).flip(-1),0,{d},{e})",
+        f"torch.slice_scatter({own},{x}.narrow({d},{start},1).clone(),{d},{start},{start + 1})",
+        f"torch.select_scatter({own},{x}.select({e},0),{e},-1)",
+        f"torch.diagonal_scatter({own},{x}.diagonal(0,{d},{e}).flip(-1),0,{d},{e})",
     ]
     return g.rng.choice(choices)
 

@@ -16,6 +16,7 @@ from fuzz.reproducer import source
 from fuzz.run import run
 from fuzz.shrink import shrink
 from fuzz.strides import strides_problem
+from fuzz.values import filled, overlapping
 
 X = Input("i0", (5, 40), kind="normal")
 
@@ -67,6 +68,16 @@ def test_strides_are_eagers_or_those_of_tracing() -> None:
     assert strides_problem([x.mT.contiguous().mT], [x], [x])
     assert not strides_problem([x.mT.contiguous().mT], [x], [x.mT.contiguous().mT])
     assert not strides_problem([x.as_strided((3, 1), (1, 7))], [x[:, :1].contiguous()], [x])
+
+
+@pytest.mark.parametrize("layout", ("dense", "offset", "reversed", "last", "gaps"))
+def test_layouts_without_overlap(layout: str) -> None:
+    assert not overlapping(filled(1, "lattice", (3, 1, 2, 5), layout, torch.float32))
+
+
+@pytest.mark.parametrize("layout", ("expanded", "windows"))
+def test_layouts_that_overlap(layout: str) -> None:
+    assert overlapping(filled(1, "lattice", (3, 1, 4, 5), layout, torch.float32))
 
 
 def test_what_cancels_may_differ_by_the_rounding_of_its_terms() -> None:
