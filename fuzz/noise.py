@@ -114,7 +114,7 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
                     env[k] = env[k] + _random(x, noise) * _smallest(dtypes[k])
         if step.rounding == NORM:
             epsilon = max((_epsilon(dtypes[t]) for t in step.targets), default=0.0)
-            with _kept_with_noise(epsilon, noise):
+            with _kept_with_noise(epsilon, noise, float(_has_logarithms(step))):
                 exec(line, env)
             for t in step.targets:
                 env[t] = env[t] + _random(env[t], noise) * epsilon * _bias(step, saved, env[t])
@@ -135,7 +135,7 @@ def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.T
     """What cancels in an element of the result: with the last vector that a norm reads, with the
     sum of a softmax, which was rounded next to 1 before its logarithm was taken, with 1
     (a cosine, in each row of a sum), with another distance, or in the gradient of a grid."""
-    if "log_softmax(" in step.line or "cross_entropy(" in step.line:
+    if _has_logarithms(step):
         return 1.0
     if "grid_sample(" in step.line:
         return _slopes(step, reads)
@@ -155,6 +155,12 @@ def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.T
     return bias.view([-1 if d == channels else 1 for d in range(result.dim())])
 
 
+def _has_logarithms(step: Step) -> bool:
+    """Of sums that were rounded next to 1: off by such a unit, however small they are, and so is
+    one less their exponential in the gradient."""
+    return "log_softmax(" in step.line or "cross_entropy(" in step.line
+
+
 def _slopes(step: Step, reads: Mapping[str, Any]) -> torch.Tensor:
     """Nothing, with a gradient: the slopes of the weights by which neighbours are added, which
     cancel where neighbours are equal, were rounded."""
@@ -164,11 +170,11 @@ def _slopes(step: Step, reads: Mapping[str, Any]) -> torch.Tensor:
     return moved.unsqueeze(1) * largest * max(image.shape[2:])
 
 
-def _kept_with_noise(epsilon: float, noise: torch.Generator) -> Any:
-    """What autograd saves inside has noise of its own."""
+def _kept_with_noise(epsilon: float, noise: torch.Generator, bias: float) -> Any:
+    """What autograd saves inside has noise of its own, in units of itself and of ``bias``."""
 
     def pack(x: torch.Tensor) -> torch.Tensor:
-        return x * (1 + _random(x, noise) * epsilon) if _is_float(x) else x
+        return x + _random(x, noise) * epsilon * (x.abs() + bias) if _is_float(x) else x
 
     return torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x)
 

@@ -44,13 +44,13 @@ def reduce(g: Generator) -> None:
         (f"torch.nanmean({x},{dims})", SUM),
         (f"{x}.norm()", NORM),
         (f"torch.trace({x})", SUM),
-        (f"torch.quantile({x},0.375,{one})", NORM),
         (f"torch.renorm({x},2,{g.dim(x)},3.0)", NORM),
     ]
     if not g.backward:  # which of equal elements the others take is left open
         # Eager sorts rows with NaN in no particular order.
         known = f"{x}.masked_fill({x}.isnan(),0.5)"
         choices += [(f"torch.mode({known},{one})[0]", EXACT), (f"torch.nanmedian({x})", EXACT)]
+        choices.append((f"torch.quantile({x},0.375,{one})", NORM))
     d = g.dim(x)
     if value.shape[d] > 1:  # else a sum less its one element, in half types rounded or not
         choices.append((f"torch.trapezoid({x},dim={d})", SUM))

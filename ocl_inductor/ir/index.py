@@ -139,7 +139,7 @@ def _split_divisible(e: sympy.Expr, d: Size) -> tuple[sympy.Expr, sympy.Expr]:
                 rest.append(term)
             continue
         factor = sympy.cancel(term / d) if d.free_symbols <= term.free_symbols else None
-        if factor is not None and factor.is_polynomial() and not sympy.denom(factor).free_symbols:
+        if factor is not None and sympy.denom(factor) == 1:  # a product of whole numbers
             quotient.append(factor)
         else:
             rest.append(term)

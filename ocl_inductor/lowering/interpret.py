@@ -123,7 +123,7 @@ class _GraphLowering:
         buffer = self.walk.buffer_like(name, value)
         self.walk.inputs.append(buffer)
         self.ctx.buffers[name] = buffer
-        self.walk.input_storage.setdefault(storage_of(value), set()).add(name)
+        self.walk.input_storage.setdefault(storage_of(value), {})[name] = value
         if position in self.static_indices:
             self.walk.static_names.add(name)
             if node.meta.get(TRAINED):

@@ -66,8 +66,8 @@ def mish_backward(grad: Expr, x: Expr) -> Expr:
 
 
 def hardtanh_backward(grad: Expr, x: Expr, *, min_val: Number, max_val: Number) -> Expr:
-    low, high = compare("le", x, like(x, min_val)), compare("ge", x, like(x, max_val))
-    return where(logical("logical_or", low, high), like(x, 0), grad)
+    low, high = compare("gt", x, like(x, min_val)), compare("lt", x, like(x, max_val))
+    return where(logical("logical_and", low, high), grad, like(x, 0))
 
 
 def hardsigmoid_backward(grad: Expr, x: Expr) -> Expr:
@@ -78,7 +78,7 @@ def hardsigmoid_backward(grad: Expr, x: Expr) -> Expr:
 
 def hardswish_backward(grad: Expr, x: Expr) -> Expr:
     middle = mul(grad, add(div(x, like(x, 3)), like(x, 0.5)))
-    upper = where(compare("lt", x, like(x, 3)), middle, grad)
+    upper = where(compare("ge", x, like(x, 3)), grad, middle)
     return where(compare("le", x, like(x, -3)), like(x, 0), upper)
 
 
@@ -97,7 +97,8 @@ def elu_backward(
     else:
         exponential = op("exp", mul(x, like(x, input_scale)))
         slope = mul(exponential, like(x, input_scale * negative_scale))
-    return where(compare("le", x, like(x, 0)), mul(grad, slope), mul(grad, like(x, scale)))
+    # In this order NaN gets the exponential's slope, which is NaN.
+    return where(compare("gt", x, like(x, 0)), mul(grad, like(x, scale)), mul(grad, slope))
 
 
 def softplus_backward(grad: Expr, x: Expr, *, beta: Number, threshold: Number) -> Expr:

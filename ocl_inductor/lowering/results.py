@@ -180,6 +180,10 @@ class ResultLowering:
             return GraphOutput("buffer", view.buffer, value.size, view.stride, view.offset)
         if view is not None and view.buffer in self.walk.input_storage.get(storage, ()):
             return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
+        given = self._input_seen(fake) if view is None else None
+        if given is not None:
+            name, offset = given
+            return GraphOutput("buffer", name, value.size, want, offset)
         if (
             view is not None
             and view.buffer not in self.walk.foreign_buffers()
@@ -202,6 +206,17 @@ class ResultLowering:
         name = self.ctx.store_with_strides(compact, want, extent(compact.size, want))
         taken[name] = node
         return GraphOutput("buffer", name, value.size, want, 0)
+
+    def _input_seen(self, fake: torch.Tensor) -> tuple[str, Any] | None:
+        """The input of which a result is a view, as PyTorch traced it, and its offset there.
+
+        For views whose index stays too complicated with symbolic sizes: a copy would be right
+        itself, but AOTAutograd takes a result's offset for that of a view of the input.
+        """
+        for name, given in self.walk.input_storage.get(storage_of(fake), {}).items():
+            if given.dtype == fake.dtype and given.is_conj() == fake.is_conj():
+                return name, self.walk.size(fake.storage_offset() - given.storage_offset())
+        return None
 
     def _shared_memory(self) -> set[str]:
         """Buffers whose memory others write after them, and what is returned."""

@@ -37,9 +37,9 @@ class Walk:
         self.static_names: set[str] = set()
         self.trained_names: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
-        # Storages of the traced inputs, with the inputs that lie there: results that share one must
-        # share memory here as well.
-        self.input_storage: dict[Any, set[str]] = {}
+        # Storages of the traced inputs, with the inputs that lie there, as traced: results that
+        # share one must share memory here as well.
+        self.input_storage: dict[Any, dict[str, torch.Tensor]] = {}
         # Sizes that are known only during a call, each with the host result that tells it.
         self.defined: dict[sympy.Symbol, str] = {}
         # Operators inside the expression that a node's value still is.

@@ -169,7 +169,7 @@ class _Making:
 
     def build(self, batch: Mapping[str, Kernel]) -> int:
         """Settle kernels that are compiled together; the bytes written."""
-        with self.store.building(min(batch)):
+        with self.store.building(batch):
             # Another process may have built them while this one waited.
             there = self.load(key for key in batch if key not in self.bad)
             missing = {key: kernel for key, kernel in batch.items() if key not in there}

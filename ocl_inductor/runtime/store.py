@@ -4,7 +4,7 @@
 
     <cache_dir>/kernels/ab/cdef….kernel    an entry (store_entry.py), named by its key
     <cache_dir>/kernels/ab/cdef….used      one byte for each hit; its time is that of the last use
-    <cache_dir>/kernels/ab/lock            held by the process that builds a kernel of this folder
+    <cache_dir>/kernels/ab/c.lock          held by the process that builds a kernel named abc…
 
 Entries appear whole, by renaming, and are never changed. Whatever else is found is a miss. Without
 a folder that can be used, everything here does nothing.
@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import filelock
@@ -28,7 +29,7 @@ from ocl_inductor.whole_file import write_whole
 _log = logger(__name__)
 ENTRY_SUFFIX = ".kernel"
 USED_SUFFIX = ".used"
-LOCK_NAME = "lock"
+LOCK_SUFFIX = ".lock"
 #: A process that was stopped while it builds must not stop the others for longer.
 BUILD_WAIT_SECONDS = 30.0
 
@@ -128,24 +129,30 @@ class KernelStore:
                     victim.unlink()
 
     @contextlib.contextmanager
-    def building(self, key: str) -> Iterator[None]:
-        """Held by one process at a time, so that the others find the kernel when it is built.
+    def building(self, keys: Iterable[str]) -> Iterator[None]:
+        """Held by one process at a time, so that the others find the kernels when they are built.
 
-        Never fails: where the folder cannot be locked, or the holder takes too long, all build.
+        Each kernel has its lock: processes that miss different kernels of one plan, because they
+        looked while another was writing them, still wait for each other. All take theirs in the
+        same order. Never fails: where the folder cannot be locked, or a holder takes too long, all
+        build.
         """
         with contextlib.ExitStack() as stack:
             if self.folder is not None:
-                shard = self.path(key).parent
+                deadline = time.monotonic() + BUILD_WAIT_SECONDS
                 try:
                     make_private(self.folder)
-                    shard.mkdir(exist_ok=True, mode=0o700)
-                    lock = filelock.FileLock(
-                        shard / LOCK_NAME, timeout=BUILD_WAIT_SECONDS, mode=0o600
-                    )
-                    stack.enter_context(lock)
+                    for path in sorted({self._lock(key) for key in keys}):
+                        path.parent.mkdir(exist_ok=True, mode=0o700)
+                        wait = max(deadline - time.monotonic(), 0.0)
+                        stack.enter_context(filelock.FileLock(path, timeout=wait, mode=0o600))
                 except (OSError, NotImplementedError) as error:  # Timeout is an OSError
-                    _log.info("kernel %s is built without a lock: %s", key[:12], error)
+                    _log.info("kernels are built without all their locks: %s", error)
             yield
+
+    def _lock(self, key: str) -> Path:
+        """One of 4096, so that threads that build eight kernels each seldom share one."""
+        return self.path(key).parent / f"{key[2]}{LOCK_SUFFIX}"
 
 
 def _replace(path: Path, data: bytes) -> None:

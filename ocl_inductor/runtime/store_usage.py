@@ -18,7 +18,7 @@ from ocl_inductor.log import logger
 from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers, scan_plans
 from ocl_inductor.runtime.store import (
     ENTRY_SUFFIX,
-    LOCK_NAME,
+    LOCK_SUFFIX,
     USED_SUFFIX,
     KernelStore,
 )
@@ -73,7 +73,7 @@ def leftovers(store: KernelStore, now: float) -> list[Path]:
             stem, suffix = os.path.splitext(name)
             if suffix == ENTRY_SUFFIX and KEY_PATTERN.fullmatch(shard.name + stem):
                 continue
-            if name == LOCK_NAME or (suffix == USED_SUFFIX and stem + ENTRY_SUFFIX in files):
+            if suffix == LOCK_SUFFIX or (suffix == USED_SUFFIX and stem + ENTRY_SUFFIX in files):
                 continue
             try:
                 here = entry.stat(follow_symlinks=False)

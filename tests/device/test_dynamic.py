@@ -15,6 +15,8 @@ from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._dynamo.utils import counters
 
+from ocl_inductor.lowering import results as lowering_results
+
 # The first and the second call differ in the symbolic size; no other dimension has one of these
 # sizes (equal sizes are taken for one symbol). Around vector widths, and across tile boundaries.
 SIZES = (11, 3, 17, 16, 37, 64, 127, 8, 259)
@@ -209,6 +211,25 @@ def test_views_of_an_input_with_an_offset(device_name: str) -> None:
 
     x = torch.randn(17 * 3 * 17 * 8 + 1)[1:].view(17, 3, 17, 8)
     agree(fn, x, device=device_name, dynamic=True)
+
+
+@pytest.mark.parametrize("known", (True, False))
+def test_views_of_an_input_that_a_symbolic_size_splits(
+    known: bool, device_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not their index is found to be one of strides."""
+
+    def fn(x: torch.Tensor) -> Any:
+        parts = x.unflatten(1, (2, -1))
+        return parts[:, 1:], parts[1:].transpose(1, 2), x * 2
+
+    if not known:
+        monkeypatch.setattr(lowering_results, "strided_view", lambda value: None)
+    x = random(6, 100, 3)[1:]
+    function = compiled(fn, device_name, dynamic=True)
+    agree(fn, x, device=device_name, compiled_fn=function, reference=False)
+    for view in function(x)[:2]:
+        assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 def test_a_size_that_a_guard_makes_one(device_name: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from fuzz.again import compiled, load, results
 from fuzz.compare import compare
@@ -127,6 +128,23 @@ def test_gradients_that_cancel_may_differ_by_the_rounding_of_their_terms(
     def judged(error: float) -> str:
         factor = y if rounding == NORM else torch.ones_like(y)
         actual = [*eager[:-1], gradient + factor * error]
+        return compare(actual, eager, reference(program, {}, MANY)).wrong
+
+    assert not judged(2.0**-23)
+    assert judged(2.0**-16)
+
+
+def test_gradients_of_a_certain_class_may_differ_by_the_rounding_of_one() -> None:
+    """One less a probability near 1, which is the exponential of a logarithm near 0."""
+    x = Input("i0", (4000, 3), kind="lattice", grad=True)
+    text = "F.cross_entropy(i0*4,torch.argmax(i0,1),reduction='sum')"
+    program = Program((x,), (Step(text, ("t0",), NORM),), ("t0",), backward=True)
+    eager = run(program, program.function(), {})
+
+    certain = F.one_hot(eager[-1].argmin(1), 3)  # the others' are positive
+
+    def judged(error: float) -> str:
+        actual = [*eager[:-1], eager[-1] + certain * error]
         return compare(actual, eager, reference(program, {}, MANY)).wrong
 
     assert not judged(2.0**-23)

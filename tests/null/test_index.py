@@ -32,6 +32,7 @@ from ocl_inductor.schedule.align import digits, refine
 
 V = loop_vars(3)
 SYMBOL = sympy.Symbol("s0", integer=True, positive=True)
+OTHER = sympy.Symbol("s1", integer=True, positive=True)
 quick = settings(
     max_examples=150,
     deadline=None,
@@ -236,6 +237,32 @@ def test_symbolic_sizes(e: sympy.Expr, sizes: list[int], n: int) -> None:
         for p in points({V[0]: n, V[1]: sizes[1], V[2]: sizes[2]}):
             p[SYMBOL] = n
             assert evaluate(form, p) == evaluate(e, p), (e, form)
+
+
+HALF = FloorDiv(SYMBOL, sympy.Integer(2))
+monomials = st.builds(
+    lambda c, factors: sympy.Mul(c, *factors),
+    st.integers(1, 6),
+    st.lists(st.sampled_from([SYMBOL, HALF, OTHER, V[0], V[1]]), max_size=3),
+)
+symbolic_divisors = st.builds(
+    lambda c, factors: sympy.Mul(c, *factors),
+    st.integers(1, 4),
+    st.lists(st.sampled_from([SYMBOL, HALF, OTHER]), min_size=1, max_size=2),
+)
+
+
+@quick
+@given(st.lists(monomials, min_size=1, max_size=3), symbolic_divisors, st.integers(2, 7))
+def test_symbolic_divisors(terms: list[sympy.Expr], d: sympy.Expr, n: int) -> None:
+    """What is divided and what divides may be products, with numbers and divisions in them."""
+    ranges: Ranges = {V[0]: SYMBOL, V[1]: HALF}
+    e = sympy.Add(*terms)
+    quotient, rest = floordiv(e, d, ranges), mod(e, d, ranges)
+    for p in points({V[0]: n, V[1]: n // 2}):
+        p |= {SYMBOL: n, OTHER: 3}
+        whole, by = evaluate(e, p), evaluate(d, p)
+        assert (evaluate(quotient, p), evaluate(rest, p)) == divmod(whole, by), (e, d)
 
 
 def test_same() -> None:

@@ -64,7 +64,7 @@ def test_without_a_folder_nothing_happens() -> None:
     assert store.read(entry.key) is None
     store.touch(entry.key)
     store.remove(entry.key)
-    with store.building(entry.key):
+    with store.building([entry.key]):
         pass
 
 
@@ -151,7 +151,7 @@ def test_folder_and_files_are_private(store: KernelStore) -> None:
         entry = sample()
         store.write(entry)
         store.touch(entry.key)
-        with store.building(entry.key):
+        with store.building([entry.key]):
             pass
     finally:
         os.umask(old)
@@ -270,18 +270,58 @@ def test_a_lock_that_cannot_be_had_does_not_stop(
 ) -> None:
     key = sample().key
     monkeypatch.setattr(store_module, "BUILD_WAIT_SECONDS", 0.05)
-    with store.building(key), store.building(key):
+    with store.building([key]), store.building([key]):
         pass
     monkeypatch.setattr(store_module, "make_private", lambda folder: os.open("/dev/full/x", 0))
-    with store.building(key):
+    with store.building([key]):
         pass
+
+
+def test_those_who_miss_different_kernels_of_a_batch_wait_for_each_other(
+    store: KernelStore,
+) -> None:
+    keys = [sample(text=str(n)).key for n in range(4)]
+    order: list[str] = []
+
+    def other() -> None:
+        with store.building(keys[3:]):
+            order.append("the last kernel")
+
+    with store.building(keys):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join(0.3)
+        order.append("all kernels")
+    thread.join()
+    assert order == ["all kernels", "the last kernel"]
+
+
+def test_those_who_build_the_same_in_another_order_take_turns(store: KernelStore) -> None:
+    keys = [sample(text=str(n)).key for n in range(8)]
+    inside: list[int] = []
+    together: list[int] = []
+
+    def build(mine: list[str]) -> None:
+        for turn in range(20):
+            with store.building(mine):
+                inside.append(turn)
+                together.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=build, args=(k,)) for k in (keys, keys[::-1])]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert together == [1] * 40
 
 
 def test_an_error_while_building_gets_out_and_frees_the_lock(store: KernelStore) -> None:
     key = sample().key
-    with pytest.raises(ZeroDivisionError), store.building(key):
+    with pytest.raises(ZeroDivisionError), store.building([key]):
         raise ZeroDivisionError
-    with store.building(key):
+    with store.building([key]):
         pass
 
 

@@ -78,7 +78,7 @@ def test_leftovers(store: KernelStore) -> None:
     (key,) = _fill(store, 1)
     store.touch(key)
     shard = store.path(key).parent
-    with store.building(key):
+    with store.building([key]):
         pass
     young = shard / "young.tmp"
     old, future, old_format, orphan = (
