@@ -101,7 +101,12 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         return
     if step.rounding in (SUM, NORM):
         made = dict(env)
+        before = {k: env[k].detach().clone() for k in step.reads if _is_float(env[k])}
         exec(line, made)
+        for k, old in before.items():  # a running mean: what it was, and what is added, cancel
+            x = env[k].data
+            written = _random(x, noise) * _epsilon(dtypes[k]) * (x.abs() + old.abs())
+            x.add_(torch.where(x == old, 0.0, written))
         if step.rounding == SUM and all(_is_exact(made[t], dtypes[t]) for t in step.targets):
             env.update({t: _noisy_gradient(made[t], dtypes[t], noise) for t in step.targets})
             return

@@ -69,6 +69,10 @@ class _Printer:
         if isinstance(e, sympy.Symbol):
             return self.names.get(e, e.name)
         if isinstance(e, sympy.Add):
+            if any(not c.is_Integer for c in e.atoms(sympy.Rational)):
+                numerator, denominator = e.as_numer_denom()
+                if denominator != 1:  # the sum is an integer, its terms are not
+                    return f"({self.text(numerator)}) / {self.factor(denominator)}"
             # Sympy's own order of terms depends on names; sort so that sources are reproducible.
             terms = sorted(e.args, key=sympy.default_sort_key)
             positive = [t for t in terms if not t.could_extract_minus_sign()]

@@ -54,6 +54,18 @@ def same(a: Size, b: Size) -> bool:
     return a == b or sympy.expand(sympy.sympify(a) - sympy.sympify(b)) == 0
 
 
+def exact_quotient(big: Size, small: Size) -> Size | None:
+    """``big / small`` where it is an integer for every value of the size symbols, else None.
+
+    A quotient with numbers below is none, though a guard may say that they divide: term by term, as
+    ``a*b/34 - b/34``, it would be rounded twice.
+    """
+    if is_static(big) and is_static(small):
+        return int(big) // int(small) if int(small) and int(big) % int(small) == 0 else None
+    ratio = sympy.cancel(sympy.sympify(big) / sympy.sympify(small))
+    return as_size(ratio) if ratio.as_numer_denom()[1] == 1 else None
+
+
 def contiguous_strides(sizes: Sequence[Size]) -> tuple[Size, ...]:
     """Row-major strides, PyTorch's convention that size-0 and size-1 dimensions count as 1."""
     strides: list[Size] = []
@@ -138,9 +150,9 @@ def _split_divisible(e: sympy.Expr, d: Size) -> tuple[sympy.Expr, sympy.Expr]:
             else:
                 rest.append(term)
             continue
-        factor = sympy.cancel(term / d) if d.free_symbols <= term.free_symbols else None
-        if factor is not None and sympy.denom(factor) == 1:  # a product of whole numbers
-            quotient.append(factor)
+        factor = exact_quotient(term, d) if d.free_symbols <= term.free_symbols else None
+        if factor is not None:
+            quotient.append(sympy.sympify(factor))
         else:
             rest.append(term)
     return sympy.Add(*quotient), sympy.Add(*rest)

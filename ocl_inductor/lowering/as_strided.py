@@ -14,6 +14,7 @@ from ocl_inductor.ir.expr import load
 from ocl_inductor.ir.index import Size, as_size, delinearize, is_static, linear, loop_vars, same
 from ocl_inductor.ir.nodes import Extern
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.fakes import same_strides
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import decide, is_known
 from ocl_inductor.lowering.values import ZERO, Value, reindex, strided_view
@@ -43,7 +44,9 @@ def lower_as_strided(
     ]
     view = strided_view(x)
     layout = eager_layout(ctx)
-    if view is not None and view.buffer not in _made_here(ctx):
+    # A copy that needed no kernel is a view here, of memory that may lie otherwise than eager's.
+    as_eager = layout is None or view is None or same_strides(x.size, view.stride, layout[0])
+    if view is not None and view.buffer not in _made_here(ctx) and as_eager:
         offset = view.offset
         if storage_offset is not None:
             start = 0 if layout is None else as_size(layout[1] - view.offset)
@@ -132,24 +135,23 @@ def _is_whole(fake: torch.Tensor) -> bool:
 
 def _dense_order(fake: torch.Tensor) -> list[int] | None:
     """Dimensions from the outermost one, when the elements fill memory from its beginning on."""
-    sizes, strides = map(as_size, fake.shape), [as_size(s) for s in fake.stride()]
-    extents = list(sizes)
     if not same(as_size(fake.storage_offset()), 0):
         return None
-    # Of equal strides all but one belong to dimensions of size 1, which are outer ones.
-    static = all(map(is_static, (*extents, *strides)))
-    order = list(range(fake.dim()))
-    if static:
-        order.sort(key=lambda d: (-int(strides[d]), int(extents[d])))
+    extents, strides = [as_size(n) for n in fake.shape], [as_size(s) for s in fake.stride()]
+    order = [d for d, n in enumerate(extents) if same(n, 1)]
+    left = [d for d in range(fake.dim()) if d not in order]
+    inner: list[int] = []
     expected: Size = 1
-    for d in reversed(order):
-        if same(extents[d], 1):
-            continue
+    while left:
         # PyTorch writes max(1, n) where a symbolic n may be 0; then there is no element at all.
-        if not same(strides[d], expected) and not same(strides[d], Max(1, expected)):
+        steps = (expected, Max(1, expected))
+        found = next((d for d in reversed(left) if any(same(strides[d], e) for e in steps)), None)
+        if found is None:
             return None
-        expected = as_size(expected * extents[d])
-    return order
+        left.remove(found)
+        inner.insert(0, found)
+        expected = as_size(expected * extents[found])
+    return order + inner
 
 
 def _stays_inside(

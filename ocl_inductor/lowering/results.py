@@ -180,7 +180,7 @@ class ResultLowering:
             return GraphOutput("buffer", view.buffer, value.size, view.stride, view.offset)
         if view is not None and view.buffer in self.walk.input_storage.get(storage, ()):
             return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
-        given = self._input_seen(fake) if view is None else None
+        given = self._input_seen(fake)
         if given is not None:
             name, offset = given
             return GraphOutput("buffer", name, value.size, want, offset)
@@ -210,8 +210,8 @@ class ResultLowering:
     def _input_seen(self, fake: torch.Tensor) -> tuple[str, Any] | None:
         """The input of which a result is a view, as PyTorch traced it, and its offset there.
 
-        For views whose index stays too complicated with symbolic sizes: a copy would be right
-        itself, but AOTAutograd takes a result's offset for that of a view of the input.
+        For views that were copied here, on the host or because their index stays too complicated
+        with symbolic sizes: AOTAutograd takes a result's offset for that of a view of the input.
         """
         for name, given in self.walk.input_storage.get(storage_of(fake), {}).items():
             if given.dtype == fake.dtype and given.is_conj() == fake.is_conj():

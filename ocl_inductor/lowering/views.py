@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, as_size, exact_quotient, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import decide, normalize_dim, normalize_dims, static_sizes
@@ -28,9 +28,8 @@ def infer_size(size: Sequence[Size], numel: Size) -> list[Size]:
     if is_static(known) and is_static(numel):
         sizes[unknown[0]] = int(numel) // max(int(known), 1)
     else:
-        ratio = sympy.cancel(sympy.sympify(numel) / known)
-        exact = not sympy.denom(ratio).free_symbols and sympy.denom(ratio) == 1
-        sizes[unknown[0]] = as_size(ratio if exact else FloorDiv(numel, known))
+        exact = exact_quotient(numel, known)
+        sizes[unknown[0]] = as_size(FloorDiv(numel, known) if exact is None else exact)
     return sizes
 
 

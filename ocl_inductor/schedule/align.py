@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from ocl_inductor.ir.index import Size, as_size, coefficients, is_static, same
+from ocl_inductor.ir.index import Size, as_size, coefficients, exact_quotient, same
 
 Digit = tuple[int, Size]  # (dimension number, extent)
 
@@ -24,14 +24,6 @@ class Piece:
     size: Size
     a: int
     b: int
-
-
-def quotient(big: Size, small: Size) -> Size | None:
-    """``big / small`` when it is certainly an integer, else None."""
-    if is_static(big) and is_static(small):
-        return int(big) // int(small) if int(small) and int(big) % int(small) == 0 else None
-    ratio = sympy.cancel(sympy.sympify(big) / sympy.sympify(small))
-    return as_size(ratio) if sympy.denom(ratio) == 1 else None
 
 
 def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[Piece] | None:
@@ -47,14 +39,14 @@ def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[Piece] | None:
             rest_a = a[i][1] if i >= 0 else 1
             rest_b = b[j][1] if j >= 0 else 1
             continue
-        q = quotient(rest_b, rest_a)
+        q = exact_quotient(rest_b, rest_a)
         if q is not None:
             pieces.append(Piece(rest_a, a[i][0], b[j][0]))
             rest_b = q
             i -= 1
             rest_a = a[i][1] if i >= 0 else 1
             continue
-        q = quotient(rest_a, rest_b)
+        q = exact_quotient(rest_a, rest_b)
         if q is None:
             return None
         pieces.append(Piece(rest_b, a[i][0], b[j][0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from agreement import compiled, poisoned_memory, two_drivers
@@ -30,15 +32,47 @@ def test_it_reaches_beyond_a_view(driver: str) -> None:
 
 @pytest.mark.parametrize("driver", two_drivers())
 def test_what_may_lie_elsewhere_is_refused(driver: str) -> None:
-    """A symbolic size leaves open which dimension of a transposed result is the outer one."""
+    """Memory with gaps, of which nothing here has the same layout."""
 
     def first(x: torch.Tensor) -> torch.Tensor:
-        return (x.t() * 2)[1:].as_strided((2,), (1,), 0)
+        gaps = torch.empty_strided((5, 6), (9, 1))
+        return gaps.copy_(x)[1:].as_strided((2,), (1,), 0)
 
     run = compiled(first, driver, dynamic=True)
-    with pytest.raises(BackendCompilerFailed, match=r"as_strided at File .*clone") as caught:
+    with pytest.raises(BackendCompilerFailed, match=r"as_strided .*clone") as caught:
         run(torch.randn(5, 6))
     assert isinstance(caught.value.inner_exception, HiddenLayoutError)
+
+
+COPIES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "clone": torch.clone,
+    "contiguous": torch.Tensor.contiguous,
+    "to": lambda x: x.to(x.dtype, copy=True),
+    "product": lambda x: x * 2,
+    "flip": lambda x: x.flip(1),
+    "repeat": lambda x: x.expand(2, *x.shape).reshape(-1, x.shape[1]),
+}
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "expanded": lambda x: x[:3].expand(2, 3),
+    "offset": lambda x: x[1:7].view(2, 3),
+    "gaps": lambda x: x[:12].view(2, 6)[:, ::2],
+    "transposed": lambda x: x[:6].view(3, 2).t(),
+    "slice": lambda x: x[2:14].view(2, 6)[:, 1:4],
+}
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("copy", COPIES)
+def test_copies_of_an_input_lie_as_in_eager(copy: str, layout: str, dynamic: bool) -> None:
+    """Most need no kernel, and are views of an input that lies otherwise."""
+
+    def part(x: torch.Tensor) -> torch.Tensor:
+        return COPIES[copy](x).as_strided((2, 2), (2, 1), 1)
+
+    x = LAYOUTS[layout](torch.randn(30))
+    found = compiled(part, two_drivers()[0], dynamic=dynamic)(x)
+    torch.testing.assert_close(found, part(x), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("driver", two_drivers())

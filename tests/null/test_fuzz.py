@@ -134,6 +134,24 @@ def test_gradients_that_cancel_may_differ_by_the_rounding_of_their_terms(
     assert judged(2.0**-16)
 
 
+def test_running_statistics_may_differ_by_the_rounding_of_their_terms() -> None:
+    inputs = (
+        Input("i0", (50, 100), kind="lattice"),
+        Input("i1", (100,), kind="normal"),
+        Input("i2", (100,), kind="normal"),
+    )
+    step = Step("F.batch_norm(i0,i1,i2,training=True)", ("t0",), NORM)
+    program = Program(inputs, (step,), ("t0",))
+    eager = run(program, program.function(), {})
+
+    def judged(error: float) -> str:
+        actual = [*eager[:-1], eager[-1] + error]
+        return compare(actual, eager, reference(program, {}, MANY)).wrong
+
+    assert not judged(2.0**-24)
+    assert judged(2.0**-14)
+
+
 def test_gradients_of_a_certain_class_may_differ_by_the_rounding_of_one() -> None:
     """One less a probability near 1, which is the exponential of a logarithm near 0."""
     x = Input("i0", (4000, 3), kind="lattice", grad=True)

@@ -19,6 +19,7 @@ from ocl_inductor.ir.index import (
     coefficients,
     contiguous_strides,
     delinearize,
+    exact_quotient,
     floordiv,
     interval,
     linear,
@@ -263,6 +264,26 @@ def test_symbolic_divisors(terms: list[sympy.Expr], d: sympy.Expr, n: int) -> No
         p |= {SYMBOL: n, OTHER: 3}
         whole, by = evaluate(e, p), evaluate(d, p)
         assert (evaluate(quotient, p), evaluate(rest, p)) == divmod(whole, by), (e, d)
+
+
+def test_exact_quotients() -> None:
+    a, b = SYMBOL, OTHER
+    assert exact_quotient(sympy.Integer(12), 4) == 3
+    assert exact_quotient(sympy.Integer(12), 5) is None
+    assert exact_quotient(6 * a * b, 2 * b) == 3 * a
+    assert exact_quotient(a * HALF, a) == HALF
+    assert exact_quotient(a * (b - 1), b - 1) == a
+    assert exact_quotient(a, b) is None
+    # What a guard makes whole: each term may have a remainder.
+    assert exact_quotient(a * (b - 1), 34) is None
+    assert exact_quotient(a * b, 2 * b) is None
+
+
+def test_text_of_a_sum_whose_terms_are_no_integers() -> None:
+    e = sympy.expand(SYMBOL * (OTHER - 1) / 34) + 4 * V[1]
+    text = index_text(e, {})
+    values = {SYMBOL: 17, OTHER: 9, V[1]: 3}
+    assert c_value(text, values) == 16
 
 
 def test_same() -> None:
