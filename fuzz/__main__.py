@@ -134,6 +134,9 @@ class _Hunt:
             self.count["wrong with aot_eager as well"] += 1
             said = f"program {job.number}, with aot_eager as well: {outcome.verdict.foreign}"
             self.console.print(said, markup=False)
+        if outcome.verdict.refused:
+            self.count["refused"] += 1
+            self.console.print(f"program {job.number}: {outcome.verdict.refused}", markup=False)
         if outcome.verdict.wrong:
             self._failed(job, outcome.program, outcome.verdict.wrong)
 

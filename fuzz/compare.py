@@ -24,12 +24,14 @@ class Verdict:
     """``wrong``: what is wrong, or nothing. Elements in all, and those without a certain value.
 
     ``foreign``: what is wrong with PyTorch's own ``aot_eager`` as well, which has no compiler.
+    ``refused``: the error that says that the compiler cannot know what eager would give.
     """
 
     wrong: str = ""
     elements: int = 0
     undecided: int = 0
     foreign: str = ""
+    refused: str = ""
 
 
 def compare(actual: Sequence[Any], eager: Sequence[Any], reference: Reference) -> Verdict:

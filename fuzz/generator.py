@@ -145,6 +145,12 @@ class Generator:
         self.inputs.append(made)
         self.env[made.name] = made.make(self.sizes, self.env, wide=False)
 
+    def lies_in_overlapping(self, x: str) -> bool:
+        """Whether it is a view of an input whose elements share memory, here or at other sizes."""
+        storage = self.value(x).untyped_storage().data_ptr()
+        shared = [i.name for i in self.inputs if i.layout in ("expanded", "windows")]
+        return any(self.value(k).untyped_storage().data_ptr() == storage for k in shared)
+
     def alias(self, text: str) -> str | None:
         """A new input that is a view of an earlier one."""
         name = f"i{len(self.inputs)}"

@@ -39,6 +39,9 @@ Dtypes = Mapping[str, torch.dtype]
 #: Exact steps that read elements at places: their gradients are scattered.
 _GATHERS = re.compile(r"index_select\(|gather\(|embedding\(|take|nearest|\[[^]]*%")
 
+#: Sums that are divided by their length, and so is the gradient.
+_MEANS = re.compile(r"mean|avg|area")
+
 #: Exact steps whose results hold a tensor several times, where they name it so: its gradient is a
 #: sum.
 _JOINS = re.compile(r"stack\(|cat\(")
@@ -108,7 +111,9 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
             written = _random(x, noise) * _epsilon(dtypes[k]) * (x.abs() + old.abs())
             x.add_(torch.where(x == old, 0.0, written))
         if step.rounding == SUM and all(_is_exact(made[t], dtypes[t]) for t in step.targets):
-            env.update({t: _noisy_gradient(made[t], dtypes[t], noise) for t in step.targets})
+            rounds = _MEANS.search(step.text) is None
+            for t in step.targets:
+                env[t] = _noisy_gradient(made[t], dtypes[t], noise, rounds)
             return
         saved = {k: env[k] for k in step.reads}
         finest = min((_epsilon(dtypes[t]) for t in step.targets), default=0.0)

@@ -106,8 +106,10 @@ def convolution(g: Generator) -> None:
     stride, pad = g.rng.choice((1, 1, 1, 2, 3)), g.rng.choice((0, 1, 1, 2))
     dilation = g.rng.choice((1, 1, 1, 2))
     bias = g.chance(0.5)
-    # Whether an infinite weight meets the zeros that stand for what lies outside of the input
-    # depends, in eager, on the dtype and on how large the layer is.
+    # Whether an infinite weight, or gradient, meets the zeros that stand for what lies outside of
+    # the input depends, in eager, on the dtype and on how large the layer is.
+    if g.special and g.backward:
+        pad = 0
     kind = g.finite()
     if g.chance(0.25):
         w = g.new([channels, out // groups, *kernel], dtype, kind)
@@ -118,6 +120,7 @@ def convolution(g: Generator) -> None:
         return
     w = g.new([out, channels // groups, *kernel], dtype, kind)
     b = g.new([out], dtype) if bias else "None"
-    padding = "'same'" if stride == 1 and g.chance(0.1) else str(pad)
+    same = stride == 1 and g.chance(0.1) and not (g.special and g.backward)
+    padding = "'same'" if same else str(pad)
     options = f"stride={stride},padding={padding},dilation={dilation},groups={groups}"
     g.emit(f"F.conv{rank}d({x},{w},{b},{options})", SUM)

@@ -11,7 +11,7 @@ from fuzz.program import EXACT, FUNCTION, ROUND, SUM
 
 def mutate(g: Generator) -> None:
     x = g.pick(lambda t: t.is_floating_point()) or g.pick()
-    if x is None or _overlapping(g, x):
+    if x is None or g.lies_in_overlapping(x):
         return
     value = g.value(x)
     if not value.is_floating_point():
@@ -58,13 +58,6 @@ def mutate(g: Generator) -> None:
     if y not in g.env and f"copy_({y})" in text:
         return
     g.emit(text, rounding, 0)
-
-
-def _overlapping(g: Generator, x: str) -> bool:
-    """Whether it lies in an input whose elements share memory: AOTAutograd cannot write that."""
-    storage = g.value(x).untyped_storage().data_ptr()
-    shared = [i.name for i in g.inputs if i.layout in ("expanded", "windows")]
-    return any(g.value(name).untyped_storage().data_ptr() == storage for name in shared)
 
 
 def aliased_input(g: Generator) -> None:

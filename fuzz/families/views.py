@@ -37,7 +37,7 @@ def _anywhere(g: Generator, x: str) -> str:
     if "..." in slices:
         slices = slices[: max(1, rank - 1)]
     # Eager writes into a copy with the same strides: what it gives where they overlap is chance.
-    own = f"{x}.contiguous()" if overlapping(g.value(x)) else x
+    own = f"{x}.contiguous()" if overlapping(g.value(x)) or g.lies_in_overlapping(x) else x
     choices = [
         f"{x}.permute({order})",
         f"{x}.transpose({d},{e})",

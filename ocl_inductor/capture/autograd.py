@@ -11,6 +11,7 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import GmWrapper
+from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
@@ -25,7 +26,7 @@ from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
-from ocl_inductor.lowering.walk import TRAINED
+from ocl_inductor.lowering.walk import RENEWED, TRAINED, VIEWED
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
@@ -147,6 +148,8 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
         if kind == "backward":
             _keep_saved_tensors()
             take_strides(gm, inputs)
+        else:
+            _mark_views(gm)
         if kind == "forward":
             _mark_trained(gm)
         free = gm.meta.get(_FREE, frozenset())
@@ -175,6 +178,23 @@ def _mark_trained(gm: GraphModule) -> None:
     placeholders = gm.graph.find_nodes(op="placeholder")
     for node, info in zip(placeholders, getattr(metadata, "input_info", ()), strict=False):
         node.meta[TRAINED] = info.requires_grad
+
+
+def _mark_views(gm: GraphModule) -> None:
+    """Say which results are views of inputs, and which are new contents of inputs."""
+    metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    # Where inputs share memory, or are made of parts, AOTAutograd counts others.
+    if metadata is None or len(placeholders) != len(metadata.input_info):
+        return
+    first = metadata.num_mutated_inp_runtime_indices
+    meta = gm.graph.output_node().meta
+    meta[RENEWED] = {i: n for n, i in enumerate(metadata.mutated_inp_runtime_indices)}
+    meta[VIEWED] = {
+        first + n: info.base_idx
+        for n, info in enumerate(metadata.output_info)
+        if info.output_type in (OutputType.alias_of_input, OutputType.is_input)
+    }
 
 
 def _static_inputs(count: int) -> frozenset[int]:

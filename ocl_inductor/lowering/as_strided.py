@@ -11,7 +11,16 @@ from torch.utils._sympy.functions import Max
 
 from ocl_inductor.errors import HiddenLayoutError
 from ocl_inductor.ir.expr import load
-from ocl_inductor.ir.index import Size, as_size, delinearize, is_static, linear, loop_vars, same
+from ocl_inductor.ir.index import (
+    Size,
+    as_size,
+    delinearize,
+    is_static,
+    linear,
+    loop_vars,
+    prod,
+    same,
+)
 from ocl_inductor.ir.nodes import Extern
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.fakes import same_strides
@@ -46,7 +55,7 @@ def lower_as_strided(
     layout = eager_layout(ctx)
     # A copy that needed no kernel is a view here, of memory that may lie otherwise than eager's.
     as_eager = layout is None or view is None or same_strides(x.size, view.stride, layout[0])
-    if view is not None and view.buffer not in _made_here(ctx) and as_eager:
+    if view is not None and as_eager and view.buffer not in _laid_out_here(ctx):
         offset = view.offset
         if storage_offset is not None:
             start = 0 if layout is None else as_size(layout[1] - view.offset)
@@ -83,9 +92,17 @@ def eager_layout(ctx: LoweringContext) -> tuple[list[Size], Size] | None:
     return [as_size(s) for s in fake.stride()], as_size(fake.storage_offset())
 
 
-def _made_here(ctx: LoweringContext) -> set[str]:
-    """Buffers whose layout is our own choice (inputs and host results have eager's)."""
-    return {b.name for n in ctx.nodes if not isinstance(n, Extern) for b in n.writes()}
+def _laid_out_here(ctx: LoweringContext) -> set[str]:
+    """Buffers whose layout is our own choice (inputs and host results have eager's), and host
+    results with gaps, which stay empty here.
+    """
+    found: set[str] = set()
+    for node in ctx.nodes:
+        host = isinstance(node, Extern)
+        for b in node.writes():
+            if not host or not same(prod(b.size), b.storage):
+                found.add(b.name)
+    return found
 
 
 def _owner(
@@ -110,7 +127,7 @@ def _owner(
         fake, value = _fake(node), ctx.value_of(node)
         if fake is None or not isinstance(value, Value):
             break
-        order = _dense_order(fake)
+        order = dense_order(fake)
         if order is not None and _stays_inside(ctx, sizes, strides, offset, value):
             return value, order
         node = next((n for n in _operands(node) if _storage(_fake(n)) == _storage(fake)), None)
@@ -130,10 +147,10 @@ def _is_whole(fake: torch.Tensor) -> bool:
     """Whether a tensor is all that its storage holds, without gaps."""
     nbytes = fake.untyped_storage().nbytes()
     whole = same(as_size(fake.numel() * fake.itemsize), as_size(nbytes))
-    return whole and _dense_order(fake) is not None
+    return whole and dense_order(fake) is not None
 
 
-def _dense_order(fake: torch.Tensor) -> list[int] | None:
+def dense_order(fake: torch.Tensor) -> list[int] | None:
     """Dimensions from the outermost one, when the elements fill memory from its beginning on."""
     if not same(as_size(fake.storage_offset()), 0):
         return None

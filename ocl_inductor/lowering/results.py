@@ -9,9 +9,10 @@ import sympy
 import torch
 from torch.fx import Node as FxNode
 
-from ocl_inductor.ir.index import as_size, is_static, loop_vars, prod, same
+from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.ir.nodes import GraphOutput, Loop, Update
 from ocl_inductor.lowering.fakes import extent, overlaps, same_strides, storage_of
+from ocl_inductor.lowering.renewed import views_of_renewed
 from ocl_inductor.lowering.values import HostValue, Value, reindex, strided_view
 from ocl_inductor.lowering.walk import Walk, origin_of
 
@@ -38,10 +39,12 @@ class ResultLowering:
         """
         results = node.args[0]
         assert isinstance(results, (tuple, list))
-        self._store_shared_results([*results, *self._replayed(results, written)])
+        views = views_of_renewed(self.walk, node, written)
+        self._store_shared_results([r for n, r in enumerate(results) if n not in views])
         taken: dict[str, FxNode] = {}
         self.outputs = tuple(
-            self._output(r, taken, free=n in self.free) for n, r in enumerate(results)
+            views.get(n) or self._output(r, taken, free=n in self.free)
+            for n, r in enumerate(results)
         )
         # Last, as everything else wants the old contents; what goes into one input may be made
         # from the old contents of another, so each has memory of its own at first.
@@ -79,24 +82,6 @@ class ResultLowering:
             taken[name] = source
         made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
         return Update(buffer.name, made, exact=True)
-
-    def _replayed(
-        self, results: Sequence[Any], written: Sequence[tuple[FxNode, FxNode]]
-    ) -> list[FxNode]:
-        """What goes to inputs, where a result is a view of it at an offset and sizes are symbolic.
-
-        AOTAutograd returns a view of the input then, with the geometry of the result that it gets
-        from here: its offset must be the one in that tensor's memory, not in one of its own.
-        """
-        fakes = [r.meta["val"] for r in results if isinstance(r, FxNode)]
-        views = {
-            storage_of(f)
-            for f in fakes
-            if isinstance(f, torch.Tensor)
-            and not same(as_size(f.storage_offset()), 0)
-            and not all(map(is_static, map(as_size, (*f.shape, f.storage_offset()))))
-        }
-        return [source for _, source in written if storage_of(source.meta["val"]) in views]
 
     def _store_shared_results(self, results: Sequence[Any]) -> None:
         """Give results that are views of one tensor that tensor's memory, as in eager.

@@ -20,6 +20,10 @@ from ocl_inductor.lowering.values import Value, strided_view
 
 #: In a placeholder's meta data: true for a weight in training.
 TRAINED = "ocl_inductor_trained"
+#: In the output's: the input of which a result is a view, by its position, as AOTAutograd says.
+VIEWED = "ocl_inductor_viewed"
+#: There, too: the results that are new contents of inputs, by the input's position.
+RENEWED = "ocl_inductor_renewed"
 
 
 class Walk:
