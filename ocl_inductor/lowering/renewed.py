@@ -43,8 +43,9 @@ def views_of_renewed(
     renewed |= dict(written)
     found: dict[int, GraphOutput] = {}
     for n, i in output.meta.get(VIEWED, {}).items():
-        if inputs[i] in renewed:
-            view = _view(walk, results[n], inputs[i], renewed[inputs[i]])
+        result, contents = results[n], renewed.get(inputs[i])
+        if isinstance(result, FxNode) and isinstance(contents, FxNode):
+            view = _view(walk, result, inputs[i], contents)
             if view is not None:
                 found[n] = view
     return found
