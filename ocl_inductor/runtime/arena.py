@@ -118,6 +118,29 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
     return best
 
 
+def place_within(
+    nbytes: int, fixed: Sequence[tuple[Lifetime, int]], lifetimes: Sequence[Lifetime]
+) -> list[int | None]:
+    """Offsets in an arena of ``nbytes`` where ``fixed`` ones lie already; None: there is no room.
+
+    Earlier ones of ``lifetimes`` have the first choice; sizes must be multiples of the alignment.
+    """
+    known = [x for x, _ in fixed] + list(lifetimes)
+    places = [Place(0, offset) for _, offset in fixed] + [Place(0, 0)] * len(lifetimes)
+    inside = sorted(range(len(fixed)), key=lambda n: places[n].offset)
+    found: list[int | None] = []
+    for n, own in enumerate(lifetimes, len(fixed)):
+        offset = _offset(own, known, places, inside)
+        if offset + own.nbytes > nbytes:
+            found.append(None)
+            continue
+        found.append(offset)
+        places[n] = Place(0, offset)
+        inside.append(n)
+        inside.sort(key=lambda k: places[k].offset)
+    return found
+
+
 def _reaches_end(block: Lifetime, at: Place, layout: Layout) -> bool:
     return at.offset + block.nbytes == layout.arenas[at.arena]
 

@@ -34,6 +34,7 @@ from ocl_inductor.runtime.recording import CallRecording, recording
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
+from ocl_inductor.runtime.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.site import Site
@@ -62,6 +63,7 @@ class Executor:
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
         self.steady: SteadyCall | None = None
+        self.reuse: Reuse | None = None
         self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
         self.memory: Strategy = (
@@ -117,13 +119,18 @@ class Executor:
             self.regions,
         )
         self.steady = (
-            SteadyCall(plan, self.memory, self.uses, self._kernels(), self.roles.root)
+            SteadyCall(
+                plan, self.memory, self.uses, self._kernels(), self.roles.root, self.roles.saved
+            )
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.roles.root)
             else None
         )
 
         if self.steady is not None and settings.mode == "reduce-overhead" and plan.steps:
             self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
+        # What a recording knows does not move.
+        if self.steady is not None and self.steady.replay is None and reads_saved(plan):
+            self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
 
     def enqueuers(self) -> list[Any]:
         """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
@@ -201,8 +208,10 @@ class Executor:
             self.caller = threading.get_ident()
             inputs = list(args)
             args.clear()  # boxed calling convention: the caller's references go away here
-            self.arena = self.scratch.take()
             try:
+                if self.reuse is not None and self.reuse.begin(inputs):
+                    self._lay_out(self.reuse)
+                self.arena = self.scratch.take()
                 if self.steady is None:
                     return self._run(inputs)
                 self._bind_scratch()
@@ -216,6 +225,9 @@ class Executor:
                 # Parameters count as seen before they are bound, so look at all of them again.
                 self.parameters.forget()
                 self._finish_quietly()
+                if self.reuse is not None:
+                    self.reuse.layout = None
+                    self._lay_out(self.reuse)
                 if isinstance(error, self.cl.MemoryError):
                     raise self.memory.out_of_memory() from error
                 raise
@@ -223,8 +235,17 @@ class Executor:
                 self.caller = 0
                 self.scratch.give(self.arena)
                 self.arena = None
+                if self.reuse is not None:
+                    self.reuse.block = None
                 self.tensors.clear()
                 self.given.clear()
+
+    def _lay_out(self, reuse: Reuse) -> None:
+        """Take over where scratch memory and results are to lie from now on."""
+        assert self.steady is not None
+        self.scratch = reuse.scratch
+        self.scratch.bound = None
+        self.steady.make_with(reuse.makers)
 
     def _call_within(self, args: list[Any]) -> tuple[Any, ...]:
         """A call from a host call of this very plan: its kernels' arguments are in use, so that it
@@ -328,7 +349,7 @@ class Executor:
         private = bool(self.roles.saved) and saved_tensors_are_private()
         for spec in self.roles.outputs:
             if self.steady is not None:
-                tensor = self.steady.recyclers[spec.name].make()
+                tensor = self.steady.makers[spec.name].make()
             else:
                 tensor = torch.empty_strided(
                     self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype

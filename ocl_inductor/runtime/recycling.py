@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 
@@ -26,18 +27,50 @@ _users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 #: ``torch.empty_strided`` for the CPU, without what parsing its arguments takes (1 µs).
 allocate = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 
+
+class Maker(Protocol):
+    """Makes one result of a plan at each call."""
+
+    def make(self) -> torch.Tensor:
+        """An uninitialised tensor; RuntimeError where there is no memory."""
+
+
+class Keeper(Protocol):
+    """Keeps memory of the last call for the next one."""
+
+    def release(self) -> int:
+        """Keep nothing; the bytes that nobody else holds either."""
+
+
 #: Those that have kept something.
-_keeping: weakref.WeakSet[Recycler] = weakref.WeakSet()
+_keeping: weakref.WeakSet[Keeper] = weakref.WeakSet()
 _lock = threading.Lock()
+
+
+def keeps(keeper: Keeper) -> None:
+    """Note that a keeper has something to release."""
+    with _lock:
+        _keeping.add(keeper)
 
 
 @frees
 def release_results() -> int:
     """Free the results of last calls that nobody holds; the bytes freed."""
     with _lock:
-        recyclers = list(_keeping)
+        keepers = list(_keeping)
         _keeping.clear()
-    return sum(recycler.release() for recycler in recyclers)
+    return sum(keeper.release() for keeper in keepers)
+
+
+def allocated(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """``make()``, and once more after freeing what is idle where PyTorch has no memory."""
+    try:
+        return make()
+    except RuntimeError:  # what PyTorch's allocator raises
+        if release_idle() == 0:
+            raise
+        count("memory_retries")
+        return make()
 
 
 class Recycler:
@@ -71,16 +104,9 @@ class Recycler:
             self.kept = None
         if not self.worthwhile:
             return allocate(self.size, self.stride, self.dtype)
-        try:
-            x = allocate(self.size, self.stride, self.dtype)
-        except RuntimeError:  # what PyTorch's allocator raises
-            if release_idle() == 0:
-                raise
-            count("memory_retries")
-            x = allocate(self.size, self.stride, self.dtype)
+        x = allocated(lambda: allocate(self.size, self.stride, self.dtype))
         self.kept, self.pointer = x.untyped_storage(), x.data_ptr()
-        with _lock:
-            _keeping.add(self)
+        keeps(self)
         return x
 
     def release(self) -> int:

@@ -7,10 +7,11 @@ get an arena each. Idle arenas go when memory is short, and at ``torch.compiler.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -133,6 +134,7 @@ class Scratch:
 
     def __init__(self, plan: Plan, pool: ScratchPool, info: DeviceInfo) -> None:
         self.slots = plan.slots
+        self.numbers: Sequence[int] = range(len(plan.slots))  # by which the plan knows them
         self.pool = pool
         in_place = info.unified_memory and info.zero_copy
         self.alignment = ALIGNMENT if in_place else max(ALIGNMENT, info.base_address_align_bytes)
@@ -145,6 +147,21 @@ class Scratch:
             self.layout = Layout(places, plan.arenas)
         self.arena: Callable[[], Arena | None] = lambda: None
         self.bound: tuple[int, Layout] | None = None
+
+    def without(self, numbers: Collection[int]) -> Scratch:
+        """The scratch memory of the same plan, of static sizes, less some slots, which another
+        keeps elsewhere.
+        """
+        rest = copy.copy(self)
+        rest.numbers = [n for n in self.numbers if n not in numbers]
+        rest.slots = tuple(self.slots[n] for n in rest.numbers)
+        rest.needs = [int(s.nbytes) for s in rest.slots]
+        rest.layout = place(
+            [Lifetime(s.first, s.last, aligned(int(s.nbytes), self.alignment)) for s in rest.slots],
+            self.most_bytes,
+        )
+        rest.bound = None
+        return rest
 
     def take(self) -> Arena | None:
         """An arena for one call, to be given back; None for a plan without scratch memory."""
@@ -170,14 +187,15 @@ class Scratch:
             return
         arena.reserve(layout.arenas, memory)
         self.bound = None
-        for number, (at, nbytes) in enumerate(zip(layout.places, self.needs, strict=True)):
+        for number, at, nbytes in zip(self.numbers, layout.places, self.needs, strict=True):
             point(number, arena.window(at, nbytes, memory))
         self.bound = (arena.version, layout)
 
     def buffer(self, arena: Arena, slot: int, memory: Strategy) -> tuple[Any, torch.Tensor | None]:
         """A slot's buffer, and its bytes where the host can read them in place."""
         assert self.layout is not None
-        at, nbytes = self.layout.places[slot], self.needs[slot]
+        n = self.numbers.index(slot)
+        at, nbytes = self.layout.places[n], self.needs[n]
         host = arena.allocations[at.arena].host_part(at.offset, nbytes)
         return arena.window(at, nbytes, memory), host
 

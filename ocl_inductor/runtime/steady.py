@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,9 +19,10 @@ from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.plan import BufferSpec, InputSpec, Launch, OutputSpec, Plan
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
-from ocl_inductor.runtime.recycling import Recycler
+from ocl_inductor.runtime.recycling import Maker, Recycler
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.samples import Samples
+from ocl_inductor.runtime.saved_memory import makers_of_saved
 
 #: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
 MAX_WINDOWS = 64
@@ -88,6 +89,7 @@ class SteadyCall:
         uses: Mapping[str, Uses],
         kernels: Mapping[int, Any],
         root: Callable[[str], str],
+        saved: Collection[str],
     ) -> None:
         self.memory = memory
         self.queue = memory.queue
@@ -105,10 +107,14 @@ class SteadyCall:
             if s.kind == "tensor" and not s.static
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
+        own = {b.name: _recycler(b) for b in outputs} | makers_of_saved(
+            [b for b in outputs if b.name in saved]
+        )
         #: The general path makes results with these as well.
-        self.recyclers = {b.name: _recycler(b) for b in outputs}
+        self.makers: Mapping[str, Maker] = own
+        self.own_makers: Mapping[str, Maker] = own
         self.outputs = tuple(
-            (self.recyclers[b.name], Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
+            (own[b.name], Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
         )
         self.arguments: tuple[Argument, ...] = (
             *(argument for *_, argument in self.inputs),
@@ -134,6 +140,14 @@ class SteadyCall:
                 if isinstance(s, Launch) and 0 not in s.global_size
             )
             for steps in (plan.prologue, plan.steps)
+        )
+
+    def make_with(self, makers: Mapping[str, Maker]) -> None:
+        """From now on, make these results otherwise than all the others."""
+        self.makers = {**self.own_makers, **makers}
+        self.outputs = tuple(
+            (maker, argument)
+            for maker, (_, argument) in zip(self.makers.values(), self.outputs, strict=True)
         )
 
     def learn(self, present: Sequence[tuple[int, torch.Tensor]], parameters: Parameters) -> None:
@@ -182,8 +196,8 @@ class SteadyCall:
                 argument.bind(pointer, self.memory)
         changed |= self.samples.changed()
         outputs = []
-        for recycler, argument in self.outputs:
-            x = recycler.make()
+        for maker, argument in self.outputs:
+            x = maker.make()
             outputs.append(x)
             pointer = x.data_ptr()
             if pointer != argument.pointer:

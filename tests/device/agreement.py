@@ -14,6 +14,7 @@ from torch._dynamo.utils import counters
 from ocl_inductor.device import list_devices
 from ocl_inductor.runtime import discrete, executor, memory
 from ocl_inductor.runtime.recycling import Recycler
+from ocl_inductor.runtime.saved_memory import SavedPart
 from ocl_inductor.runtime.scratch import Arena, ScratchPool
 
 #: Bytes of memory nobody has written: NaN in every float type, -1 in the integers.
@@ -61,6 +62,7 @@ def poisoned_memory() -> Iterator[None]:
     saved = [(m, m.torch) for m in (executor, memory, discrete)]
     make = discrete.DiscreteMemory._buffer
     reserve, give, result = Arena.reserve, ScratchPool.give, Recycler.make
+    saved_result = SavedPart.make
 
     def poisoned_buffer(self: Any, name: str, nbytes: int) -> Any:
         before = self.buffers.get(name)
@@ -93,6 +95,7 @@ def poisoned_memory() -> Iterator[None]:
 
     Arena.reserve, ScratchPool.give = poisoned_reserve, poisoned_give  # type: ignore[method-assign]
     Recycler.make = lambda self: _poisoned(result(self))  # type: ignore[method-assign]
+    SavedPart.make = lambda self: _poisoned(saved_result(self))  # type: ignore[method-assign]
     for module, _ in saved:
         module.torch = proxy  # type: ignore[attr-defined]
     discrete.DiscreteMemory._buffer = poisoned_buffer  # type: ignore[method-assign]
@@ -104,6 +107,7 @@ def poisoned_memory() -> Iterator[None]:
         discrete.DiscreteMemory._buffer = make  # type: ignore[method-assign]
         Arena.reserve, ScratchPool.give = reserve, give  # type: ignore[method-assign]
         Recycler.make = result  # type: ignore[method-assign]
+        SavedPart.make = saved_result  # type: ignore[method-assign]
 
 
 def compiled(

@@ -6,7 +6,16 @@ import random
 
 import pytest
 
-from ocl_inductor.runtime.arena import ALIGNMENT, Layout, Lifetime, aligned, lower_bound, place
+from ocl_inductor.runtime.arena import (
+    ALIGNMENT,
+    Layout,
+    Lifetime,
+    Place,
+    aligned,
+    lower_bound,
+    place,
+    place_within,
+)
 
 
 def check(lifetimes: list[Lifetime], layout: Layout, most_bytes: int | None = None) -> None:
@@ -54,6 +63,24 @@ def test_no_arena_is_larger_than_the_device_allows(seed: int) -> None:
     layout = place(lifetimes, most)
     check(lifetimes, layout, most)
     assert len(layout.arenas) > 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_find_room_among_others(seed: int) -> None:
+    there, more = some(seed, 30, 20), some(seed + 100, 30, 20)
+    before = place(there)
+    fixed = [(x, at.offset) for x, at in zip(there, before.places, strict=True)]
+    offsets = place_within(before.nbytes, fixed, more)
+    placed = [(x, at) for x, at in zip(more, offsets, strict=True) if at is not None]
+    assert placed
+    whole = fixed + placed
+    check([x for x, _ in whole], Layout(tuple(Place(0, at) for _, at in whole), before.arenas))
+
+
+def test_blocks_that_find_no_room() -> None:
+    fixed = [(Lifetime(0, 3, 256), 128)]
+    wanted = [Lifetime(3, 4, 256), Lifetime(4, 5, 384), Lifetime(0, 3, 128), Lifetime(4, 4, 128)]
+    assert place_within(384, fixed, wanted) == [None, 0, 0, None]
 
 
 def test_blocks_one_after_the_other_share() -> None:
