@@ -29,8 +29,8 @@ MAX_WINDOWS = 64
 
 Uses = Sequence[tuple[Any, int]]
 
-#: How a result comes about: an output whole, a view of one, an input, or a constant.
-_OUTPUT, _VIEW, _INPUT, _CONSTANT = range(4)
+#: How a result comes about: an output whole, a view of one, an input, a view of one, or a constant.
+_OUTPUT, _VIEW, _INPUT, _INPUT_VIEW, _CONSTANT = range(5)
 
 
 class Argument:
@@ -73,10 +73,10 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
 
 
 def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
-    """Whether a result is a tensor that the plan makes, an input as it is, or a constant."""
+    """Whether a result is a tensor that the plan makes, an input or a view of one, or a constant."""
     if result.kind != "tensor":
         return result.kind == "constant"
-    return made or any(_is_whole(result, s) for s in plan.inputs if s.name == result.name)
+    return made or any(s.name == result.name for s in plan.inputs)
 
 
 class SteadyCall:
@@ -128,7 +128,8 @@ class SteadyCall:
             if o.kind == "constant":
                 return _CONSTANT, 0, o
             if o.name in position:
-                return _INPUT, position[o.name], o
+                n = position[o.name]
+                return (_INPUT if _is_whole(o, plan.inputs[n]) else _INPUT_VIEW), n, o
             n = number[root(o.name)]
             return (_OUTPUT if _is_whole(o, outputs[n]) else _VIEW), n, o
 
@@ -217,6 +218,9 @@ class SteadyCall:
                 results.append(outputs[n])
             elif how == _INPUT:
                 results.append(tensors[n])
+            elif how == _INPUT_VIEW:
+                x = tensors[n]
+                results.append(x.as_strided(o.size, o.stride, x.storage_offset() + o.offset))
             elif how == _CONSTANT:
                 results.append(o.value)
             else:
