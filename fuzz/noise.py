@@ -85,8 +85,9 @@ def _run(
     for step in program.steps:
         if noise is None or step.rounding == EXACT:
             exec(in_float64(step.line), env)
-            if noise is not None and _is_scattered_into_a_sum(step, program):
-                for t in step.targets:
+            scattered = _is_scattered_into_a_sum(step, program)
+            for t in step.targets if noise is not None else ():
+                if scattered or _uses(t, program) > 1:  # autograd adds up what its users give
                     env[t] = _noisy_gradient(env[t], dtypes[t], noise, rounds=False)
         else:
             _noisy_step(step, env, dtypes, noise)
@@ -216,6 +217,10 @@ def _is_scattered_into_a_sum(step: Step, program: Program) -> bool:
         return False
     others = [r for s in program.steps if s is not step for r in s.reads]
     return any(r in others or r in program.outputs for r in step.reads)
+
+
+def _uses(name: str, program: Program) -> int:
+    return sum(name in s.reads for s in program.steps) + (name in program.outputs)
 
 
 def _noisy_gradient(x: Any, dtype: torch.dtype, noise: torch.Generator, rounds: bool = True) -> Any:

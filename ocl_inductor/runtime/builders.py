@@ -1,6 +1,7 @@
 """Kernels compiled in other processes, which keep the memory that a compiler takes to themselves.
 
-Whatever goes wrong here, ``build`` says None and the kernel is compiled in this process.
+Whatever goes wrong here, ``build`` says None and the kernel is compiled in this process; but for a
+compiler that crashes, which would take this process with it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import json
 import os
 import pickle
+import signal
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -29,8 +31,21 @@ _MODULE = "ocl_inductor.runtime.build_worker"
 _MOST_LOST = 3
 
 
+#: How a process ends that does so by its own fault.
+_CRASHES = {
+    -getattr(signal, name)
+    for name in ("SIGABRT", "SIGSEGV", "SIGILL", "SIGFPE", "SIGBUS")
+    if hasattr(signal, name)
+}
+_SECONDS_TO_END = 10.0
+
+
 class WorkerLostError(Exception):
     """A worker ended, or does not answer as one."""
+
+
+class CompilerCrashedError(Exception):
+    """The driver's compiler ended the process that it ran in."""
 
 
 class _Worker:
@@ -60,7 +75,7 @@ class _Worker:
         """A program's binary, maybe empty. After an exception the worker is of no use.
 
         Raises:
-            WorkerLostError: see there.
+            CompilerCrashedError, WorkerLostError: see there.
         """
         try:
             pickle.dump((source, tuple(options)), self.jobs)
@@ -69,10 +84,19 @@ class _Worker:
                 self.open = pickle.load(self.answers)
             binary = pickle.load(self.answers)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
-            raise WorkerLostError(f"it ended with {self.process.poll()}: {error}") from error
+            code = self._code()
+            if self.open and code is not None and code in _CRASHES:
+                raise CompilerCrashedError(signal.Signals(-code).name) from error
+            raise WorkerLostError(f"it ended with {code}: {error}") from error
         if not isinstance(binary, bytes):
             raise WorkerLostError("its answer is none")
         return binary
+
+    def _code(self) -> int | None:
+        """What it ended with, or is about to."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(_SECONDS_TO_END)
+        return None
 
     def end(self) -> None:
         """End it now."""
@@ -103,7 +127,11 @@ class Builders:
                     self._lose(error)
 
     def build(self, source: str, options: Sequence[str], most: int) -> bytes | None:
-        """A program's binary from one of at most ``most`` workers; None: build it here."""
+        """A program's binary from one of at most ``most`` workers; None: build it here.
+
+        Raises:
+            CompilerCrashedError: building it here would end this process.
+        """
         if not most:
             return None
         for _ in range(2):  # an idle worker may end at the moment it is asked
@@ -124,7 +152,7 @@ class Builders:
                 with self.lock:
                     self._lose(error)
                 continue
-            except BaseException:  # Ctrl-C: an answer is on its way that nobody will read
+            except BaseException:  # it crashed; or Ctrl-C, and its answer will not be read
                 self._done()
                 if worker is not None:
                     worker.end()

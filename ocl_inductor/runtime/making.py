@@ -21,7 +21,7 @@ from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.builders import builders_of, compiles_apart
+from ocl_inductor.runtime.builders import CompilerCrashedError, builders_of, compiles_apart
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
@@ -42,6 +42,8 @@ from ocl_inductor.runtime.store_entry import (
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
+_DO_NOT_OPTIMISE = "-cl-opt-disable"
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -222,9 +224,22 @@ class _Making:
         return written
 
     def compiled(self, source: str, kernels: Sequence[Kernel]) -> tuple[Any, bytes] | None:
-        """The program and its binary from a compile worker; None where it has to be built here."""
+        """The program and its binary from a compile worker; None where it has to be built here, or
+        each kernel alone.
+
+        Raises:
+            KernelBuildError: the driver's compiler crashes, even when it does not optimise.
+        """
         processes, options = self.settings.compile_processes, kernels[0].options
-        binary = builders_of(self.device).build(source, options, processes)
+        build = builders_of(self.device).build
+        try:
+            binary = build(source, options, processes)
+        except CompilerCrashedError as error:
+            names = ", ".join(k.name for k in kernels)
+            _log.info("the driver's compiler crashed (%s) on %s", error, names)
+            if len(kernels) > 1:
+                return None
+            binary = self.not_optimised(kernels[0], processes)
         if binary is None:
             return None
         count("kernels_built_apart", len(kernels))
@@ -234,6 +249,18 @@ class _Making:
             names = ", ".join(k.name for k in kernels)
             _log.info("the driver refuses what it compiled for %s: %s", names, error)
             return None
+
+    def not_optimised(self, kernel: Kernel, processes: int) -> bytes | None:
+        """What a compiler that crashes on a kernel makes of it without optimising."""
+        options = (*kernel.options, _DO_NOT_OPTIMISE)
+        try:
+            binary = builders_of(self.device).build(kernel.source, options, processes)
+        except CompilerCrashedError as error:
+            path = _save_failed(kernel, self.settings.cache_dir / "failed")
+            log = f"the driver's compiler crashed ({error})"
+            raise KernelBuildError(kernel.name, log, path, kernel.fx_nodes) from error
+        count("kernels_not_optimised")
+        return binary
 
     def compiled_here(self, source: str, kernels: Sequence[Kernel]) -> tuple[Any, bytes] | None:
         """The same, compiled in this process; None where the driver refuses it."""

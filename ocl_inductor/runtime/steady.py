@@ -73,7 +73,7 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
 
 
 def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
-    """Whether a result is a tensor that the plan makes, an input or a view of one, or a constant."""
+    """Whether it is a tensor that the plan makes, an input, a view of either, or a constant."""
     if result.kind != "tensor":
         return result.kind == "constant"
     return made or any(s.name == result.name for s in plan.inputs)

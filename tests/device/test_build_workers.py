@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -20,9 +21,10 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor import apart
 from ocl_inductor.device import Device, select_device
+from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan import Kernel
-from ocl_inductor.runtime import builders
+from ocl_inductor.runtime import builders, making
 from ocl_inductor.runtime.builders import Builders
 from ocl_inductor.runtime.driver_programs import program_from_binary
 from ocl_inductor.runtime.programs import build_kernels
@@ -129,6 +131,63 @@ def test_compiled_model(driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = counters["opencl"]
     assert found["kernels_built_apart"] == found["cache_misses"] > 0
     assert found["compile_workers_lost"] == 0
+
+
+@pytest.fixture
+def crashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """A compiler that crashes on kernels named ``mine``: when it optimises; ``[True]``: always."""
+    always = [False]
+    build = builders._Worker.build
+
+    def crash(self: Any, source: str, options: Any) -> bytes:
+        if "mine" in source and (always[0] or making._DO_NOT_OPTIMISE not in options):
+            build(self, "__kernel void k() {}", ())  # so that it has opened the driver
+            os.kill(self.process.pid, signal.SIGABRT)
+        return build(self, source, options)
+
+    torch.compiler.reset()
+    monkeypatch.setattr(builders._Worker, "build", crash)
+    yield always
+    builders.end_idle()
+
+
+def kernels() -> list[Kernel]:
+    """Three that are compiled together."""
+    return [
+        Kernel(name, f"__kernel void {name}(__global int *a) {{ a[0] = {value}; }}", ())
+        for name, value in (("one", 1), ("mine", 2), ("three", 3))
+    ]
+
+
+def written(built: Any, device: Device) -> int:
+    """What such a kernel writes."""
+    cl = load_pyopencl()
+    a = np.zeros(16, np.int32)
+    buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, a.nbytes)
+    instance = built.instance()
+    instance.set_args(buffer)
+    cl.enqueue_nd_range_kernel(device.queue, instance, (1,), None)
+    cl.enqueue_copy(device.queue, a, buffer)
+    return int(a[0])
+
+
+@pytest.mark.usefixtures("crashing")
+def test_what_the_compiler_crashes_on_is_not_optimised(device: Device) -> None:
+    built = build_kernels(kernels(), device, Settings(cache=False, compile_processes=1))
+    assert [written(b, device) for b in built] == [1, 2, 3]
+    found = counters["opencl"]
+    assert found["kernels_not_optimised"] == 1
+    assert found["kernels_built_apart"] == 3
+    assert found["compile_workers_lost"] == 0
+
+
+def test_a_compiler_that_crashes_all_the_same(
+    crashing: list[bool], device: Device, tmp_path: Path
+) -> None:
+    crashing[0] = True
+    settings = Settings(cache=False, compile_processes=1, cache_dir=tmp_path)
+    with pytest.raises(KernelBuildError, match=r"compiler crashed \(SIGABRT\)"):
+        build_kernels(kernels(), device, settings)
 
 
 def test_workers_end_with_their_process(tmp_path: Path) -> None:
