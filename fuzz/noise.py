@@ -134,6 +134,9 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
         env.update({k: v for k, v in saved.items() if k not in step.targets})
     else:
         exec(line, env)
+    if "sinc(" in step.line:
+        (t,), x = step.targets, env[step.reads[0]]
+        env[t] = env[t] + _random(x, noise) * _epsilon(dtypes[t]) * _slope_of_sinc(x)
     if step.rounding == CANCELS:
         (t,), x = step.targets, env[step.reads[0]]
         # Not of a detached x: what arrives at its gradient is a sum that cancels as well.
@@ -179,6 +182,13 @@ def _slopes(step: Step, reads: Mapping[str, Any]) -> torch.Tensor:
     moved = torch.where(grid.isfinite(), grid - grid.detach(), 0.0).sum(-1)
     largest = torch.where(image.isfinite(), image, 0.0).detach().abs().amax()
     return moved.unsqueeze(1) * largest * max(image.shape[2:])
+
+
+def _slope_of_sinc(x: torch.Tensor) -> torch.Tensor:
+    """Nothing, with a gradient: the slope is a difference of numbers that are about 1 / x."""
+    known = x.isfinite() & (x != 0)
+    at = torch.where(known, x, 1.0).detach()
+    return torch.where(known, x - at, 0.0) / at
 
 
 def _kept_with_noise(epsilon: float, noise: torch.Generator, bias: float) -> Any:
