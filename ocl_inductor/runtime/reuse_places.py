@@ -14,6 +14,9 @@ from ocl_inductor.runtime.roles import Roles
 #: Results keep their block alive, so they should fill at least this part of it.
 _LEAST_FILLED = 0.25
 
+#: Smaller slots cost time to place and save nothing.
+_MIN_SLOT_BYTES = 4096
+
 T = TypeVar("T")
 
 #: The first and the last step that touches a piece of memory.
@@ -85,13 +88,13 @@ def _spans(plan: Plan, roles: Roles) -> dict[str, Span]:
 
 
 def _slot_lives(plan: Plan, roles: Roles, spans: Mapping[str, Span]) -> dict[int, Lifetime]:
-    """Of each slot that is used: from the first to the last step of all that lies there."""
+    """Of each large slot that is used: from the first to the last step of all that lies there."""
     lives = {}
     for n, names in roles.in_slot.items():
-        own = [spans[x] for x in names if x in spans]
-        if own:
+        own, nbytes = [spans[x] for x in names if x in spans], int(plan.slots[n].nbytes)
+        if own and nbytes >= _MIN_SLOT_BYTES:
             first, last = min(a for a, _ in own), max(b for _, b in own)
-            lives[n] = Lifetime(first, last, aligned(int(plan.slots[n].nbytes)))
+            lives[n] = Lifetime(first, last, aligned(nbytes))
     return lives
 
 

@@ -56,15 +56,16 @@ class SavedMemory:
 
     def renew(self) -> None:
         """Have a block first in which nothing is alive."""
-        used = [b for b in self.blocks if b.tensors()]
-        free = [b for b in self.blocks if not b.tensors()][:1]
-        self.blocks = [*free, *used]
+        free: list[Block] = []
+        used: list[Block] = []
+        for block in self.blocks:
+            (used if block.tensors() else free).append(block)
         if free:
             free[0].has_results = False
+            self.blocks = [free[0], *used]  # one free block is enough
         else:
-            full = sum(b.has_results for b in used)
-            self.takes_results = self.takes_results and full < _MOST_BLOCKS
-            del self.blocks[_MOST_BLOCKS - 1 :]
+            self.takes_results &= sum(b.has_results for b in used) < _MOST_BLOCKS
+            self.blocks = used[: _MOST_BLOCKS - 1]
             self.blocks.insert(0, Block(self.nbytes, self.takes_results))
         keeps(self)
 
