@@ -110,7 +110,7 @@ def test_what_is_worse_than_expected() -> None:
     assert worse(Result(ROW, NATIVE), expected) is None
     assert worse(Result(ROW, FALLBACK, host | {"aten.mm.default": ""}), expected) is not None
     assert worse(Result(ROW, FAIL, detail="wrong"), expected) is not None
-    unknown = Row("sin", "int32", "forward")
+    unknown = Row("sin", "float64", "backward")
     assert worse(Result(unknown, FALLBACK, host), {}) is None
     assert worse(Result(unknown, FAIL, detail="wrong"), {}) is not None
 
