@@ -85,8 +85,10 @@ def _run(
     for step in program.steps:
         if noise is None or step.rounding == EXACT:
             exec(in_float64(step.line), env)
+            if noise is None:
+                continue
             scattered = _is_scattered_into_a_sum(step, program)
-            for t in step.targets if noise is not None else ():
+            for t in step.targets:
                 if scattered or _uses(t, program) > 1:  # autograd adds up what its users give
                     env[t] = _noisy_gradient(env[t], dtypes[t], noise, rounds=False)
         else:

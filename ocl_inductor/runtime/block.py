@@ -8,6 +8,7 @@ import weakref
 import torch
 
 from ocl_inductor.plan import BufferSpec
+from ocl_inductor.runtime.arena import aligned
 from ocl_inductor.runtime.recycling import allocated
 
 #: Those that exist, by address.
@@ -43,6 +44,11 @@ class Block:
     def tensors(self) -> int:
         """How many storages lie in it that somebody holds, in whatever way."""
         return sys.getrefcount(self.array) - _NOBODY
+
+
+def bytes_in_block(spec: BufferSpec) -> int:
+    """What a tensor of static size takes there, up to the next one's offset."""
+    return aligned(int(spec.extent) * spec.dtype.itemsize)
 
 
 def block_at(pointer: int) -> Block | None:

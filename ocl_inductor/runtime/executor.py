@@ -226,7 +226,7 @@ class Executor:
                 self.parameters.forget()
                 self._finish_quietly()
                 if self.reuse is not None:
-                    self.reuse.layout = None
+                    self.reuse.forget()
                     self._lay_out(self.reuse)
                 if isinstance(error, self.cl.MemoryError):
                     raise self.memory.out_of_memory() from error
@@ -236,7 +236,7 @@ class Executor:
                 self.scratch.give(self.arena)
                 self.arena = None
                 if self.reuse is not None:
-                    self.reuse.block = None
+                    self.reuse.end()
                 self.tensors.clear()
                 self.given.clear()
 

@@ -6,6 +6,7 @@ binary in their entries. An entry that is damaged, or that the driver rejects, i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -231,15 +232,14 @@ class _Making:
             KernelBuildError: the driver's compiler crashes, even when it does not optimise.
         """
         processes, options = self.settings.compile_processes, kernels[0].options
-        build = builders_of(self.device).build
         try:
-            binary = build(source, options, processes)
+            binary = builders_of(self.device).build(source, options, processes)
         except CompilerCrashedError as error:
             names = ", ".join(k.name for k in kernels)
             _log.info("the driver's compiler crashed (%s) on %s", error, names)
             if len(kernels) > 1:
                 return None
-            binary = self.not_optimised(kernels[0], processes)
+            binary = self.not_optimised(kernels[0], error)
         if binary is None:
             return None
         count("kernels_built_apart", len(kernels))
@@ -250,15 +250,20 @@ class _Making:
             _log.info("the driver refuses what it compiled for %s: %s", names, error)
             return None
 
-    def not_optimised(self, kernel: Kernel, processes: int) -> bytes | None:
-        """What a compiler that crashes on a kernel makes of it without optimising."""
-        options = (*kernel.options, _DO_NOT_OPTIMISE)
-        try:
-            binary = builders_of(self.device).build(kernel.source, options, processes)
-        except CompilerCrashedError as error:
+    def not_optimised(self, kernel: Kernel, crash: CompilerCrashedError) -> bytes:
+        """What a compiler that crashes on a kernel makes of it without optimising.
+
+        Raises:
+            KernelBuildError: nothing. It is not compiled here, where it would end this process.
+        """
+        build, options = builders_of(self.device).build, (*kernel.options, _DO_NOT_OPTIMISE)
+        binary = None
+        with contextlib.suppress(CompilerCrashedError):
+            binary = build(kernel.source, options, self.settings.compile_processes)
+        if binary is None:
             path = _save_failed(kernel, self.settings.cache_dir / "failed")
-            log = f"the driver's compiler crashed ({error})"
-            raise KernelBuildError(kernel.name, log, path, kernel.fx_nodes) from error
+            log = f"the driver's compiler crashed ({crash})"
+            raise KernelBuildError(kernel.name, log, path, kernel.fx_nodes) from crash
         count("kernels_not_optimised")
         return binary
 

@@ -23,7 +23,8 @@ from ocl_inductor.runtime.pressure import frees, release_idle
 #: Smaller results come from memory that the allocator keeps anyway.
 MIN_BYTES = 128 << 10
 
-_users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
+#: How many tensors and Python objects refer to a storage, by its ``_cdata``.
+users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 #: ``torch.empty_strided`` for the CPU, without what parsing its arguments takes (1 µs).
 allocate = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 
@@ -96,7 +97,7 @@ class Recycler:
         if kept is not None:
             # Memory that was moved (to be shared between processes) or resized is not ours alone.
             if (
-                _users(kept._cdata) == 1
+                users(kept._cdata) == 1
                 and kept.data_ptr() == self.pointer
                 and self.references() == _OUR_REFERENCES
             ):
@@ -112,7 +113,7 @@ class Recycler:
     def release(self) -> int:
         """Keep nothing; the bytes that nobody else holds either."""
         kept, self.kept = self.kept, None
-        return 0 if kept is None or _users(kept._cdata) > 1 else kept.nbytes()
+        return 0 if kept is None or users(kept._cdata) > 1 else kept.nbytes()
 
     def references(self) -> int:
         """Python's references to the storage: an object like any other, which anyone may hold."""

@@ -20,7 +20,7 @@ from ocl_inductor.plan import BufferSpec, Plan
 from ocl_inductor.runtime.block import Block, block_around, block_at
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import UnifiedMemory
-from ocl_inductor.runtime.recycling import Maker
+from ocl_inductor.runtime.recycling import Maker, users
 from ocl_inductor.runtime.reuse_places import Occupied, places_in_block
 from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.scratch import Scratch
@@ -28,8 +28,6 @@ from ocl_inductor.runtime.steady import Argument, Uses
 
 #: Calls in which saved tensors are looked for.
 _TRIES = 3
-
-_users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 
 def reads_saved(plan: Plan) -> bool:
@@ -119,6 +117,14 @@ class Reuse:
         count("bytes_in_saved_memory", self.layout.nbytes)
         return changed
 
+    def end(self) -> None:
+        """The call is over; its block is the tensors' alone."""
+        self.block = None
+
+    def forget(self) -> None:
+        """After an error: nothing is known of where kernels' arguments point."""
+        self.layout = None
+
     @property
     def scratch(self) -> Scratch:
         """The scratch memory of this call that is not in the block."""
@@ -196,7 +202,7 @@ def _references(inputs: Sequence[Any], position: int) -> tuple[int, ...]:
         sys.getrefcount(x),
         x._use_count(),
         sys.getrefcount(storage),
-        _users(storage._cdata),
+        users(storage._cdata),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ocl_inductor.plan import BufferSpec, Launch, Plan
+from ocl_inductor.plan import Launch, Plan
 from ocl_inductor.runtime.arena import Lifetime, aligned, place_within
+from ocl_inductor.runtime.block import bytes_in_block
 from ocl_inductor.runtime.recycling import MIN_BYTES
 from ocl_inductor.runtime.roles import Roles
 
@@ -61,9 +62,9 @@ def places_in_block(
         return max(spans.get(name, (-1, -1))[1] for name in names)
 
     fixed = [(Lifetime(-1, last_use(part), part.nbytes), part.offset) for part in saved]
-    results = [b for b in roles.outputs if b.name in spans and _nbytes(b) >= MIN_BYTES]
-    results.sort(key=_nbytes, reverse=True)
-    lives = [Lifetime(spans[b.name][0], end, _nbytes(b)) for b in results]
+    results = [b for b in roles.outputs if b.name in spans and bytes_in_block(b) >= MIN_BYTES]
+    results.sort(key=bytes_in_block, reverse=True)
+    lives = [Lifetime(spans[b.name][0], end, bytes_in_block(b)) for b in results]
     filled = sum(x.nbytes for x, _ in _found(lives, place_within(nbytes, fixed, lives)))
     if not with_results or filled < _LEAST_FILLED * nbytes:
         results, lives = [], []
@@ -100,7 +101,3 @@ def _slot_lives(plan: Plan, roles: Roles, spans: Mapping[str, Span]) -> dict[int
 
 def _found(pieces: Sequence[T], offsets: Sequence[int | None]) -> list[tuple[T, int]]:
     return [(x, at) for x, at in zip(pieces, offsets, strict=False) if at is not None]
-
-
-def _nbytes(spec: BufferSpec) -> int:
-    return aligned(int(spec.extent) * spec.dtype.itemsize)

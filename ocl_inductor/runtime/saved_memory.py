@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from ocl_inductor.plan import BufferSpec
-from ocl_inductor.runtime.arena import aligned
-from ocl_inductor.runtime.block import Block
+from ocl_inductor.runtime.block import Block, bytes_in_block
 from ocl_inductor.runtime.recycling import MIN_BYTES, Maker, keeps
 
 #: Less is not worth a block.
@@ -26,8 +25,8 @@ _MOST_BLOCKS = 2
 
 def makers_of_saved(specs: Sequence[BufferSpec]) -> dict[str, Maker]:
     """What makes those of a plan's saved outputs, of static sizes, that lie in a block."""
-    large = [s for s in specs if _nbytes(s) >= MIN_BYTES]
-    nbytes = sum(map(_nbytes, large))
+    large = [s for s in specs if bytes_in_block(s) >= MIN_BYTES]
+    nbytes = sum(map(bytes_in_block, large))
     if nbytes < MIN_BLOCK_BYTES:
         return {}
     memory = SavedMemory(nbytes)
@@ -35,12 +34,8 @@ def makers_of_saved(specs: Sequence[BufferSpec]) -> dict[str, Maker]:
     offset = 0
     for spec in large:
         makers[spec.name] = SavedPart(memory, offset, spec)
-        offset += _nbytes(spec)
+        offset += bytes_in_block(spec)
     return makers
-
-
-def _nbytes(spec: BufferSpec) -> int:
-    return aligned(int(spec.extent) * spec.dtype.itemsize)
 
 
 class SavedMemory:
