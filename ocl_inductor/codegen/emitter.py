@@ -370,11 +370,7 @@ class Emitter:
             if split[1] == 0:
                 self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             else:
-                full = self.broadcast(value, dtype)
-                if buffer in self.streamed:
-                    self.line(emit_streamed(dtype, self.width, buffer, text, full))
-                else:
-                    self.line(emit_store(self.target, dtype, buffer, text, full))
+                self.store_vector(buffer, dtype, text, self.broadcast(value, dtype))
             return
         position, full = self.fresh("i"), self.fresh("x")
         kind = vector(self.index_type, self.width)
@@ -386,6 +382,13 @@ class Emitter:
             if dtype is torch.bool:
                 text = f"({text} != 0)"
             self.line(emit_store(self.scalar, dtype, buffer, f"{position}.s{lane}", text))
+
+    def store_vector(self, buffer: str, dtype: torch.dtype, index: str, value: str) -> None:
+        """Store a full register at neighbouring elements."""
+        if buffer in self.streamed:
+            self.line(emit_streamed(dtype, self.width, buffer, index, value))
+        else:
+            self.line(emit_store(self.target, dtype, buffer, index, value))
 
     # -- one lane ---------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import sympy
 import torch
@@ -23,6 +24,7 @@ from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.side_by_side import ways
 from ocl_inductor.codegen.stash import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.streaming import FENCE
+from ocl_inductor.codegen.weaving import Weave, find_weave
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, indices
@@ -53,9 +55,13 @@ class VectorKernel(LoopKernel):
 
     def points(self, lanes: Lanes) -> KernelSource:
         v = lanes.var
-        others = [u for u in self.outer_vars if u != v]
+        weave = None
+        if not self.in_place:
+            weave = find_weave(self.group, lanes, self.outer_vars, self.size_of)
+        together = {v} if weave is None else {v, weave.var}
+        others = [u for u in self.outer_vars if u not in together]
         columns: Size = self.size_of[v] if v is not None else 1
-        sweep = usual_size(prod(list(self.group.inner)))
+        sweep = usual_size(prod(list(self.group.inner))) if weave is None else weave.count
         tile_columns = self.tile_columns(columns, lanes.width, sweep)
         blocks = ceil_div(columns, tile_columns) if tile_columns is not None else 1
         rows = prod([self.size_of[u] for u in others])
@@ -77,30 +83,38 @@ class VectorKernel(LoopKernel):
                         f"({self.index})({end}));"
                     )
                     begin, end = "begin", "end"
-                self.columns(writer, lanes, begin, end, columns)
+                self.columns(writer, lanes, begin, end, weave)
         return self.finish(writer, work)
 
-    def columns(self, writer: Emitter, lanes: Lanes, begin: str, end: str, columns: Size) -> None:
+    def columns(
+        self, writer: Emitter, lanes: Lanes, begin: str, end: str, weave: Weave | None
+    ) -> None:
         """Whole vectors along the lane variable, then what is left at its end."""
         v, width = lanes.var, lanes.width
         assert v is not None
         ending = self.ending(lanes) if begin == "0" else self.ending(lanes, overlap=False)
         head = self.vector_loop(writer, v, width, begin, end, ending)
+        point = partial(self.outer_point_levels if weave is None else weave.store, writer)
         with writer.block(head, frozenset([v])):
-            self.outer_point_levels(writer)
+            point()
         writer.results.clear()
         writer.in_memory.clear()
         if ending is Ending.OVERLAP:
             with writer.block("", frozenset([v])):
                 writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
                 writer.aligned = False
-                self.outer_point_levels(writer)
+                point()
                 writer.aligned = True
         elif ending is Ending.SCALAR:
             tail = self.emitter(Lanes(None, 1, False), frozenset())
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
             with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
-                self.outer_point_levels(tail)
+                if weave is None:
+                    self.outer_point_levels(tail)
+                else:
+                    loop = self.plain_loop(weave.var, "0", str(weave.count))
+                    with tail.block(loop, frozenset([weave.var])):
+                        self.outer_point_levels(tail)
 
     def ending(self, lanes: Lanes, overlap: bool = True) -> Ending:
         """How the elements after the last whole vector are done.
