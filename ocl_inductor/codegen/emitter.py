@@ -13,7 +13,13 @@ from ocl_inductor.codegen.ahead import LINE_BYTES, Ahead
 from ocl_inductor.codegen.conversions import literal
 from ocl_inductor.codegen.emitted import Result, Scope, Stash, Text
 from ocl_inductor.codegen.guarded import emit_masked
-from ocl_inductor.codegen.indexing import Literals, index_text, known_multiple, lane_stride
+from ocl_inductor.codegen.indexing import (
+    Literals,
+    index_text,
+    known_multiple,
+    lane_step,
+    lane_stride,
+)
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
@@ -303,6 +309,7 @@ class Emitter:
         if member is not None and buffer not in self.in_memory:
             return self.emit(member.body)
         names, lanes = self.indirect(e)
+        split = None
         if not lanes:
             split = self._lanes_of(index)
             if split is not None and split[1] in (0, 1):
@@ -311,11 +318,7 @@ class Emitter:
                 if split[1] == 1 and buffer in self.ahead and not self.scopes[-1].guarded:
                     self._ask_ahead(e, split[0])
                 return Text(emit_load(target, e.dtype, buffer, base), split[1] == 1)
-        position = self.fresh("i")
-        kind = vector(self.index_type, self.width)
-        text = self.index_vector(index, names)
-        self.home(e).lines.append(f"const {kind} {position} = {text};")
-        indices = [f"{position}.s{LANES[i]}" for i in range(self.width)]
+        indices = self._positions(self.home(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
 
     def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
@@ -372,16 +375,43 @@ class Emitter:
             else:
                 self.store_vector(buffer, dtype, text, self.broadcast(value, dtype))
             return
-        position, full = self.fresh("i"), self.fresh("x")
-        kind = vector(self.index_type, self.width)
-        self.line(f"const {kind} {position} = {self.index_vector(index, names)};")
+        positions = self._positions(self.scopes[-1], index, split, names, lanes)
+        full = self.fresh("x")
         register = register_type(dtype, self.width)
         self.line(f"const {register} {full} = {self.broadcast(value, dtype)};")
-        for lane in LANES[: self.width]:
+        for lane, position in zip(LANES, positions, strict=False):
             text = f"{full}.s{lane}"
             if dtype is torch.bool:
                 text = f"({text} != 0)"
-            self.line(emit_store(self.scalar, dtype, buffer, f"{position}.s{lane}", text))
+            self.line(emit_store(self.scalar, dtype, buffer, position, text))
+
+    def _positions(
+        self,
+        scope: Scope,
+        index: sympy.Expr,
+        split: tuple[sympy.Expr, int] | None,
+        names: Mapping[sympy.Symbol, str],
+        indirect: bool,
+    ) -> list[str]:
+        """Where each lane's element is, from variables that are declared in ``scope``.
+
+        ``split``: the index as :meth:`_lanes_of` has it; ``indirect``: parts of it, by ``names``,
+        differ between lanes. Steps of one length are part of the
+        instructions' addresses; other positions are taken out of a vector one by one.
+        """
+        name, kind = self.fresh("i"), self.index_type
+        if split is not None:
+            base, gap = split
+            scope.lines.append(f"const {kind} {name} = {self.index_text(base, names)};")
+            return [f"{name} + {lane * gap}" if lane else name for lane in range(self.width)]
+        step = None if indirect else lane_step(index, self.vector_var)
+        if step is not None:
+            first, further = (self.index_text(x, names) for x in (index, step))
+            scope.lines.append(f"const {kind} {name} = {first}, {name}_step = {further};")
+            return [f"{name} + {lane} * {name}_step" for lane in range(self.width)]
+        wide = vector(kind, self.width)
+        scope.lines.append(f"const {wide} {name} = {self.index_vector(index, names)};")
+        return [f"{name}.s{lane}" for lane in LANES[: self.width]]
 
     def store_vector(self, buffer: str, dtype: torch.dtype, index: str, value: str) -> None:
         """Store a full register at neighbouring elements."""

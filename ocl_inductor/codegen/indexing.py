@@ -149,6 +149,15 @@ def index_text(e: sympy.Expr, names: Names, literals: Literals | None = None) ->
     return _Printer(names, literals).text(sympy.sympify(e))
 
 
+def lane_step(e: sympy.Expr, vector_var: sympy.Symbol | None) -> sympy.Expr | None:
+    """What the index of a lane has more than that of the one before, in symbols; None where that
+    varies."""
+    affine = None if vector_var is None else coefficients(e, [vector_var])
+    if affine is None or vector_var in affine[1].free_symbols:
+        return None
+    return affine[0].get(vector_var)
+
+
 def lane_stride(
     e: sympy.Expr, vector_var: sympy.Symbol, width: int
 ) -> tuple[sympy.Expr, int] | None:

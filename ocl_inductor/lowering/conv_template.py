@@ -148,9 +148,9 @@ def by_template(
         weight_bytes = math.prod(int(s) for s in taps.size) * x.dtype.itemsize
         blockings = candidate_blockings(ctx.device, acc, pixels, ocg, groups, weight_bytes)
         params = ctx.tuned("conv", params, [b.params() for b in blockings])
-        # All taps of a panel together: (group, panel, tap*icg, lane).
-        rows = reshape(taps, (groups, math.prod(g.kernel) * icg, ocg))
-        packed = pack_panels(ctx, rows, params["nv"] * params["lanes"])
+        # All taps of a panel together: (group, panel, tap, icg, lane).
+        rows = reshape(taps, (groups, math.prod(g.kernel), icg, ocg))
+        packed = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
     else:
         tiles = candidate_tiles(ctx.device, acc, pixels, ocg)
         params = ctx.tuned("conv", params, [t.params() for t in tiles])

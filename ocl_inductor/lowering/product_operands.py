@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import const, masked
-from ocl_inductor.ir.index import is_static, loop_vars, same
+from ocl_inductor.ir.expr import const, loads, masked
+from ocl_inductor.ir.index import Size, as_size, coefficients, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.shapes import cast_value, in_bounds
 from ocl_inductor.lowering.values import StridedView, Value, reindex, reshape, strided_view
-from ocl_inductor.templates.blocking import size_ceil_div
+from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
 
 #: Bytes of a row that are packed at once, in as many panels as that takes.
 _PACKED_RUN_BYTES = 256
@@ -73,29 +75,73 @@ def realize_operand(
     return value, view
 
 
-def pack_panels(ctx: LoweringContext, b: Value, nr: int) -> Value:
-    """(.., k, n) to memory as [..][panel][k][nr], columns past n zero."""
-    *lead, k, n = b.size
-    size = (*lead, size_ceil_div(n, nr), k, nr)
+def pack_panels(ctx: LoweringContext, b: Value, nr: int, steps: int = 1) -> Value:
+    """(.., \\*k, n) to memory as [..][panel][\\*k][nr], columns past n zero.
+
+    ``steps``: dimensions of k.
+    """
+    once = ctx.is_kept(b)
+    if once and steps > 1:  # loops of one form, which share a program
+        b, steps = reshape(b, (*b.size[: -1 - steps], prod(b.size[-1 - steps : -1]), b.size[-1])), 1
+    nb = b.ndim - 1 - steps
+    lead, k, n = b.size[:nb], b.size[nb:-1], b.size[-1]
+    size = (*lead, size_ceil_div(n, nr), *k, nr)
     variables = loop_vars(len(size))
-    panel, row, lane = variables[-3:]
-    column = panel * nr + lane
-    packed = reindex(b, size, [*variables[:-3], row, column])
+    column = variables[nb] * nr + variables[-1]
+    packed = reindex(b, size, [*variables[:nb], *variables[nb + 1 : -1], column])
     inside = in_bounds(column, 0, n, dict(zip(variables, size, strict=True)))
     if inside is not None and not (is_static(n) and int(n) % nr == 0):
         packed = Value(
             packed.size, packed.dtype, masked(inside, packed.body, const(0, packed.dtype))
         )
-    nd, panels, together = packed.ndim, size[-3], 1
-    view = strided_view(b)
-    if view is not None and same(view.stride[-1], 1) and is_static(panels):
-        while together * nr * b.dtype.itemsize < _PACKED_RUN_BYTES:
-            if int(panels) % (2 * together):
-                break
-            together *= 2
+    stride = _load_strides(packed)
+    if stride is not None and same(stride[-1], 1):
+        if steps == 1 and is_static(size[nb]):
+            return _packed_by_rows(ctx, packed, nb)
+    elif stride is not None and ctx.device.profile == "vector" and not once:
+        return _packed_by_strides(ctx, packed, nb)
+    return ctx.pointwise(packed, tuple(range(packed.ndim)))
+
+
+def _load_strides(value: Value) -> tuple[Size, ...] | None:
+    """Strides of the only load in ``value``; None where there are several, or not by strides."""
+    found = loads(value.body)
+    variables = loop_vars(value.ndim)
+    if len(found) != 1 or found[0].args:
+        return None
+    affine = coefficients(found[0].payload.index, variables)
+    if affine is None or set(variables) & affine[1].free_symbols:
+        return None
+    return tuple(as_size(affine[0].get(v, 0)) for v in variables)
+
+
+def _packed_by_rows(ctx: LoweringContext, packed: Value, nb: int) -> Value:
+    """Neighbouring panels (dimension ``nb``) row by row: each of the rows is another page."""
+    *lead, panels, k, nr = packed.size
+    together = 1
+    while together * int(nr) * packed.dtype.itemsize < _PACKED_RUN_BYTES:
+        if int(panels) % (2 * together):
+            break
+        together *= 2
     if together == 1:
-        return ctx.pointwise(packed, tuple(range(nd)))
-    # Neighbouring panels row by row: each of the rows is another page.
+        return ctx.pointwise(packed, tuple(range(packed.ndim)))
     apart = reshape(packed, (*lead, int(panels) // together, together, k, nr))
-    nest = (*range(nd - 2), nd - 1, nd - 2, nd)
-    return reshape(ctx.pointwise(apart, tuple(range(nd + 1)), nest), size)
+    nest = (*range(nb + 1), nb + 2, nb + 1, nb + 3)
+    return reshape(ctx.pointwise(apart, tuple(range(nb + 4)), nest), packed.size)
+
+
+def _packed_by_strides(ctx: LoweringContext, packed: Value, nb: int) -> Value:
+    """Panels (dimension ``nb``), then by falling strides, so that what lies beside a vector's
+    elements is read while it is in cache: a vector of columns gathers from as many lines as it has
+    lanes. A convolution's weight of 512×512×3×3 (9 MB) takes 0.9 ms so instead of 1.6, turned for
+    the input's gradient 1.4 instead of 2.0 (Intel's driver, two cores with AVX-512).
+    """
+    nr = int(packed.size[-1])
+    lanes = math.gcd(nr, lanes_of(ctx.device, accumulator(packed.dtype)))
+    split = reshape(packed, (*packed.size[:-1], nr // lanes, lanes))
+    stride = _load_strides(split)
+    order = tuple(range(split.ndim))
+    if stride is None:
+        return ctx.pointwise(packed, order[:-1])
+    rest = sorted(set(order[:-1]) - {nb}, key=lambda d: (-abs(ctx.hint(stride[d])), d))
+    return reshape(ctx.pointwise(split, order, (nb, *rest, order[-1])), packed.size)

@@ -14,8 +14,8 @@ void prologue(__global const float *restrict arg0, __global float *restrict arg1
         const long end = min(begin + 4096, (long)(dim2));
         long v2 = begin;
         for (; v2 + 8 <= end; v2 += 8) {
-            const long8 i0 = ((((long8)(v2) + (long8)(0, 1, 2, 3, 4, 5, 6, 7)))*dim1) + (dim3*(v1 % dim2)) + (v0*dim4) + (v1 / dim2);
-            const float8 t1 = (float8)(arg0[i0.s0], arg0[i0.s1], arg0[i0.s2], arg0[i0.s3], arg0[i0.s4], arg0[i0.s5], arg0[i0.s6], arg0[i0.s7]);
+            const long i0 = (v2*dim1) + (dim3*(v1 % dim2)) + (v0*dim4) + (v1 / dim2), i0_step = dim1;
+            const float8 t1 = (float8)(arg0[i0 + 0 * i0_step], arg0[i0 + 1 * i0_step], arg0[i0 + 2 * i0_step], arg0[i0 + 3 * i0_step], arg0[i0 + 4 * i0_step], arg0[i0 + 5 * i0_step], arg0[i0 + 6 * i0_step], arg0[i0 + 7 * i0_step]);
             *(__global float8u*)(arg1 + (v2 + (v1*dim2) + (v0*dim4))) = t1;
         }
         for (; v2 < end; ++v2) {
@@ -59,8 +59,8 @@ void pointwise_convolution(__global const float *restrict arg0, __global float *
     int v1 = (first) % (k1);
     for (int tile = first; tile < last; ++tile) {
         for (int v2 = 0; v2 < 16; v2 += 8) {
-            const int8 i0 = (3136*v0) + v1 + (196*(((int8)(v2) + (int8)(0, 1, 2, 3, 4, 5, 6, 7))));
-            const float8 t1 = (float8)(arg0[i0.s0], arg0[i0.s1], arg0[i0.s2], arg0[i0.s3], arg0[i0.s4], arg0[i0.s5], arg0[i0.s6], arg0[i0.s7]);
+            const int i0 = (k2*v0) + v1 + (k1*v2);
+            const float8 t1 = (float8)(arg0[i0], arg0[i0 + 196], arg0[i0 + 392], arg0[i0 + 588], arg0[i0 + 784], arg0[i0 + 980], arg0[i0 + 1176], arg0[i0 + 1372]);
             *(__global float8u*)(arg1 + ((k2*v0) + (16*v1) + v2)) = t1;
         }
         if (++v1 == k1) {
