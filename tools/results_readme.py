@@ -168,14 +168,13 @@ def _line(record: Record) -> str:
 
 
 def untimed(sweep: Sweep) -> str:
+    """The modes that were measured here, each with its rows that were not."""
     lines = []
     for mode in MODES:
         timed = {r.name for r in sweep.records if r.mode == mode and r.metric("abs_latency")}
         rows = {name for name, row in sweep.rows.items() if mode in row.modes}
         if listed := ", ".join(f"`{name}`" for name in sorted(rows - timed) if timed):
             lines.append(f"{mode}: {listed}")
-        elif not timed:
-            lines.append(f"{mode}: none has run")
     return bullets(lines) if lines else "None."
 
 

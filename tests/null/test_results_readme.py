@@ -72,5 +72,5 @@ def test_parts_of_a_page(tool: ModuleType) -> None:
     assert "- **`opencl`, inference** (1): `dcgan`\n" in page
     assert "**inference, `opencl`**: 1.00 × eager (1 of 3 models are slower)" in page
     assert "| `dcgan` | inference | `opencl` | 2 |  | 0.25 |  |  |" in page
-    untimed = "- inference: `llama`\n- training: none has run\n"
+    untimed = "- inference: `llama`\n"
     assert page.endswith(f"<!-- untimed:begin -->\n{untimed}<!-- untimed:end -->\nend\n")
