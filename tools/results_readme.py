@@ -173,8 +173,8 @@ def untimed(sweep: Sweep) -> str:
     for mode in MODES:
         timed = {r.name for r in sweep.records if r.mode == mode and r.metric("abs_latency")}
         rows = {name for name, row in sweep.rows.items() if mode in row.modes}
-        if listed := ", ".join(f"`{name}`" for name in sorted(rows - timed) if timed):
-            lines.append(f"{mode}: {listed}")
+        if timed and rows - timed:
+            lines.append(f"{mode}: {', '.join(f'`{name}`' for name in sorted(rows - timed))}")
     return bullets(lines) if lines else "None."
 
 

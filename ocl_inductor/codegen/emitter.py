@@ -396,8 +396,8 @@ class Emitter:
         """Where each lane's element is, from variables that are declared in ``scope``.
 
         ``split``: the index as :meth:`_lanes_of` has it; ``indirect``: parts of it, by ``names``,
-        differ between lanes. Steps of one length are part of the
-        instructions' addresses; other positions are taken out of a vector one by one.
+        differ between lanes. Steps of one length are part of the instructions' addresses; other
+        positions are taken out of a vector one by one.
         """
         name, kind = self.fresh("i"), self.index_type
         if split is not None:

@@ -8,10 +8,17 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import const, loads, masked
-from ocl_inductor.ir.index import Size, as_size, coefficients, is_static, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.shapes import cast_value, in_bounds
-from ocl_inductor.lowering.values import StridedView, Value, reindex, reshape, strided_view
+from ocl_inductor.lowering.values import (
+    StridedView,
+    Value,
+    reindex,
+    reshape,
+    strided_view,
+    strides_of,
+)
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
 
 #: Bytes of a row that are packed at once, in as many panels as that takes.
@@ -106,13 +113,10 @@ def pack_panels(ctx: LoweringContext, b: Value, nr: int, steps: int = 1) -> Valu
 def _load_strides(value: Value) -> tuple[Size, ...] | None:
     """Strides of the only load in ``value``; None where there are several, or not by strides."""
     found = loads(value.body)
-    variables = loop_vars(value.ndim)
     if len(found) != 1 or found[0].args:
         return None
-    affine = coefficients(found[0].payload.index, variables)
-    if affine is None or set(variables) & affine[1].free_symbols:
-        return None
-    return tuple(as_size(affine[0].get(v, 0)) for v in variables)
+    strides = strides_of(found[0].payload.index, value.ndim)
+    return None if strides is None else strides[0]
 
 
 def _packed_by_rows(ctx: LoweringContext, packed: Value, nb: int) -> Value:

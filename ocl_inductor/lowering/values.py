@@ -173,15 +173,20 @@ def strided_view(value: Value) -> StridedView | None:
     body = value.body
     if body.op != "load" or body.args or body.dtype != value.dtype:
         return None
-    variables = loop_vars(value.ndim)
-    affine = coefficients(body.payload.index, variables)
+    found = strides_of(body.payload.index, value.ndim)
+    return None if found is None else StridedView(body.payload.buffer, value.size, *found)
+
+
+def strides_of(index: sympy.Expr, ndim: int) -> tuple[tuple[Size, ...], Size] | None:
+    """Strides and offset of an index over ``ndim`` coordinates; None where it has none."""
+    variables = loop_vars(ndim)
+    affine = coefficients(index, variables)
     if affine is None:
         return None
     by_var, offset = affine
     if set(variables) & offset.free_symbols:
         return None
-    stride = tuple(_as_int(by_var.get(v, ZERO)) for v in variables)
-    return StridedView(body.payload.buffer, value.size, stride, _as_int(offset))
+    return tuple(_as_int(by_var.get(v, ZERO)) for v in variables), _as_int(offset)
 
 
 def _as_int(e: sympy.Expr) -> Size:
