@@ -24,6 +24,7 @@ from ocl_inductor.lowering.conv_template import (
     depthwise_lanes,
 )
 from ocl_inductor.lowering.matmul import binary, compute_dtype
+from ocl_inductor.lowering.matrix_conv import conv_by_matrix_unit, conv_partition
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape
@@ -79,6 +80,9 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         if g.transposed:
             weight = permute(weight, _swap_channels(g.ndim))
         return as_matmul(ctx, x, weight, result_size)
+    single = g.kernel == ones and g.groups == 1 and not g.transposed
+    if single and not any(g.padding) and ctx.device.profile == "vector":
+        return as_matmul(ctx, _strided_pixels(ctx, x, g), weight, result_size)
     if blocks and g.transposed and g.dilation == ones and g.kernel == g.stride:
         return pixel_shuffle(ctx, x, weight, g, result_size)
     if g.transposed and g.stride == ones:
@@ -92,7 +96,23 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))
     if plain and g.groups == 1 and not g.transposed and suits(ctx, x, weight, oc, g.sizes):
         return winograd(ctx, channels_adjacent(ctx, x), weight, g.padding, g.sizes)
+    part = conv_partition(ctx, x, weight, g)
+    if part is not None:
+        x = channels_adjacent(ctx, x)
+        return conv_by_matrix_unit(ctx, part, x, weight, g, result_size)
     return by_template(ctx, x, weight, g, result_size)
+
+
+def _strided_pixels(ctx: LoweringContext, x: Value, g: Geometry) -> Value:
+    """The pixels that windows of one pixel read.
+
+    Their copy takes a small part of the time of the product, which reads a weight where it lies:
+    the conv template would keep it packed, or pack it in each call.
+    """
+    x = channels_adjacent(ctx, x)
+    n, c, *pixel = loop_vars(x.ndim)
+    where = [v * s for v, s in zip(pixel, g.stride, strict=True)]
+    return reindex(x, (*x.size[:2], *g.sizes), [n, c, *where])
 
 
 def _swap_channels(nd: int) -> tuple[int, ...]:
