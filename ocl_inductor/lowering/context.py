@@ -79,8 +79,6 @@ class LoweringContext:
     #: Inputs and constants that nothing changes between calls: what depends on them alone is
     #: computed once.
     kept: set[str] = field(default_factory=set)
-    #: Operands that were split for the matrix unit, by their bodies and sizes.
-    split: dict[tuple[Expr, tuple[Size, ...]], Value] = field(default_factory=dict)
 
     # -- names and sizes -------------------------------------------------------------------
 

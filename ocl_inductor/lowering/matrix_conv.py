@@ -14,22 +14,21 @@ from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
 from ocl_inductor.lowering.matrix_product import (
     BY_UNIT,
     BY_VECTORS,
-    FETCH_PARTS,
     ITEMS_PER_UNIT,
-    LAUNCH,
     MAX_PARTS,
     MAX_SUMS,
     RESULT,
     SPLIT_B,
-    SPLIT_BEFORE,
 )
 from ocl_inductor.lowering.values import StridedView, Value, strided_view
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.matrix_conv import plane_words
-from ocl_inductor.templates.matrix_gemm import BLOCK
-from ocl_inductor.templates.matrix_parts import DEPTH, STEP
+from ocl_inductor.templates.matrix_gemm import BLOCK, DEPTH, STEP
 from ocl_inductor.templates.pixel_planes import Planes, planes
 
+#: Nanoseconds of one core for a number of the input: to split it, by a kernel of its own, and to
+#: fetch its parts for a panel of channels; and of a launch on all cores.
+_SPLIT, _FETCH, _LAUNCH = 0.6, 0.25, 50e3
 #: Terms of a sum that the unit keeps in a tile: rounding errors grow with their number. Of 512
 #: channels and 3x3 taps, normally distributed: 2.6e-7 of the results' rms with 1152 terms, 3.6e-7
 #: with 2304; by vectors 2.9e-7, eager 2.3e-7.
@@ -131,7 +130,7 @@ def _partition(units: int, n: int, channels: int, oc: int, found: Planes) -> Con
         if at_once < steps:
             chunks = max(chunks, ceil_div(blocks * width * BLOCK * BLOCK, MAX_SUMS))
         mb = ceil_div(blocks, chunks)
-        cost = numbers * (SPLIT_BEFORE + FETCH_PARTS * panels) + LAUNCH
+        cost = numbers * (_SPLIT + _FETCH * panels) + _LAUNCH
         cost += channels * taps * oc * SPLIT_B * ceil_div(blocks, mb)
         candidates.append(ConvPartition(width * BLOCK, mb, at_once * DEPTH, cost))
     busy = min(units, groups * blocks)

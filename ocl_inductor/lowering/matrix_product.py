@@ -14,20 +14,17 @@ from ocl_inductor.lowering.shapes import without_broadcast
 from ocl_inductor.lowering.values import StridedView, Value, strided_view
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.matrix_gemm import BLOCK
-from ocl_inductor.templates.matrix_parts import tiles, words
 
 #: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
-#: splitting a number of A and one of B, and of a result, which passes through memory. Measured:
-#: 512x768x768 on two cores 1.9 ms by vectors, 1.5 ms by the unit, 0.5 ms of them for splitting.
-BY_VECTORS, BY_UNIT, SPLIT_A, SPLIT_B, RESULT = 0.0127, 0.0058, 0.3, 0.5, 0.15
+#: splitting a number of A and one of B, and of a result, which passes through memory. What vectors
+#: do for A and for results they do while the unit works. Measured on two cores: 512x768x768 in 1.9 ms
+#: by vectors, 1.0 ms by the unit, which alone would take 0.71.
+BY_VECTORS, BY_UNIT, SPLIT_A, SPLIT_B, RESULT = 0.0127, 0.005, 0.2, 0.5, 0.05
 #: 32-bit words of B as parts that stay in a second-level cache (864 KiB: CPUs with AMX have 2 MiB),
 #: and K of a block of B at most.
 MAX_PARTS, _MAX_DEPTH = 221184, 768
 #: With several blocks along K: K of one; and sums that a work-item keeps, 256 KiB.
 _DEPTH_OF_MANY, MAX_SUMS = 512, 65536
-#: A that is split before, by a kernel of its own, costs twice as much for each number, reading the
-#: parts of one from another cache for each panel, and a launch on all cores.
-SPLIT_BEFORE, FETCH_PARTS, LAUNCH = 0.6, 0.25, 50e3
 #: Work-items for each compute unit that even out their speeds; each splits its part of B anew. With
 #: two, and the parts above, eleven products of ResNet's, BERT's and ViT's shapes took 4 % less time
 #: (geometric mean; from 11 % less to 5 % more) than with three and 576 KiB.
@@ -37,12 +34,11 @@ ITEMS_PER_UNIT = 2
 @dataclass(frozen=True, slots=True)
 class Partition:
     """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows, ``kc`` of K
-    at a time. ``split``: A is split before; ``cost``: nanoseconds that splitting takes."""
+    at a time; ``cost``: nanoseconds that splitting takes."""
 
     nr: int
     mb: int
     kc: int
-    split: bool
     cost: float
 
 
@@ -84,7 +80,7 @@ def product_by_matrix_unit(
         "m": m, "n": n, "k": k,
         "batch": batch, "out_batch": out_batch, "out_order": out_order,
         "a_offset": a_view.offset, "a_strides": a_view.stride,
-        "split": part.split, "nr": part.nr, "mb": part.mb, "kc": part.kc,
+        "nr": part.nr, "mb": part.mb, "kc": part.kc,
         "acc": "float",
     }  # fmt: skip
     lying = strided_view(b)
@@ -100,12 +96,8 @@ def product_by_matrix_unit(
             "b_strides": tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False)),
             "b_offset": 0,
         }
-    operands = [a, b]
-    if part.split:
-        parts, params["parts_strides"] = _parts(ctx, a, a_view)
-        operands.append(parts)
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("matrix_gemm", torch.float32, size, order, operands, **params)
+    return ctx.template("matrix_gemm", torch.float32, size, order, [a, b], **params)
 
 
 def _layout_in_place(b: StridedView) -> str | None:
@@ -113,23 +105,6 @@ def _layout_in_place(b: StridedView) -> str | None:
     if same(b.stride[-2], 1):
         return "columns"
     return "rows" if same(b.stride[-1], 1) and int(b.size[-1]) % BLOCK == 0 else None
-
-
-def _parts(ctx: LoweringContext, a: Value, view: StridedView) -> tuple[Value, tuple[Size, ...]]:
-    """A as parts, and their batch strides: 0 where batches share a matrix. Split once."""
-    nb = a.ndim - 2
-    shared = [same(s, 0) for s in view.stride[:nb]]
-    batch = tuple(1 if s else n for s, n in zip(shared, a.size[:nb], strict=True))
-    m, k = a.size[-2], int(a.size[-1])
-    size = (*batch, tiles(m), words(k))
-    strides = tuple(0 if s else x for s, x in zip(shared, contiguous_strides(size), strict=False))
-    key = (a.body, a.size)
-    if key not in ctx.split:
-        ctx.split[key] = ctx.template(
-            "matrix_parts", torch.int32, size, tuple(range(len(size))), [a],
-            m=m, k=k, batch=batch, a_offset=view.offset, a_strides=view.stride, acc="float",
-        )  # fmt: skip
-    return ctx.split[key], strides
 
 
 def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n: int) -> Partition:
@@ -148,10 +123,8 @@ def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n:
         if depth < k:
             chunks = max(chunks, ceil_div(rows * width * BLOCK * BLOCK, MAX_SUMS))
         high = ceil_div(rows, chunks)
-        inside = m * k * SPLIT_A * panels
-        before = m * k * (SPLIT_BEFORE + FETCH_PARTS * panels) + LAUNCH
-        cost = min(inside, before) + k * n * SPLIT_B * ceil_div(rows, high)
-        found.append(Partition(width * BLOCK, high, depth, before < inside, cost))
+        cost = m * k * SPLIT_A * panels + k * n * SPLIT_B * ceil_div(rows, high)
+        found.append(Partition(width * BLOCK, high, depth, cost))
         if panels >= wanted:
             break
     busy = min(wanted // ITEMS_PER_UNIT, groups * rows)

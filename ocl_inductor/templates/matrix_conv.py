@@ -30,9 +30,14 @@ from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import store_edges
-from ocl_inductor.templates.matrix_gemm import BLOCK, LEAST_EXPONENT, LEAST_SUM, PREFETCH_ROWS
-from ocl_inductor.templates.matrix_parts import DEPTH, MATRIX_PARTS, ROWS
-from ocl_inductor.templates.pixel_planes import Planes, planes
+from ocl_inductor.templates.matrix_gemm import (
+    BLOCK,
+    DEPTH,
+    LEAST_EXPONENT,
+    LEAST_SUM,
+    PREFETCH_ROWS,
+)
+from ocl_inductor.templates.pixel_planes import TILE, Planes, planes
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
@@ -69,12 +74,22 @@ def _parts_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, An
 
 def _parts_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     found: Planes = tile["planes"]
-    return Launch((found.positions // ROWS, len(found.phases), p["n"]), (1, 1, 1))
+    return Launch((found.positions // TILE, len(found.phases), p["n"]), (1, 1, 1))
 
 
 def _numbers(p: Params) -> Size:
     found = planes_of(p)
     return prod((p["n"], len(found.phases), found.positions, p["channels"]))
+
+
+def _parts_reference(x: np.ndarray) -> np.ndarray:
+    """The three parts of each number, as float32 along a new last dimension."""
+    parts, rest = [], x.astype(np.float32)
+    for _ in range(3):
+        part = (rest.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        parts.append(part)
+        rest = rest - part
+    return np.stack(parts, -1)
 
 
 MATRIX_CONV_PARTS = TemplateSpec(
@@ -85,7 +100,7 @@ MATRIX_CONV_PARTS = TemplateSpec(
     launch=_parts_launch,
     flops=lambda p: 4 * _numbers(p),
     bytes=lambda p: 10 * _numbers(p),
-    reference=MATRIX_PARTS.reference,
+    reference=_parts_reference,
 )
 
 

@@ -15,32 +15,38 @@ Parameters (strides in elements, static or symbolic; ``n k`` static):
 * ``m n k batch out_batch out_order a_offset a_strides b_layout b_strides b_offset``: as of gemm.py;
   ``b_layout`` is ``"panels"``, or B lies where it is: ``"rows"``, with unit stride in n, which is
   divisible by 32, or ``"columns"``, with unit stride in k; ``b_strides`` then has (\\*batch, k, n);
-* ``split``: A comes split, by matrix_parts.py, with the batch strides ``parts_strides``; otherwise
-  each work-item splits its rows;
 * ``nr``: columns of a panel, ``kc``: K of a block of B, both multiples of 32; ``mb``: blocks of 32
   rows to a work-item; ``acc``: ``"float"``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm import GEMM, store_edges
-from ocl_inductor.templates.matrix_parts import STEP, unit_stride, words
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
-#: Rows and columns of a block of sums.
-BLOCK = 32
+#: Rows and columns of a block of sums; K of a step, which is a tile.
+BLOCK, DEPTH = 32, 32
+#: 32-bit words of the three parts of 16 rows or columns and a step: tiles of 16 pairs. Number i of
+#: a step is paired with number i + 16, which takes no exchange between lanes.
+STEP = 3 * 256
 #: Exponents (with their bias of 127) that the largest number of a block exceeds, alone and summed
 #: with the other operand's: the third part of a number 2^-20 as large is still a normal one.
 LEAST_EXPONENT, LEAST_SUM = 60, 180
 
 #: Rows of B from a prefetch to the use of its line.
 PREFETCH_ROWS = 32
+
+
+def unit_stride(strides: Sequence[Size]) -> str:
+    """Which of the last two dimensions, ``"row"`` and ``"k"``, has unit stride; or ``""``."""
+    row, k = strides[-2:]
+    return "k" if k == 1 else "row" if row == 1 else ""
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -56,7 +62,6 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "step": STEP,
         "prefetched": device.prefetch,
         "ahead": PREFETCH_ROWS,
-        "words": words(p["k"]),
         "least_exponent": LEAST_EXPONENT,
         "least_sum": LEAST_SUM,
         **store_edges(p["n"], lanes, BLOCK),
@@ -68,11 +73,6 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     return Launch((size_ceil_div(p["n"], p["nr"]), chunks, prod(p["batch"])), (1, 1, 1))
 
 
-def _bytes(p: Params) -> Size:
-    parts = prod((2, *p["batch"], p["m"], p["k"])) if p["split"] else 0  # of 6 bytes instead of 4
-    return GEMM.bytes(p) + parts
-
-
 MATRIX_GEMM = TemplateSpec(
     name="matrix_gemm",
     file="matrix_gemm.cl.jinja",
@@ -80,6 +80,6 @@ MATRIX_GEMM = TemplateSpec(
     tile=_tile,
     launch=_launch,
     flops=GEMM.flops,
-    bytes=_bytes,
+    bytes=GEMM.bytes,
     reference=GEMM.reference,
 )

@@ -17,7 +17,7 @@ from ocl_inductor.ir.index import is_static
 from ocl_inductor.lowering import matrix_product, product_template
 from ocl_inductor.lowering.matrix_product import Partition
 from ocl_inductor.settings import Settings
-from ocl_inductor.templates.matrix_parts import MATRIX_PARTS
+from ocl_inductor.templates.matrix_conv import MATRIX_CONV_PARTS
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 INFINITY, NAN = float("inf"), float("nan")
@@ -65,9 +65,8 @@ def mixed(*size: int) -> torch.Tensor:
 
 
 @each_driver
-@pytest.mark.parametrize("split", [False, True], ids=["rows split inside", "rows split before"])
-def test_layouts_sizes_and_partitions(driver: str, split: bool, always: Any) -> None:
-    taken = always(Partition(nr=64, mb=2, kc=64, split=split, cost=0.0))
+def test_layouts_sizes_and_partitions(driver: str, always: Any) -> None:
+    taken = always(Partition(nr=64, mb=2, kc=64, cost=0.0))
 
     a, b, c = random(75, 150), random(150, 70), random(96, 150)
     agree(
@@ -83,9 +82,8 @@ def test_layouts_sizes_and_partitions(driver: str, split: bool, always: Any) -> 
 
 
 @each_driver
-@pytest.mark.parametrize("split", [False, True], ids=["rows split inside", "rows split before"])
-def test_batches(driver: str, split: bool, always: Any) -> None:
-    taken = always(Partition(nr=64, mb=2, kc=64, split=split, cost=0.0))
+def test_batches(driver: str, always: Any) -> None:
+    taken = always(Partition(nr=64, mb=2, kc=64, cost=0.0))
     agree(
         lambda a, b: (a @ b, a @ b[:1, :1], a[:1] @ b, a.transpose(-1, -2) @ (a * 2)),
         random(2, 3, 40, 36), random(2, 3, 36, 64), device=driver, rtol=1e-4, atol=1e-4,
@@ -183,7 +181,7 @@ def test_not_permitted_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_parts_of_a_number_sum_up_to_it() -> None:
     x = np.concatenate([np.float32([0, -0.0, 1, 3.4e38, 1e-32]),
                         np.random.default_rng().standard_normal(100, np.float32)])  # fmt: skip
-    parts = MATRIX_PARTS.reference(x)
+    parts = MATRIX_CONV_PARTS.reference(x)
     assert (parts.astype(np.float64).sum(-1) == x).all()
     assert not (parts.view(np.uint32) & 0xFFFF).any(), "each is a bfloat16"
 
