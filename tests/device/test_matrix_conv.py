@@ -54,6 +54,7 @@ GEOMETRIES = [
     pytest.param(2, 32, 64, (23, 17), 5, 3, 0, 2, id="stride 3, dilation 2, no padding"),
     pytest.param(2, 32, 64, (40,), 7, 3, 2, 1, id="one dimension"),
     pytest.param(1, 32, 32, (5, 6, 7), 3, 2, 1, 1, id="three dimensions"),
+    pytest.param(1, 32, 64, (70, 66), 3, 2, 1, 1, id="large images"),
     pytest.param(2, 256, 64, (7, 7), 3, 1, 1, 1, id="sums in several parts"),
 ]
 

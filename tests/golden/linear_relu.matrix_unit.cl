@@ -104,13 +104,13 @@ void multiply(__global const float *a, const long lda, const long ska, const lon
 }
 
 // A work-item splits 320 columns of B into parts, 224 of K at a time, which stay in its core's
-// cache while up to 11 blocks of 32 rows are multiplied by them.
+// cache while up to 16 blocks of 32 rows are multiplied by them.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
     const long M = k0, N = 600, K = 200;
     const long panel = get_global_id(0), n0 = panel * 320;
-    int parts[10752] __attribute__((aligned(64))); // [row half][step][part][16][pair]
+    int parts[21504] __attribute__((aligned(64))); // of two blocks: [row half][step][part][16][pair]
     __global const float *restrict a = arg0;
     const long lda = k1, ska = 1;
     const long ldk = 1, ldn = k1;
@@ -118,10 +118,10 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
     // Groups of 32 columns.
     const int groups = (int)min(10L, (N - n0 + 31) / 32);
     const long blocks = (M + 31) / 32;
-    const long first = (long)get_global_id(1) * 11, last = min(first + 11, blocks);
+    const long first = (long)get_global_id(1) * 16, last = min(first + 16, blocks);
     int columns[107520] __attribute__((aligned(64))); // [group][step][part][half][pair][16]
     int top[10]; // the largest number of each group
-    float out[1024] __attribute__((aligned(64))); // [row half][column half][16][16]
+    float out[2048] __attribute__((aligned(64))); // of two turns: [row half][column half][16][16]
     const tile_shapes_t shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     const long line = 64;
     __asm__ volatile("ldtilecfg %0" :: "m"(shapes) : "memory");
@@ -159,78 +159,89 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
             }
     for (int g = 0; g < groups; ++g)
         top[g] = largest(most[g]);
-    for (long block = first; block < last; ++block) {
-        int16 row_most = (int16)(0);
-        for (int s = 0; s < steps; ++s)
-            for (int side = 0; side < 2; ++side) {
-                const long m = block * 32 + side * 16, k = kb + s * 32;
-                row_most = split_tile(a + m * lda + k * ska, lda, ska, M - m, K - k,
-                                      parts + (side * 7 + s) * 768, row_most);
-            }
-        const int row_top = largest(row_most);
-        for (int g = 0; g < groups; ++g) {
-            if (in_range(row_top, top[g])) {
-                __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
-                for (int s = 0; s < steps; ++s) {
-                    const int *const at = parts + s * 768;
-                    __asm__ volatile(
-                        "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
-                        "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
-                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
-                        "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 0(%0,%3,1), %%tmm4\n\t"
-                        "tileloadd 0(%1,%3,1), %%tmm5\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        :: "r"(at), "r"(at + 5376), "r"(columns + (g * 7 + s) * 1536), "r"(line) : "memory");
-                }
+    int16 row_most = (int16)(0);
+    int row_top = 0;
+    for (int s = 0; s < steps; ++s)
+        for (int side = 0; side < 2; ++side)
+            row_most = split_tile(a + ((first) * 32 + side * 16) * lda + (kb + s * 32) * ska, lda, ska,
+                                  M - (first) * 32 - side * 16, K - kb - s * 32, parts + (side * 7 + s) * 768, row_most);
+    // One turn for each block and group. While the unit multiplies, vectors split rows of the next
+    // block and put away the sums of the turn before; after the last turn only the latter is left.
+    const int turns = (int)(last - first) * groups;
+    for (int turn = 0; turn <= turns; ++turn) {
+        const long block = first + turn / groups;
+        const int g = turn % groups, begun = turn < turns;
+        const int *const rows = parts + (block - first) % 2 * 10752;
+        int *const next = parts + (block + 1 - first) % 2 * 10752;
+        if (g == 0) {
+            row_top = largest(row_most);
+            row_most = (int16)(0);
+        }
+        const int by_unit = begun && in_range(row_top, top[g]);
+        float *const sums = out + turn % 2 * 1024;
+        const float *const before = out + (turn + 1) % 2 * 1024;
+        const long block_before = first + (turn - 1) / groups;
+        const int g_before = (turn - 1) % groups;
+        const int rows_a_step = turn > 0 ? (31 + steps) / steps : 0;
+        if (by_unit) {
+            __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
+        }
+        for (int s = 0; s < steps; ++s) {
+            if (by_unit) {
+                const int *const at = rows + s * 768;
                 __asm__ volatile(
-                    "tilestored %%tmm0, 0(%0,%1,1)\n\t"
-                    "tilestored %%tmm1, 1024(%0,%1,1)\n\t"
-                    "tilestored %%tmm2, 2048(%0,%1,1)\n\t"
-                    "tilestored %%tmm3, 3072(%0,%1,1)\n\t"
-                    :: "r"(out), "r"(line) : "memory");
-            } else {
-                multiply(a, lda, ska, M, block * 32, b, ldk, ldn, min((long)(g * 32 + 32), N - n0), g * 32, kb, kb + depth, out);
+                    "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
+                    "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
+                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
+                    "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 0(%0,%3,1), %%tmm4\n\t"
+                    "tileloadd 0(%1,%3,1), %%tmm5\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    :: "r"(at), "r"(at + 5376), "r"(columns + (g * 7 + s) * 1536), "r"(line) : "memory");
             }
-            const float *const sum = out;
-            for (int row = 0; row < 32; ++row) {
-                const long m = block * 32 + row;
-                if (m >= M)
-                    break;
+            if (begun && block + 1 < last)
+                for (int side = g; side < 2; side += groups)
+                    row_most = split_tile(a + ((block + 1) * 32 + side * 16) * lda + (kb + s * 32) * ska, lda, ska,
+                                          M - (block + 1) * 32 - side * 16, K - kb - s * 32, next + (side * 7 + s) * 768, row_most);
+            for (int row = s * rows_a_step; row < min((s + 1) * rows_a_step, 32); ++row) {
+                const long m = block_before * 32 + row;
                 for (int c = 0; c < 32; c += 16) {
-                    const long n = n0 + g * 32 + c;
-                    const float *const at = sum + row / 16 * 512 + c / 16 * 256 + row % 16 * 16 + c % 16;
+                    const int place = row / 16 * 512 + c / 16 * 256 + row % 16 * 16 + c % 16;
+                    const float *const at = before + place;
+                    const long n = n0 + g_before * 32 + c;
+                    if (m >= M)
+                        continue;
                     if (n + 16 <= N) {
                         const vec_t value = *(const vec_t *)at;
                         const int c0 = m;
@@ -252,6 +263,16 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
                     }
                 }
             }
+        }
+        if (by_unit) {
+            __asm__ volatile(
+                "tilestored %%tmm0, 0(%0,%1,1)\n\t"
+                "tilestored %%tmm1, 1024(%0,%1,1)\n\t"
+                "tilestored %%tmm2, 2048(%0,%1,1)\n\t"
+                "tilestored %%tmm3, 3072(%0,%1,1)\n\t"
+                :: "r"(sums), "r"(line) : "memory");
+        } else if (begun) {
+            multiply(a, lda, ska, M, block * 32, b, ldk, ldn, min((long)(g * 32 + 32), N - n0), g * 32, kb, kb + depth, sums);
         }
     }
     __asm__ volatile("tilerelease" ::: "memory");

@@ -105,33 +105,33 @@ void multiply(__global const float *a, const long lda, const long ska, const lon
     }
 }
 
-// A work-item splits 160 columns of B into parts, 480 of K at a time, which stay in its core's
+// A work-item splits 224 columns of B into parts, 480 of K at a time, which stay in its core's
 // cache while up to 8 blocks of 32 rows are multiplied by them.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_gemm_mm(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1)
 {
     const long M = k0, N = 640, K = 900;
-    const long panel = get_global_id(0), n0 = panel * 160;
-    int parts[23040] __attribute__((aligned(64))); // [row half][step][part][16][pair]
+    const long panel = get_global_id(0), n0 = panel * 224;
+    int parts[46080] __attribute__((aligned(64))); // of two blocks: [row half][step][part][16][pair]
     __global const float *restrict a = arg0;
     const long lda = 1, ska = k0;
     const long ldk = k1, ldn = 1;
     __global const float *restrict b = arg1 + n0 * ldn;
     // Groups of 32 columns.
-    const int groups = (int)min(5L, (N - n0 + 31) / 32);
+    const int groups = (int)min(7L, (N - n0 + 31) / 32);
     const long blocks = (M + 31) / 32;
     const long first = (long)get_global_id(1) * 8, last = min(first + 8, blocks);
-    int columns[115200] __attribute__((aligned(64))); // [group][step][part][half][pair][16]
-    int top[5]; // the largest number of each group
-    float out[1024] __attribute__((aligned(64))); // [row half][column half][16][16]
-    float total[40960] __attribute__((aligned(64)));
+    int columns[161280] __attribute__((aligned(64))); // [group][step][part][half][pair][16]
+    int top[7]; // the largest number of each group
+    float out[2048] __attribute__((aligned(64))); // of two turns: [row half][column half][16][16]
+    float total[57344] __attribute__((aligned(64)));
     const tile_shapes_t shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     const long line = 64;
     __asm__ volatile("ldtilecfg %0" :: "m"(shapes) : "memory");
     for (int kb = 0; kb < 900; kb += 480) {
     const int depth = min(480, 900 - kb);
     const int steps = (depth + 31) / 32;
-    int16 most[5];
+    int16 most[7];
     for (int g = 0; g < groups; ++g)
         most[g] = (int16)(0);
     for (int s = 0; s < steps; ++s)
@@ -153,86 +153,95 @@ void matrix_gemm_mm(__global const float *restrict arg0, __global const float *r
         }
     for (int g = 0; g < groups; ++g)
         top[g] = largest(most[g]);
-    for (long block = first; block < last; ++block) {
-        int16 row_most = (int16)(0);
-        for (int s = 0; s < steps; ++s)
-            for (int side = 0; side < 2; ++side) {
-                const long m = block * 32 + side * 16, k = kb + s * 32;
-                row_most = split_tile(a + m * lda + k * ska, lda, ska, M - m, K - k,
-                                      parts + (side * 15 + s) * 768, row_most);
-            }
-        const int row_top = largest(row_most);
-        for (int g = 0; g < groups; ++g) {
-            if (in_range(row_top, top[g])) {
-                __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
-                for (int s = 0; s < steps; ++s) {
-                    const int *const at = parts + s * 768;
-                    __asm__ volatile(
-                        "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
-                        "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
-                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
-                        "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 0(%0,%3,1), %%tmm4\n\t"
-                        "tileloadd 0(%1,%3,1), %%tmm5\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                        :: "r"(at), "r"(at + 11520), "r"(columns + (g * 15 + s) * 1536), "r"(line) : "memory");
-                }
+    int16 row_most = (int16)(0);
+    int row_top = 0;
+    for (int s = 0; s < steps; ++s)
+        for (int side = 0; side < 2; ++side)
+            row_most = split_tile(a + ((first) * 32 + side * 16) * lda + (kb + s * 32) * ska, lda, ska,
+                                  M - (first) * 32 - side * 16, K - kb - s * 32, parts + (side * 15 + s) * 768, row_most);
+    // One turn for each block and group. While the unit multiplies, vectors split rows of the next
+    // block and put away the sums of the turn before; after the last turn only the latter is left.
+    const int turns = (int)(last - first) * groups;
+    for (int turn = 0; turn <= turns; ++turn) {
+        const long block = first + turn / groups;
+        const int g = turn % groups, begun = turn < turns;
+        const int *const rows = parts + (block - first) % 2 * 23040;
+        int *const next = parts + (block + 1 - first) % 2 * 23040;
+        if (g == 0) {
+            row_top = largest(row_most);
+            row_most = (int16)(0);
+        }
+        const int by_unit = begun && in_range(row_top, top[g]);
+        float *const sums = out + turn % 2 * 1024;
+        const float *const before = out + (turn + 1) % 2 * 1024;
+        const long block_before = first + (turn - 1) / groups;
+        const int g_before = (turn - 1) % groups;
+        const int rows_a_step = turn > 0 ? (31 + steps) / steps : 0;
+        if (by_unit) {
+            __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
+        }
+        for (int s = 0; s < steps; ++s) {
+            if (by_unit) {
+                const int *const at = rows + s * 768;
                 __asm__ volatile(
-                    "tilestored %%tmm0, 0(%0,%1,1)\n\t"
-                    "tilestored %%tmm1, 1024(%0,%1,1)\n\t"
-                    "tilestored %%tmm2, 2048(%0,%1,1)\n\t"
-                    "tilestored %%tmm3, 3072(%0,%1,1)\n\t"
-                    :: "r"(out), "r"(line) : "memory");
-            } else {
-                multiply(a, lda, ska, M, block * 32, b, ldk, ldn, min((long)(g * 32 + 32), N - n0), g * 32, kb, kb + depth, out);
+                    "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
+                    "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
+                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
+                    "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 0(%0,%3,1), %%tmm4\n\t"
+                    "tileloadd 0(%1,%3,1), %%tmm5\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                    :: "r"(at), "r"(at + 11520), "r"(columns + (g * 15 + s) * 1536), "r"(line) : "memory");
             }
-            float *const sum = total + ((block - first) * 5 + g) * 1024;
-            if (kb == 0)
-                for (int i = 0; i < 1024; i += 16)
-                    *(float16 *)(sum + i) = *(float16 *)(out + i);
-            else
-                for (int i = 0; i < 1024; i += 16)
-                    *(float16 *)(sum + i) += *(float16 *)(out + i);
-            if (kb + 480 < 900)
-                continue;
-            for (int row = 0; row < 32; ++row) {
-                const long m = block * 32 + row;
-                if (m >= M)
-                    break;
+            if (begun && block + 1 < last)
+                for (int side = g; side < 2; side += groups)
+                    row_most = split_tile(a + ((block + 1) * 32 + side * 16) * lda + (kb + s * 32) * ska, lda, ska,
+                                          M - (block + 1) * 32 - side * 16, K - kb - s * 32, next + (side * 15 + s) * 768, row_most);
+            for (int row = s * rows_a_step; row < min((s + 1) * rows_a_step, 32); ++row) {
+                const long m = block_before * 32 + row;
                 for (int c = 0; c < 32; c += 16) {
-                    const long n = n0 + g * 32 + c;
-                    const float *const at = sum + row / 16 * 512 + c / 16 * 256 + row % 16 * 16 + c % 16;
+                    const int place = row / 16 * 512 + c / 16 * 256 + row % 16 * 16 + c % 16;
+                    float *const at = total + ((block_before - first) * 7 + g_before) * 1024 + place;
+                    if (kb == 0)
+                        *(vec_t *)at = *(const vec_t *)(before + place);
+                    else
+                        *(vec_t *)at += *(const vec_t *)(before + place);
+                    if (kb + 480 < 900)
+                        continue;
+                    const long n = n0 + g_before * 32 + c;
+                    if (m >= M)
+                        continue;
                     {
                         const vec_t value = *(const vec_t *)at;
                         const int c0 = m;
@@ -241,6 +250,16 @@ void matrix_gemm_mm(__global const float *restrict arg0, __global const float *r
                     }
                 }
             }
+        }
+        if (by_unit) {
+            __asm__ volatile(
+                "tilestored %%tmm0, 0(%0,%1,1)\n\t"
+                "tilestored %%tmm1, 1024(%0,%1,1)\n\t"
+                "tilestored %%tmm2, 2048(%0,%1,1)\n\t"
+                "tilestored %%tmm3, 3072(%0,%1,1)\n\t"
+                :: "r"(sums), "r"(line) : "memory");
+        } else if (begun) {
+            multiply(a, lda, ska, M, block * 32, b, ldk, ldn, min((long)(g * 32 + 32), N - n0), g * 32, kb, kb + depth, sums);
         }
     }
     }
