@@ -15,6 +15,7 @@ from ocl_inductor.lowering.attention_operands import (
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_queries import few_queries
 from ocl_inductor.lowering.matmul import compute_dtype
+from ocl_inductor.lowering.matrix_attention import blocks_for_unit
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.values import Value
 from ocl_inductor.templates.attention import choose_group
@@ -48,11 +49,15 @@ def flash_attention(
     dtype = compute_dtype(a.query.dtype)
     acc = accumulator(dtype)
     params: dict[str, Any] = {}
+    spec = "attention"
     if ctx.device.profile == "simt":
         group = choose_group(ctx.device, acc, ctx.hint(m), int(width), int(v_width))
         if group is None:
             return None
         params |= group
+    elif high := blocks_for_unit(ctx, acc, a):
+        spec = "matrix_attention"
+        params["mb"] = high
     else:
         lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(m), ctx.hint(prod(batch)))
         params |= {"lanes": lanes, "nv": vectors}
@@ -69,7 +74,7 @@ def flash_attention(
     for name, operand in zip(("q", "k", "v", "mask"), operands, strict=False):
         params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
     out = ctx.template(
-        "attention",
+        spec,
         dtype,
         (*batch, m, columns),
         (*order, len(batch) + 1),

@@ -38,6 +38,18 @@ inline int largest(const int16 x)
     return max(max(b.x, b.y), max(b.z, b.w));
 }
 
+inline void transpose(row_t *r)
+{
+    for (int round = 0; round < 4; ++round) {
+        row_t s[16];
+        for (int i = 0; i < 8; ++i) {
+            s[2 * i] = __builtin_shufflevector(r[i], r[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        for (int i = 0; i < 16; ++i)
+            r[i] = s[i];
+    }
+}
 
 int16 split_tile(__global const float *restrict a, const long lda, const long ska, const long rows,
                  const long steps, int *to, int16 most)
@@ -61,19 +73,6 @@ int16 split_tile(__global const float *restrict a, const long lda, const long sk
         split_to(to + i * 16, 256, first[i], second[i]);
     }
     return most;
-}
-
-inline void transpose(row_t *r)
-{
-    for (int round = 0; round < 4; ++round) {
-        row_t s[16];
-        for (int i = 0; i < 8; ++i) {
-            s[2 * i] = __builtin_shufflevector(r[i], r[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-        }
-        for (int i = 0; i < 16; ++i)
-            r[i] = s[i];
-    }
 }
 
 // Whether the matrix unit may multiply numbers up to x by numbers up to y, both given as bits: it takes

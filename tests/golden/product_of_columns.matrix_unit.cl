@@ -77,7 +77,6 @@ int16 split_tile(__global const float *restrict a, const long lda, const long sk
     return most;
 }
 
-
 // Whether the matrix unit may multiply numbers up to x by numbers up to y, both given as bits: it takes
 // what is below 2^-126 for 0, and infinity times a part that is 0 is NaN.
 inline bool in_range(const int x, const int y)

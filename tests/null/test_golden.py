@@ -82,6 +82,16 @@ ON_MATRIX_UNIT: dict[str, Program] = {
         frozenset({1, 2}),
     ),
     "product_of_columns": (lambda x, y: x.t() @ y, (t(900, 500), t(900, 640)), NONE),
+    "strided_convolution": (
+        lambda x, w, b: F.relu(F.conv2d(x, w, b, stride=2, padding=1)),
+        (t(4, 128, 56, 56), t(192, 128, 3, 3), t(192)),
+        frozenset({1, 2}),
+    ),
+    "attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        (t(2, 4, 300, 64), t(2, 4, 300, 64), t(2, 4, 300, 64)),
+        NONE,
+    ),
 }
 
 
