@@ -80,9 +80,6 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         if g.transposed:
             weight = permute(weight, _swap_channels(g.ndim))
         return as_matmul(ctx, x, weight, result_size)
-    single = g.kernel == ones and g.groups == 1 and not g.transposed
-    if single and not any(g.padding) and ctx.device.profile == "vector":
-        return as_matmul(ctx, _strided_pixels(ctx, x, g), weight, result_size)
     if blocks and g.transposed and g.dilation == ones and g.kernel == g.stride:
         return pixel_shuffle(ctx, x, weight, g, result_size)
     if g.transposed and g.stride == ones:
@@ -101,18 +98,6 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         x = channels_adjacent(ctx, x)
         return conv_by_matrix_unit(ctx, part, x, weight, g, result_size)
     return by_template(ctx, x, weight, g, result_size)
-
-
-def _strided_pixels(ctx: LoweringContext, x: Value, g: Geometry) -> Value:
-    """The pixels that windows of one pixel read.
-
-    Their copy takes a small part of the time of the product, which reads a weight where it lies:
-    the conv template would keep it packed, or pack it in each call.
-    """
-    x = channels_adjacent(ctx, x)
-    n, c, *pixel = loop_vars(x.ndim)
-    where = [v * s for v, s in zip(pixel, g.stride, strict=True)]
-    return reindex(x, (*x.size[:2], *g.sizes), [n, c, *where])
 
 
 def _swap_channels(nd: int) -> tuple[int, ...]:
