@@ -17,6 +17,7 @@ typedef float16 __attribute__((aligned(4))) row_u;
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
 {
     row_t x = first, y = second;
+    #pragma unroll
     for (int p = 0; p < 3; ++p) {
         const int16 a = as_int16(x) & (int)0xffff0000, b = as_int16(y) & (int)0xffff0000;
         *(int16 *)(at + p * step) = as_int16(as_uint16(a) >> 16) | b;
@@ -40,12 +41,15 @@ inline int largest(const int16 x)
 
 inline void transpose(row_t *r)
 {
+    #pragma unroll
     for (int round = 0; round < 4; ++round) {
         row_t s[16];
+        #pragma unroll
         for (int i = 0; i < 8; ++i) {
             s[2 * i] = __builtin_shufflevector(r[i], r[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
             s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
+        #pragma unroll
         for (int i = 0; i < 16; ++i)
             r[i] = s[i];
     }
@@ -56,6 +60,7 @@ int16 split_tile(__global const float *restrict a, const long lda, const long sk
 {
     row_t first[16], second[16];
     if (rows >= 16 && steps >= 32) {
+        #pragma unroll
         for (int i = 0; i < 16; ++i) {
             first[i] = *(__global const row_u *)(a + i * lda);
             second[i] = *(__global const row_u *)(a + i * lda + 16);
@@ -68,6 +73,7 @@ int16 split_tile(__global const float *restrict a, const long lda, const long sk
         first[i] = *(row_u *)row;
         second[i] = *(row_u *)(row + 16);
     }
+    #pragma unroll
     for (int i = 0; i < 16; ++i) {
         most = larger(larger(most, first[i]), second[i]);
         split_to(to + i * 16, 256, first[i], second[i]);
@@ -134,6 +140,7 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
             for (int side = 0; side < 2; ++side) {
                 const long k = kb + s * 32;
                 row_t upper[16], lower[16];
+                #pragma unroll
                 for (int i = 0; i < 16; ++i) {
                     __global const float *restrict x = b + min((long)(g * 32 + side * 16 + i), N - 1 - n0) * ldn + k;
                     __builtin_prefetch((const void *)(ulong)(x + 32));
@@ -151,6 +158,7 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
                 }
                 transpose(upper);
                 transpose(lower);
+                #pragma unroll
                 for (int pair = 0; pair < 16; ++pair) {
                     most[g] = larger(larger(most[g], upper[pair]), lower[pair]);
                     split_to(columns + (g * 7 + s) * 1536 + side * 256 + pair * 16, 512, upper[pair], lower[pair]);

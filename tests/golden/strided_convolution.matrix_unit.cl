@@ -36,6 +36,7 @@ typedef float16 __attribute__((aligned(4))) row_u;
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
 {
     row_t x = first, y = second;
+    #pragma unroll
     for (int p = 0; p < 3; ++p) {
         const int16 a = as_int16(x) & (int)0xffff0000, b = as_int16(y) & (int)0xffff0000;
         *(int16 *)(at + p * step) = as_int16(as_uint16(a) >> 16) | b;
@@ -85,6 +86,7 @@ void matrix_conv_parts_convolution(__global const float *restrict arg0, __global
     int16 most = (int16)(0);
     for (int s = 0; s < 4; ++s) {
         int parts[768] __attribute__((aligned(64)));
+        #pragma unroll
         for (int i = 0; i < 16; ++i) {
             row_t first = (row_t)(0), second = (row_t)(0);
             if (inside[i]) {
@@ -131,6 +133,7 @@ typedef float16 __attribute__((aligned(4))) row_u;
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
 {
     row_t x = first, y = second;
+    #pragma unroll
     for (int p = 0; p < 3; ++p) {
         const int16 a = as_int16(x) & (int)0xffff0000, b = as_int16(y) & (int)0xffff0000;
         *(int16 *)(at + p * step) = as_int16(as_uint16(a) >> 16) | b;
@@ -154,12 +157,15 @@ inline int largest(const int16 x)
 
 inline void transpose(row_t *r)
 {
+    #pragma unroll
     for (int round = 0; round < 4; ++round) {
         row_t s[16];
+        #pragma unroll
         for (int i = 0; i < 8; ++i) {
             s[2 * i] = __builtin_shufflevector(r[i], r[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
             s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
+        #pragma unroll
         for (int i = 0; i < 16; ++i)
             r[i] = s[i];
     }
@@ -234,6 +240,7 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
                 // 16 channels' taps, and those of the 16 channels behind: a vector of 9 at a time.
                 for (int v = 0; v < 9; ++v) {
                     row_t upper[16], lower[16];
+                    #pragma unroll
                     for (int i = 0; i < 16; ++i) {
                         __global const float *const at = from + (long)min(n + i, 191 - n0) * 1152 + v * 16;
                         __builtin_prefetch((const void *)(ulong)(at + 288));
@@ -243,6 +250,7 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
                     }
                     transpose(upper);
                     transpose(lower);
+                    #pragma unroll
                     for (int i = 0; i < 16; ++i) {
                         const int channel = (v * 16 + i) / 9, tap = (v * 16 + i) % 9;
                         most = larger(larger(most, upper[i]), lower[i]);
