@@ -58,8 +58,8 @@ inline void transpose(row_t *r)
 int16 split_tile(__global const float *restrict a, const long lda, const long ska, const long rows,
                  const long steps, int *to, int16 most)
 {
-    row_t first[16], second[16];
     if (rows >= 16 && steps >= 32) {
+        row_t first[16], second[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
             first[i] = *(__global const row_u *)(a + i * ska);
@@ -67,18 +67,24 @@ int16 split_tile(__global const float *restrict a, const long lda, const long sk
         }
         transpose(first);
         transpose(second);
-    } else
-    for (int i = 0; i < 16; ++i) {
-        float row[32];
-        for (int j = 0; j < 32; ++j)
-            row[j] = i < rows && j < steps ? a[i * lda + j * ska] : 0.0f;
-        first[i] = *(row_u *)row;
-        second[i] = *(row_u *)(row + 16);
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            most = larger(larger(most, first[i]), second[i]);
+            split_to(to + i * 16, 256, first[i], second[i]);
+        }
+        return most;
     }
-    #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        most = larger(larger(most, first[i]), second[i]);
-        split_to(to + i * 16, 256, first[i], second[i]);
+        row_t first, second;
+        {
+            float row[32];
+            for (int j = 0; j < 32; ++j)
+                row[j] = i < rows && j < steps ? a[i * lda + j * ska] : 0.0f;
+            first = *(row_u *)row;
+            second = *(row_u *)(row + 16);
+        }
+        most = larger(larger(most, first), second);
+        split_to(to + i * 16, 256, first, second);
     }
     return most;
 }
