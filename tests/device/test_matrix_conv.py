@@ -108,6 +108,23 @@ def test_images_of_any_number_and_views(driver: str, always: list[Any]) -> None:
 
 
 @each_driver
+def test_part_of_an_image_of_any_size(driver: str, always: list[Any]) -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(x[:, :, :40, :40], w, None, 2, 1)
+
+    fn = compiled(function, driver, dynamic=None)
+    for side in (44, 50):
+        x = random(2, 32, side, side).contiguous(memory_format=torch.channels_last)
+        torch._dynamo.mark_dynamic(x, 2)
+        torch._dynamo.mark_dynamic(x, 3)
+        agree(
+            function, x, random(40, 32, 3, 3), device=driver, compiled_fn=fn,
+            rtol=1e-4, atol=2e-4,
+        )  # fmt: skip
+    assert always
+
+
+@each_driver
 def test_nearer_to_float64_than_eager_twice(driver: str, always: list[Any]) -> None:
     x, w = random(2, 512, 14, 14), random(64, 512, 3, 3)
 

@@ -60,7 +60,7 @@ inline int largest(const int16 x)
 
 // A work-item writes the parts of 16 pixels of a plane, and the largest of their numbers.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void matrix_conv_parts_convolution(__global const float *restrict arg0, __global int *restrict arg1, const int k0, const int k1, const int k2)
+void matrix_conv_parts_convolution(__global const float *restrict arg0, __global int *restrict arg1, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
     const long tile = get_global_id(0), plane = get_global_id(1), image = get_global_id(2);
     __global const float *restrict x = arg0 + (long)(0) + image * (long)(k0);
@@ -78,10 +78,10 @@ void matrix_conv_parts_convolution(__global const float *restrict arg0, __global
         from[i] = 0;
         const long u0 = c0 * 2 + phases[plane][0] - 1;
         inside[i] &= u0 >= 0 & u0 < 56;
-        from[i] += u0 * 7168;
+        from[i] += u0 * k1;
         const long u1 = c1 * 2 + phases[plane][1] - 1;
         inside[i] &= u1 >= 0 & u1 < 56;
-        from[i] += u1 * 128;
+        from[i] += u1 * k2;
     }
     int16 most = (int16)(0);
     for (int s = 0; s < 4; ++s) {
@@ -103,7 +103,7 @@ void matrix_conv_parts_convolution(__global const float *restrict arg0, __global
                 const int c0 = image;
                 const int c1 = plane;
                 const int c2 = word;
-                *(__global int16u*)(arg1 + ((k1*c0) + (k2*c1) + c2)) = value;
+                *(__global int16u*)(arg1 + ((k3*c0) + (k4*c1) + c2)) = value;
             }
     }
     const long word = 165888 + tile * 16;
@@ -111,7 +111,7 @@ void matrix_conv_parts_convolution(__global const float *restrict arg0, __global
     const int c3 = image;
     const int c4 = plane;
     const int c5 = word;
-    *(__global int16u*)(arg1 + ((k1*c3) + (k2*c4) + c5)) = value;
+    *(__global int16u*)(arg1 + ((k3*c3) + (k4*c4) + c5)) = value;
 }
 
 #pragma OPENCL FP_CONTRACT ON
@@ -183,8 +183,8 @@ inline bool in_range(const int x, const int y)
 
 // What the matrix unit would put into `out` for the positions from `begin` on, for any numbers: sums
 // over channels c_begin to c_end, of columns below n_end.
-void multiply(__global const float *x, __global const float *w, const long begin, const int n_end,
-              const int c_begin, const int c_end, float *out)
+void multiply(__global const float *x, const long xs0, const long xs1, __global const float *w, const long begin,
+              const int n_end, const int c_begin, const int c_end, float *out)
 {
     for (int row = 0; row < 32; ++row) {
         long o_rest = begin + row;
@@ -203,7 +203,7 @@ void multiply(__global const float *x, __global const float *w, const long begin
                 const long u1 = o1 * 2 + t1 * 1 - 1;
                 if (used & (u0 >= 0) & (u0 < 56) & (u1 >= 0) & (u1 < 56))
                     for (int c = c_begin; c < c_end; ++c)
-                        sum += x[c + u0 * 7168 + u1 * 128] * w[((long)n * 128 + c) * 9 + tap];
+                        sum += x[c + u0 * xs0 + u1 * xs1] * w[((long)n * 128 + c) * 9 + tap];
                 ++tap;
             }
             out[(row / 16 * 2 + n / 16) * 256 + row % 16 * 16 + n % 16] = sum;
@@ -214,7 +214,7 @@ void multiply(__global const float *x, __global const float *w, const long begin
 // A work-item splits the weights of 96 output channels into parts, those of 128 input channels at
 // a time, which stay in its core's cache while up to 52 blocks of 32 positions are multiplied by them.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void matrix_conv_convolution_relu(__global const int *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global const float *restrict arg3, __global float *restrict arg4, const int k0, const int k1, const int k2)
+void matrix_conv_convolution_relu(__global const int *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global const float *restrict arg3, __global float *restrict arg4, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
     const int n0 = (int)get_global_id(0) * 96;
     const int groups = min(3, (192 - n0 + 31) / 32); // of 32 columns
@@ -229,13 +229,13 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
     const tile_shapes_t shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     const long line = 64;
     __asm__ volatile("ldtilecfg %0" :: "m"(shapes) : "memory");
-    const int s0 = 0, depth = 4;
+    const int step_first = 0, depth = 4;
     for (int g = 0; g < groups; ++g) {
         int16 most = (int16)(0);
         for (int s = 0; s < depth; ++s)
             for (int side = 0; side < 2; ++side) {
                 const int n = g * 32 + side * 16;
-                __global const float *const from = w + (s0 + s) * 288;
+                __global const float *const from = w + (step_first + s) * 288;
                 int *const to = columns + (g * 4 + s) * 13824 + side * 256;
                 // 16 channels' taps, and those of the 16 channels behind: a vector of 9 at a time.
                 for (int v = 0; v < 9; ++v) {
@@ -289,7 +289,7 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
         for (int s = 0; s < depth; ++s)
             for (int tap = 0; tap < 9; ++tap) {
                 if (by_unit) {
-                    __global const int *const at = pixels + (s0 + s) * 41472 + begin * 16 + tap_at[tap];
+                    __global const int *const at = pixels + (step_first + s) * 41472 + begin * 16 + tap_at[tap];
                     const int *const by = columns + ((g * 4 + s) * 9 + tap) * 1536;
                     __asm__ volatile(
                         "tileloadd 110592(%0,%3,1), %%tmm4\n\t"
@@ -385,8 +385,9 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
                 "tilestored %%tmm3, 3072(%0,%1,1)\n\t"
                 :: "r"(sums), "r"(line) : "memory");
         } else if (begun) {
-            multiply(arg2 + (long)(0) + image * (long)(k2), w + (long)g * 36864, begin,
-                     min(32, 192 - n0 - g * 32), s0 * 32, (s0 + depth) * 32, sums);
+            multiply(arg2 + (long)(0) + image * (long)(k2),
+k3, k4, w + (long)g * 36864, begin,
+                     min(32, 192 - n0 - g * 32), step_first * 32, (step_first + depth) * 32, sums);
         }
     }
     __asm__ volatile("tilerelease" ::: "memory");
