@@ -10,11 +10,11 @@ Parameters: those of attention.py with ``n`` static, ``width`` and ``v_width`` m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.index import prod
 from ocl_inductor.templates.attention import ATTENTION, attention_flops
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.matrix_gemm import (
@@ -36,11 +36,6 @@ def words_of_head(n: int, width: int, v_width: int) -> int:
     return ceil_div(n, DEPTH) * DEPTH * (width + v_width) * 3 // 2
 
 
-def _unit(strides: Sequence[Size], rows: int) -> str:
-    """Which of the last two dimensions has unit stride; ``rows``: the one of them that is rows."""
-    return unit_stride((strides[-2], strides[-1]) if rows == -2 else (strides[-1], strides[-2]))
-
-
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     keys = ceil_div(p["n"], DEPTH)
     shared = ATTENTION.tile(device, profile, {**p, "nv": 2, "lanes": 16})
@@ -51,8 +46,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "VT": p["v_width"] // 16,
         "MB": p["mb"],
         "step": STEP,
-        "key_unit": _unit(p["k_strides"], -2),
-        "value_unit": _unit(p["v_strides"], -1),
+        "key_unit": unit_stride(p["k_strides"]),
+        "value_unit": unit_stride(p["v_strides"][::-1][:2]),
         "least_exponent": LEAST_EXPONENT,
         "least_sum": LEAST_SUM,
     }

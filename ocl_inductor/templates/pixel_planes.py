@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from ocl_inductor.ir.index import contiguous_strides, prod
 from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.matrix_gemm import BLOCK
 
-#: Outputs that are computed together; positions of a tile.
-BLOCK, TILE = 32, 16
+#: Positions of a tile.
+TILE = 16
 
 
 @dataclass(frozen=True, slots=True)
