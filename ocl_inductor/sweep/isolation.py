@@ -147,8 +147,9 @@ def end_group(process: subprocess.Popen[str]) -> None:
 
 
 def without_folders(text: str) -> str:
-    """A log as it may be published: without where packages and the project lie on this machine."""
-    for folder in (sysconfig.get_path("purelib"), os.getcwd(), str(Path.home())):
+    """A log as it may be published: without where packages, the project and scratch files lie."""
+    scratch = tempfile.gettempdir()
+    for folder in (sysconfig.get_path("purelib"), os.getcwd(), str(Path.home()), scratch):
         text = text.replace(folder + os.sep, "")
     return text
 

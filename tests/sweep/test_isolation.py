@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -51,9 +52,10 @@ def test_how_a_job_ends(interpreter, tmp_path: Path, body: str, status: str, mes
 
 def test_a_log_names_no_folder_of_the_machine(interpreter, tmp_path: Path) -> None:
     place = pytest.__file__
-    body = f"import sys; print({place!r}, {__file__!r}, file=sys.stderr)"
+    scratch = os.path.join(tempfile.gettempdir(), "sweep-a1", "x.py")
+    body = f"import sys; print({place!r}, {__file__!r}, {scratch!r}, file=sys.stderr)"
     outcome = run_job({}, tmp_path, Limits(60), python=interpreter(body))
-    assert outcome.log.split() == ["pytest/__init__.py", os.path.relpath(__file__)]
+    assert outcome.log.split() == ["pytest/__init__.py", os.path.relpath(__file__), "sweep-a1/x.py"]
 
 
 def test_children_of_a_job_end_with_it(interpreter, tmp_path: Path) -> None:
