@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from ocl_inductor.capture.collection import leave_old_objects_alone
 from ocl_inductor.capture.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions import LazyDecompositions
+from ocl_inductor.capture.direct import without_wrappers
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.overwritten import keep_overwritten_inputs
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
@@ -79,22 +80,23 @@ def capture(
         portable_operators(),
         gradients_of_overlapping_results(),
         torch._functorch.config.patch(config),
-        keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as kept,
+        keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as graphs,
     ):
         compiler = aot_autograd(
-            fw_compiler=kept(_compiler(compile_graph, "forward")),
-            bw_compiler=kept(_compiler(compile_graph, "backward")),
-            inference_compiler=kept(_compiler(compile_graph, "inference")),
+            fw_compiler=graphs.compiler(_compiler(compile_graph, "forward")),
+            bw_compiler=graphs.compiler(_compiler(compile_graph, "backward")),
+            inference_compiler=graphs.compiler(_compiler(compile_graph, "inference")),
             decompositions=LazyDecompositions(),
             partition_fn=_partition,
             # Else every tensor that is written in place comes back as a new one, to be copied.
             keep_inference_input_mutations=True,
         )
         compiled = compiler(gm, _fixed_sizes(example_inputs))
-    if not isinstance(gm, GmWrapper):
-        # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
-        compiled._boxed_call = False
-    return compiled
+    if isinstance(gm, GmWrapper):
+        return compiled
+    # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
+    compiled._boxed_call = False
+    return without_wrappers(compiled, gm, example_inputs, graphs.only)
 
 
 def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:

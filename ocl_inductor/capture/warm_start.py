@@ -75,6 +75,39 @@ except Exception as _error:  # another PyTorch
     OutputCode = object  # type: ignore[assignment, misc]
 
 
+GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor | StagedExecutor]
+
+
+class Graphs:
+    """What the graphs of one compilation became, in the order in which they came."""
+
+    def __init__(self, stored: bool) -> None:
+        """``stored``: whether AOTAutograd's cache is to keep their plans."""
+        self._stored = stored
+        self._found: list[Any] = []
+
+    def compiler(self, function: GraphFunction) -> Any:
+        """A compiler of graphs as AOTAutograd takes it."""
+
+        def compile_graph(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
+            compiled = function(gm, inputs)
+            self.note(compiled)
+            return compiled
+
+        return _serializable(compile_graph) if self._stored else compile_graph
+
+    def note(self, graph: Any) -> None:
+        self._found.append(graph)
+
+    def only(self) -> Executor | None:
+        """The executor of the only graph, once it is ready, or None."""
+        if len(self._found) != 1:
+            return None
+        (graph,) = self._found
+        run = graph.run if isinstance(graph, StoredPlan) else graph
+        return run if isinstance(run, Executor) else None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Session:
     """One compilation: where its entries are, and with what a stored plan is run."""
@@ -83,11 +116,10 @@ class Session:
     settings: Settings
     key: str
     files: PlanFiles
+    graphs: Graphs
 
 
 _session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", default=None)
-
-GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor | StagedExecutor]
 
 
 @contextlib.contextmanager
@@ -98,23 +130,23 @@ def keeping_plans(
     settings: Settings,
     *,
     wanted: bool = True,
-) -> Iterator[Callable[[GraphFunction], Any]]:
+) -> Iterator[Graphs]:
     """While a graph is captured, AOTAutograd looks for its plan first and keeps a new one.
 
-    ``wanted``: off, it does neither. Gives what a compiler of graphs has to be wrapped in.
+    ``wanted``: off, it does neither. Gives what makes compilers of graphs.
     """
     reason = _why_off(gm, settings) if wanted else "compiling is watched"
     if reason is not None:
         if settings.cache:
             count("plan_bypasses")
             _log.info("plan not kept: %s", reason)
-        yield lambda function: function
+        yield Graphs(stored=False)
         return
     _install()
     provide_digest(settings.cache_dir)
     key = plan_key(device.info.for_settings(settings), settings, shared_memory(inputs))
     files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
-    session = Session(device, settings, key, files)
+    session = Session(device, settings, key, files, Graphs(stored=True))
     tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
     bypasses = counters["autograd_cache_bypass"]
@@ -126,7 +158,7 @@ def keeping_plans(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),
         ):
-            yield _serializable
+            yield session.graphs
     finally:
         _session.reset(token)
         if counters["autograd_cache_bypass"] > bypasses:
@@ -222,6 +254,8 @@ class StoredPlan(OutputCode):
         self.making = made_meanwhile(partial(Executor, plan, device, settings))
         if session is None:  # an error has to come from here
             self.making.result()
+        else:
+            session.graphs.note(self)
         count_plan(plan)
         count("plan_hits")
 
