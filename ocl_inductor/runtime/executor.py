@@ -30,7 +30,7 @@ from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.pressure import release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
-from ocl_inductor.runtime.recording import CallRecording, recording
+from ocl_inductor.runtime.recording import CallRecording, active_recorder
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
@@ -200,45 +200,56 @@ class Executor:
     # -- calling ---------------------------------------------------------------------------
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        inputs = list(args)
+        args.clear()  # boxed calling convention: the caller's references go away here
+        return self.run(inputs)
+
+    def run(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """A call by somebody who lets go of ``inputs``."""
         if fork.forked:  # before the lock, which another thread may have held when it happened
             fork.check()
         if self.caller == threading.get_ident():
-            return self._call_within(args)
-        with self.lock, recording(self):
-            self.caller = threading.get_ident()
-            inputs = list(args)
-            args.clear()  # boxed calling convention: the caller's references go away here
-            try:
-                if self.reuse is not None and self.reuse.begin(inputs):
-                    self._lay_out(self.reuse)
-                self.arena = self.scratch.take()
-                if self.steady is None:
-                    return self._run(inputs)
-                self._bind_scratch()
-                results = self.steady.run(inputs)
-                if results is None:
-                    results = self._run(inputs)
-                    if self.roles.overwritten.isdisjoint(self.pinned):
-                        self.steady.learn(self._parameters(inputs), self.parameters)
-                return results
-            except BaseException as error:
-                # Parameters count as seen before they are bound, so look at all of them again.
-                self.parameters.forget()
-                self._finish_quietly()
-                if self.reuse is not None:
-                    self.reuse.forget()
-                    self._lay_out(self.reuse)
-                if isinstance(error, self.cl.MemoryError):
-                    raise self.memory.out_of_memory() from error
-                raise
-            finally:
-                self.caller = 0
-                self.scratch.give(self.arena)
-                self.arena = None
-                if self.reuse is not None:
-                    self.reuse.end()
-                self.tensors.clear()
-                self.given.clear()
+            return self._run_within(inputs)
+        with self.lock:
+            recorder = active_recorder()
+            if recorder is None:
+                return self._run_locked(inputs)
+            with recorder.call(self):
+                return self._run_locked(inputs)
+
+    def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
+        self.caller = threading.get_ident()
+        try:
+            if self.reuse is not None and self.reuse.begin(inputs):
+                self._lay_out(self.reuse)
+            self.arena = self.scratch.take()
+            if self.steady is None:
+                return self._run(inputs)
+            self._bind_scratch()
+            results = self.steady.run(inputs)
+            if results is None:
+                results = self._run(inputs)
+                if self.roles.overwritten.isdisjoint(self.pinned):
+                    self.steady.learn(self._parameters(inputs), self.parameters)
+            return results
+        except BaseException as error:
+            # Parameters count as seen before they are bound, so look at all of them again.
+            self.parameters.forget()
+            self._finish_quietly()
+            if self.reuse is not None:
+                self.reuse.forget()
+                self._lay_out(self.reuse)
+            if isinstance(error, self.cl.MemoryError):
+                raise self.memory.out_of_memory() from error
+            raise
+        finally:
+            self.caller = 0
+            self.scratch.give(self.arena)
+            self.arena = None
+            if self.reuse is not None:
+                self.reuse.end()
+            self.tensors.clear()
+            self.given.clear()
 
     def _lay_out(self, reuse: Reuse) -> None:
         """Take over where scratch memory and results are to lie from now on."""
@@ -247,13 +258,13 @@ class Executor:
         self.scratch.bound = None
         self.steady.make_with(reuse.makers)
 
-    def _call_within(self, args: list[Any]) -> tuple[Any, ...]:
+    def _run_within(self, inputs: list[Any]) -> tuple[Any, ...]:
         """A call from a host call of this very plan: its kernels' arguments are in use, so that it
         needs kernel objects of its own.
         """
         if self.inner is None:
             self.inner = Executor(self.plan, self.device, self.settings)
-        return self.inner(args)
+        return self.inner.run(inputs)
 
     def _finish_quietly(self) -> None:
         """Nothing that was enqueued may still use memory that others are about to have."""

@@ -92,10 +92,13 @@ class ScratchPool:
     def take(self, preferred: Arena | None) -> Arena:
         """An arena for the caller alone until ``give``; the preferred one if it is idle."""
         with self.lock:
-            if preferred is not None and preferred in self.idle:
+            if not self.idle:
+                return Arena()
+            # The last one that was given back is the usual case.
+            if self.idle[-1] is not preferred and preferred in self.idle:
                 self.idle.remove(preferred)
                 return preferred
-            return self.idle.pop() if self.idle else Arena()
+            return self.idle.pop()
 
     def give(self, arena: Arena) -> None:
         with self.lock:
@@ -167,8 +170,10 @@ class Scratch:
         """An arena for one call, to be given back; None for a plan without scratch memory."""
         if not self.slots:
             return None
-        arena = self.pool.take(self.arena())
-        self.arena = weakref.ref(arena)
+        preferred = self.arena()
+        arena = self.pool.take(preferred)
+        if arena is not preferred:
+            self.arena = weakref.ref(arena)
         return arena
 
     def give(self, arena: Arena | None) -> None:
