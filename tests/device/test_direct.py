@@ -11,6 +11,7 @@ import torch
 from agreement import compiled, random, two_drivers
 
 from ocl_inductor.capture import autograd
+from ocl_inductor.compile import opencl_backend
 
 DRIVER = two_drivers()[0]
 
@@ -147,3 +148,17 @@ def test_a_plan_from_the_cache(
         for _ in range(3):
             equal(run(x), x.exp().cumsum(-1))
         assert len(wrapped) == 1
+
+
+@torch.no_grad()
+def test_a_graph_with_results_that_are_no_tensors() -> None:
+    """What Dynamo does not make, but whoever calls the backend with a graph of their own may."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output((graph.call_function(torch.sin, (x,)), None))
+    value = random(4, 5)
+    run = opencl_backend(torch.fx.GraphModule({}, graph), [value], options={"device": DRIVER})
+    for _ in range(2):
+        found, nothing = run(value)
+        equal(found, value.sin())
+        assert nothing is None
