@@ -5,7 +5,7 @@ from __future__ import annotations
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.lowering.attention_call import Attention
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.matrix_product import BY_UNIT, ITEMS_PER_UNIT, MAX_PARTS, SPLIT_B
+from ocl_inductor.lowering.matrix_product import BY_UNIT, ITEMS_PER_UNIT, MAX_PARTS, SPLIT_ALONE
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.matrix_attention import words_of_head
 from ocl_inductor.templates.matrix_gemm import BLOCK, DEPTH
@@ -28,6 +28,6 @@ def blocks_for_unit(ctx: LoweringContext, acc: str, a: Attention) -> int:
     wanted = ITEMS_PER_UNIT * ctx.device.compute_units
     chunks = min(blocks, ceil_div(wanted, heads))
     rows, keys, both = blocks * BLOCK, ceil_div(n, DEPTH) * DEPTH, width + v_width
-    by_unit = rows * keys * (both * BY_UNIT + _WEIGHT) + chunks * keys * both * SPLIT_B
+    by_unit = rows * keys * (both * BY_UNIT + _WEIGHT) + chunks * keys * both * SPLIT_ALONE
     by_vectors = ctx.hint(a.m) * n * both * _BY_VECTORS
     return ceil_div(blocks, chunks) if by_unit < by_vectors else 0

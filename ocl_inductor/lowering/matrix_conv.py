@@ -18,7 +18,7 @@ from ocl_inductor.lowering.matrix_product import (
     MAX_PARTS,
     MAX_SUMS,
     RESULT,
-    SPLIT_B,
+    SPLIT_ALONE,
 )
 from ocl_inductor.lowering.values import StridedView, Value, strided_view
 from ocl_inductor.templates.blocking import ceil_div
@@ -131,7 +131,7 @@ def _partition(units: int, n: int, channels: int, oc: int, found: Planes) -> Con
             chunks = max(chunks, ceil_div(blocks * width * BLOCK * BLOCK, MAX_SUMS))
         mb = ceil_div(blocks, chunks)
         cost = numbers * (_SPLIT + _FETCH * panels) + _LAUNCH
-        cost += channels * taps * oc * SPLIT_B * ceil_div(blocks, mb)
+        cost += channels * taps * oc * SPLIT_ALONE * ceil_div(blocks, mb)
         candidates.append(ConvPartition(width * BLOCK, mb, at_once * DEPTH, cost))
     busy = min(units, groups * blocks)
 

@@ -16,10 +16,12 @@ from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.matrix_gemm import BLOCK
 
 #: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
-#: splitting a number of A and one of B, and of a result, which passes through memory. What vectors
-#: do for A and for results they do while the unit works. Measured on two cores: 512x768x768 in
-#: 1.9 ms by vectors, 1.0 ms by the unit, which alone would take 0.71.
-BY_VECTORS, BY_UNIT, SPLIT_A, SPLIT_B, RESULT = 0.0127, 0.005, 0.2, 0.5, 0.05
+#: splitting a number of A and one of B, and of a result, which passes through memory. Vectors split
+#: and store while the unit works, so this is what remains of it. Measured on two cores: 512x768x768
+#: in 1.9 ms by vectors, 1.0 ms by the unit, which alone would take 0.71.
+BY_VECTORS, BY_UNIT, SPLIT_A, SPLIT_B, RESULT = 0.0127, 0.005, 0.12, 0.35, 0.05
+#: The same of a number that is split and transposed while the unit waits.
+SPLIT_ALONE = 0.5
 #: 32-bit words of B as parts that stay in a second-level cache (864 KiB: CPUs with AMX have 2 MiB),
 #: and K of a block of B at most.
 MAX_PARTS, _MAX_DEPTH = 221184, 768

@@ -96,6 +96,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "QR": p["nv"] * lanes,
         "KB": block_keys(register_tile_rows(device, p["nv"])),
         "dense_q": bool(p["q_strides"][-1] == 1),
+        # Scores are relative to the largest. See codegen/primitives.py for why it is our own.
+        "exp": "exp" if double or lanes == 1 else f"ocl_exp_negative_or_zero_float{lanes}",
         "int_t": f"{integer}{lanes if lanes > 1 else ''}",
         "lane_numbers": f"({integer}{lanes})({', '.join(map(str, range(lanes)))})",
     }

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import sympy
 
+from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.device import Device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
@@ -98,6 +100,7 @@ class StandaloneKernel:
                 "result": "result",
             },
         )
+        self.source = prelude(Target(1, device.info), self.source) + self.source
         self.source = one_lane(self.source, device.info.one_lane_attribute)
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)

@@ -22,14 +22,18 @@ from primitive_kernels import (
     build,
     data_of,
     floats,
+    run,
     skip_without,
     ulps,
+    wrap_kernel,
 )
 
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
+    emit_load,
+    emit_store,
 )
 from ocl_inductor.device import Device
 from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE
@@ -123,6 +127,24 @@ def test_exp_negative(device: Device, width: int) -> None:
     if width == 1:  # the builtin, which may flush subnormal results
         got, want = (torch.where(t < TINY, 0.0, t) for t in (got, want))
     torch.testing.assert_close(got, want, rtol=1.5e-7, atol=2e-45, equal_nan=True)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_exp_negative_or_zero(device: Device, width: int) -> None:
+    """What attention's kernels call: results that would be subnormal are 0, exactly for -inf."""
+    target = Target(width, device.info)
+    suffix = "" if width == 1 else str(width)
+    lines = [
+        f"const long i = (long)get_global_id(0) * {width};",
+        f"const float{suffix} x = {emit_load(target, F32, 'in0', 'i')};",
+        f"const float{suffix} y = ocl_exp_negative_or_zero_float{suffix}(x);",
+        emit_store(target, F32, "out", "i", "y"),
+    ]
+    x = torch.cat([torch.linspace(-104.5, 0, COUNT - 3), torch.tensor([-300, -math.inf, math.nan])])
+    got = run(device, wrap_kernel(target, (F32,), F32, lines), [x], F32, width)
+    want = x.double().exp()
+    torch.testing.assert_close(got.double(), want, rtol=1.5e-7, atol=2 * TINY, equal_nan=True)
+    assert not got[x < -88].any() and got[-4] == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -1,5 +1,16 @@
 #pragma OPENCL FP_CONTRACT ON
 typedef float16 float16u __attribute__((aligned(4)));
+/* e^x for x <= 0, 1 ulp; 0 instead of subnormal results, which take CPUs a hundred cycles each. As exp_negative,
+   with the bias of a result: at n = -127 its exponent is 0, and so is the factor. */
+static inline __attribute__((always_inline)) float16 ocl_exp_negative_or_zero_float16(float16 x) {
+  float16 y = x < (float16)(-88.0f) ? (float16)(-88.0f) : x;
+  float16 m = y * 1.44269504f + 12583039.0f;
+  float16 n = m - 12583039.0f;
+  float16 r = y - n * 0x1.62e4p-1f;
+  r = r - n * 0x1.7f7d1cp-20f;
+  float16 p = ((((((1.381459879e-03f * r + 8.368716575e-03f) * r + 4.166838899e-02f) * r + 1.666652113e-01f) * r + 4.999999404e-01f) * r + 1.0f) * r + 1.0f);
+  return p * as_float16(as_int16(m) << 23);
+}
 
 #pragma OPENCL FP_CONTRACT ON
 typedef float16 vec_t;
@@ -55,10 +66,10 @@ inline void transpose(row_t *r)
     }
 }
 
-int16 split_keys(__global const float *restrict a, const long lda, const long ska, const long rows,
-                 const long steps, int *to, int16 most)
+int16 split_keys(__global const float *restrict a, const long lda, const long ska, const long rows, const long steps,
+                 const int q, int *to, int16 most)
 {
-    for (int i = 0; i < 16; ++i) {
+    for (int i = 8 * q / 3; i < 8 * (q + 1) / 3; ++i) {
         row_t first, second;
         if (i < rows && steps >= 32) {
             first = *(__global const row_u *)(a + i * lda);
@@ -77,34 +88,31 @@ int16 split_keys(__global const float *restrict a, const long lda, const long sk
     return most;
 }
 
-int16 split_values(__global const float *restrict a, const long lda, const long ska, const long rows,
-                 const long steps, int *to, int16 most)
+int16 split_values(__global const float *restrict a, const long lda, const long ska, const long rows, const long steps,
+                 const int q, float *lines, int *to, int16 most)
 {
-    if (rows >= 16 && steps >= 32) {
-        row_t first[16], second[16];
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            first[i] = *(__global const row_u *)(a + i * ska);
-            second[i] = *(__global const row_u *)(a + (16 + i) * ska);
-        }
-        transpose(first);
-        transpose(second);
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            most = larger(larger(most, first[i]), second[i]);
-            split_to(to + i * 16, 256, first[i], second[i]);
+    // The first 16 steps, the 16 behind, then four rows at a time.
+    if (q < 2) {
+        float *const to_lines = lines + q * 256;
+        __global const float *restrict x = a + q * 16 * ska;
+        if (rows >= 16 && steps >= 32) {
+            row_t r[16];
+            #pragma unroll
+            for (int i = 0; i < 16; ++i)
+                r[i] = *(__global const row_u *)(x + i * ska);
+            transpose(r);
+            #pragma unroll
+            for (int i = 0; i < 16; ++i)
+                *(row_t *)(to_lines + i * 16) = r[i];
+        } else {
+            for (int i = 0; i < 16; ++i)
+                for (int j = 0; j < 16; ++j)
+                    to_lines[i * 16 + j] = i < rows && q * 16 + j < steps ? x[i * lda + j * ska] : 0.0f;
         }
         return most;
     }
-    for (int i = 0; i < 16; ++i) {
-        row_t first, second;
-        {
-            float row[32];
-            for (int j = 0; j < 32; ++j)
-                row[j] = i < rows && j < steps ? a[i * lda + j * ska] : 0.0f;
-            first = *(row_u *)row;
-            second = *(row_u *)(row + 16);
-        }
+    for (int i = 4 * q - 8; i < 4 * q - 4; ++i) {
+        const row_t first = *(row_t *)(lines + i * 16), second = *(row_t *)(lines + 256 + i * 16);
         most = larger(larger(most, first), second);
         split_to(to + i * 16, 256, first, second);
     }
@@ -144,15 +152,20 @@ void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const 
     int value_parts[30720] __attribute__((aligned(64))); // [16 columns][step of 32 keys][part][16][pair]
     int query_parts[3072] __attribute__((aligned(64))); // [step][part][half][pair][16]
     int weight_parts[12288] __attribute__((aligned(64))); // [step of 32 keys][part][half][pair][16]
+    float lines[512] __attribute__((aligned(64))); // for tiles whose rows and columns change places
     int16 most = (int16)(0);
     for (int t = 0; t < 20; ++t)
         for (int s = 0; s < 2; ++s)
-            most = split_keys(keys_at + t * 16 * ldk + s * 32 * sdk, ldk, sdk, N - t * 16, 32, key_parts + (t * 2 + s) * 768, most);
+            for (int piece = 0; piece < 6; ++piece)
+                most = split_keys(keys_at + t * 16 * ldk + s * 32 * sdk, ldk, sdk, N - t * 16, 32, piece,
+                                  key_parts + (t * 2 + s) * 768, most);
     const int key_top = largest(most);
     most = (int16)(0);
     for (int t = 0; t < 4; ++t)
         for (int s = 0; s < 10; ++s)
-            most = split_values(values_at + t * 16 * sdv + s * 32 * ldv, sdv, ldv, 16, N - s * 32, value_parts + (t * 10 + s) * 768, most);
+            for (int piece = 0; piece < 6; ++piece)
+                most = split_values(values_at + t * 16 * sdv + s * 32 * ldv, sdv, ldv, 16, N - s * 32, piece,
+                                    lines, value_parts + (t * 10 + s) * 768, most);
     // No weight is above 1.
     const int values_by_unit = in_range(largest(most), 0x3f800000);
     vec_t q[128], e[512], out[128], sums[64];
@@ -202,49 +215,6 @@ void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const 
                 const int by_unit = scores_by_unit && s < steps;
                 if (by_unit) {
                     __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
-                    for (int d = 0; d < 2; ++d) {
-                        const int *const at = key_parts + ((begin / 16 + s * 2) * 2 + d) * 768;
-                        __asm__ volatile(
-                            "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
-                            "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
-                            "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
-                            "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 0(%0,%3,1), %%tmm4\n\t"
-                            "tileloadd 0(%1,%3,1), %%tmm5\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
-                    }
                 } else if (s < steps) {
                     for (int k = s * 32; k < s * 32 + 32; ++k)
                         for (int j = 0; j < 2; ++j) {
@@ -255,17 +225,88 @@ void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const 
                             e[(k / 16 * 2 + j) * 16 + k % 16] = sum_of;
                         }
                 }
-                if (s > 0) {
-                    for (int j = 0; j < 2; ++j) {
-                        vec_t most_of = above[j];
-                        for (int k = s * 32 - 32; k < min(s * 32, keys); ++k) {
-                            vec_t score = e[(k / 16 * 2 + j) * 16 + k % 16];
-                            const int16 ahead = (int16)((int)(begin + k - first) - j * 16) - ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-                            score = ahead > 0 ? (vec_t)(-INFINITY) : score;
-                            e[(k / 16 * 2 + j) * 16 + k % 16] = score;
-                            most_of = score > most_of ? score : most_of;
+                for (int piece = 0; piece < 12; ++piece) {
+                    if (by_unit) {
+                        const int d = piece / 6;
+                        const int *const at = key_parts + ((begin / 16 + s * 2) * 2 + d) * 768;
+                        switch (piece % 6) {
+                        case 0:
+                            __asm__ volatile(
+                                "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
+                                "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
+                                "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                                "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
+                            break;
+                        case 1:
+                            __asm__ volatile(
+                                "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
+                                "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
+                            break;
+                        case 2:
+                            __asm__ volatile(
+                                "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
+                                "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
+                            break;
+                        case 3:
+                            __asm__ volatile(
+                                "tileloadd 0(%0,%3,1), %%tmm4\n\t"
+                                "tileloadd 0(%1,%3,1), %%tmm5\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
+                            break;
+                        case 4:
+                            __asm__ volatile(
+                                "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
+                                "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
+                            break;
+                        case 5:
+                            __asm__ volatile(
+                                "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                                "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                :: "r"(at), "r"(at + 1536), "r"(query_parts + d * 1536), "r"(line) : "memory");
+                            break;
                         }
-                        above[j] = most_of;
+                    }
+                    if (s > 0) {
+                        const int low = s * 32 - 32 + piece * 32 / 12, high = s * 32 - 32 + (piece + 1) * 32 / 12;
+                        for (int j = 0; j < 2; ++j) {
+                            vec_t most_of = above[j];
+                            for (int k = low; k < min(high, keys); ++k) {
+                                vec_t score = e[(k / 16 * 2 + j) * 16 + k % 16];
+                                const int16 ahead = (int16)((int)(begin + k - first) - j * 16) - ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+                                score = ahead > 0 ? (vec_t)(-INFINITY) : score;
+                                e[(k / 16 * 2 + j) * 16 + k % 16] = score;
+                                most_of = score > most_of ? score : most_of;
+                            }
+                            above[j] = most_of;
+                        }
                     }
                 }
                 if (by_unit) {
@@ -280,7 +321,7 @@ void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const 
             for (int j = 0; j < 2; ++j) {
                 // 0 stands in for -inf where nothing was seen, so that exp() gives 0 and not NaN.
                 shift[j] = above[j] == (vec_t)(-INFINITY) ? (vec_t)(0) : above[j];
-                fade[j] = exp(top[j] - shift[j]);
+                fade[j] = ocl_exp_negative_or_zero_float16(top[j] - shift[j]);
                 top[j] = above[j];
                 sum[j] = (vec_t)(0);
             }
@@ -289,69 +330,86 @@ void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const 
                     __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
                 }
                 // While the unit multiplies by the weights of 32 keys, vectors make those of the next.
-                for (int s = t == 0 ? 0 : 1; s <= steps; ++s) {
-                    if (s > 0 && values_by_unit) {
-                        const int *const at = value_parts + (t * 10 + begin / 32 + s - 1) * 768;
-                        __asm__ volatile(
-                            "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
-                            "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
-                            "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
-                            "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 0(%0,%3,1), %%tmm4\n\t"
-                            "tileloadd 0(%1,%3,1), %%tmm5\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                            "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                            "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                            "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                            :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
-                    }
-                    if (t > 0 || s == steps)
-                        continue;
-                    for (int j = 0; j < 2; ++j) {
-                        vec_t total_of = sum[j];
-                        for (int k = s * 32; k < min(s * 32 + 32, keys); ++k) {
-                            const vec_t power = exp(e[(k / 16 * 2 + j) * 16 + k % 16] - shift[j]);
-                            e[(k / 16 * 2 + j) * 16 + k % 16] = power;
-                            total_of += power;
+                for (int s = t == 0 ? 0 : 1; s <= steps; ++s)
+                    for (int piece = 0; piece < 6; ++piece) {
+                        if (s > 0 && values_by_unit) {
+                            const int *const at = value_parts + (t * 10 + begin / 32 + s - 1) * 768;
+                            switch (piece) {
+                            case 0:
+                                __asm__ volatile(
+                                    "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
+                                    "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
+                                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                    :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
+                                break;
+                            case 1:
+                                __asm__ volatile(
+                                    "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
+                                    "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                    :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
+                                break;
+                            case 2:
+                                __asm__ volatile(
+                                    "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
+                                    "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                    :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
+                                break;
+                            case 3:
+                                __asm__ volatile(
+                                    "tileloadd 0(%0,%3,1), %%tmm4\n\t"
+                                    "tileloadd 0(%1,%3,1), %%tmm5\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                    :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
+                                break;
+                            case 4:
+                                __asm__ volatile(
+                                    "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
+                                    "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                    :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
+                                break;
+                            case 5:
+                                __asm__ volatile(
+                                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                                    :: "r"(at), "r"(at + 7680), "r"(weight_parts + (s - 1) * 1536), "r"(line) : "memory");
+                                break;
+                            }
                         }
-                        sum[j] = total_of;
+                        if (t > 0 || s == steps)
+                            continue;
+                        for (int i = 8 * piece / 3; i < 8 * (piece + 1) / 3; ++i)
+                            for (int j = 0; j < 2; ++j) {
+                                vec_t *const upper = e + ((s * 4 + j) * 16 + i), *const lower = upper + 32;
+                                *upper = s * 32 + i < keys ? ocl_exp_negative_or_zero_float16(*upper - shift[j]) : (vec_t)(0);
+                                *lower = s * 32 + 16 + i < keys ? ocl_exp_negative_or_zero_float16(*lower - shift[j]) : (vec_t)(0);
+                                sum[j] += *upper + *lower;
+                                split_to(weight_parts + s * 1536 + j * 256 + i * 16, 512, *upper, *lower);
+                            }
                     }
-                    for (int j = 0; j < 2; ++j)
-                        for (int i = 0; i < 16; ++i) {
-                            const int k = s * 32 + i;
-                            const vec_t upper = k < keys ? e[(k / 16 * 2 + j) * 16 + k % 16] : (vec_t)(0);
-                            const vec_t lower = k + 16 < keys ? e[((k + 16) / 16 * 2 + j) * 16 + (k + 16) % 16] : (vec_t)(0);
-                            split_to(weight_parts + s * 1536 + j * 256 + i * 16, 512, upper, lower);
-                        }
-                }
                 if (values_by_unit) {
                     __asm__ volatile(
                         "tilestored %%tmm0, 0(%0,%1,1)\n\t"

@@ -55,34 +55,31 @@ inline void transpose(row_t *r)
     }
 }
 
-int16 split_tile(__global const float *restrict a, const long lda, const long ska, const long rows,
-                 const long steps, int *to, int16 most)
+int16 split_tile(__global const float *restrict a, const long lda, const long ska, const long rows, const long steps,
+                 const int q, float *lines, int *to, int16 most)
 {
-    if (rows >= 16 && steps >= 32) {
-        row_t first[16], second[16];
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            first[i] = *(__global const row_u *)(a + i * ska);
-            second[i] = *(__global const row_u *)(a + (16 + i) * ska);
-        }
-        transpose(first);
-        transpose(second);
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            most = larger(larger(most, first[i]), second[i]);
-            split_to(to + i * 16, 256, first[i], second[i]);
+    // The first 16 steps, the 16 behind, then four rows at a time.
+    if (q < 2) {
+        float *const to_lines = lines + q * 256;
+        __global const float *restrict x = a + q * 16 * ska;
+        if (rows >= 16 && steps >= 32) {
+            row_t r[16];
+            #pragma unroll
+            for (int i = 0; i < 16; ++i)
+                r[i] = *(__global const row_u *)(x + i * ska);
+            transpose(r);
+            #pragma unroll
+            for (int i = 0; i < 16; ++i)
+                *(row_t *)(to_lines + i * 16) = r[i];
+        } else {
+            for (int i = 0; i < 16; ++i)
+                for (int j = 0; j < 16; ++j)
+                    to_lines[i * 16 + j] = i < rows && q * 16 + j < steps ? x[i * lda + j * ska] : 0.0f;
         }
         return most;
     }
-    for (int i = 0; i < 16; ++i) {
-        row_t first, second;
-        {
-            float row[32];
-            for (int j = 0; j < 32; ++j)
-                row[j] = i < rows && j < steps ? a[i * lda + j * ska] : 0.0f;
-            first = *(row_u *)row;
-            second = *(row_u *)(row + 16);
-        }
+    for (int i = 4 * q - 8; i < 4 * q - 4; ++i) {
+        const row_t first = *(row_t *)(lines + i * 16), second = *(row_t *)(lines + 256 + i * 16);
         most = larger(larger(most, first), second);
         split_to(to + i * 16, 256, first, second);
     }
@@ -97,6 +94,27 @@ inline bool in_range(const int x, const int y)
     if (x == 0 || y == 0)
         return max(ex, ey) < 255;
     return max(ex, ey) < 255 && min(ex, ey) > 60 && ex + ey > 180;
+}
+
+// The parts of 16 columns and 32 steps of K of B, from `b` on, to memory `to`: piece `q` of it. Columns behind
+// number `last` are copies of it; steps from `steps` on count as zero. Gives the larger numbers of `most`
+// and these.
+int16 split_columns(__global const float *restrict b, const long ldk, const long ldn, const long last, const long steps,
+                    const int q, int *to, int16 most)
+{
+    for (int pair = 8 * q / 3; pair < 8 * (q + 1) / 3; ++pair) {
+        __global const float *restrict x = b + pair * ldk;
+        __builtin_prefetch((const void *)(ulong)(x + 32 * ldk));
+        __builtin_prefetch((const void *)(ulong)(x + 48 * ldk));
+        row_t upper = (row_t)(0), lower = (row_t)(0);
+        if (pair < steps)
+            upper = *(__global const row_u *)x;
+        if (pair + 16 < steps)
+            lower = *(__global const row_u *)(x + 16 * ldk);
+        most = larger(larger(most, upper), lower);
+        split_to(to + pair * 16, 512, upper, lower);
+    }
+    return most;
 }
 
 // What the matrix unit would put into `out`, for any numbers: columns n_begin to n_end of a block.
@@ -135,6 +153,8 @@ void matrix_gemm_mm(__global const float *restrict arg0, __global const float *r
     int columns[161280] __attribute__((aligned(64))); // [group][step][part][half][pair][16]
     int top[7]; // the largest number of each group
     float out[2048] __attribute__((aligned(64))); // of two turns: [row half][column half][16][16]
+    // For numbers whose rows and columns change places: [row or column half][half][16][16].
+    float row_lines[1024] __attribute__((aligned(64)));
     float total[57344] __attribute__((aligned(64)));
     const tile_shapes_t shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     const long line = 64;
@@ -142,104 +162,118 @@ void matrix_gemm_mm(__global const float *restrict arg0, __global const float *r
     for (int kb = 0; kb < 900; kb += 480) {
     const int depth = min(480, 900 - kb);
     const int steps = (depth + 31) / 32;
-    int16 most[7];
-    for (int g = 0; g < groups; ++g)
-        most[g] = (int16)(0);
-    for (int s = 0; s < steps; ++s)
-        for (int pair = 0; pair < 16; ++pair) {
-            const long k = kb + s * 32 + pair;
-            for (int g = 0; g < groups; ++g)
-                for (int side = 0; side < 2; ++side) {
-                    __global const float *restrict x = b + k * ldk + g * 32 + side * 16;
-                    __builtin_prefetch((const void *)(ulong)(x + 32 * ldk));
-                    __builtin_prefetch((const void *)(ulong)(x + 48 * ldk));
-                    row_t upper = (row_t)(0), lower = (row_t)(0);
-                    if (k < K)
-                        upper = *(__global const row_u *)x;
-                    if (k + 16 < K)
-                        lower = *(__global const row_u *)(x + 16 * ldk);
-                    most[g] = larger(larger(most[g], upper), lower);
-                    split_to(columns + (g * 15 + s) * 1536 + side * 256 + pair * 16, 512, upper, lower);
-                }
-        }
-    for (int g = 0; g < groups; ++g)
-        top[g] = largest(most[g]);
-    int16 row_most = (int16)(0);
-    int row_top = 0;
-    for (int s = 0; s < steps; ++s)
-        for (int side = 0; side < 2; ++side)
-            row_most = split_tile(a + ((first) * 32 + side * 16) * lda + (kb + s * 32) * ska, lda, ska,
-                                  M - (first) * 32 - side * 16, K - kb - s * 32, parts + (side * 15 + s) * 768, row_most);
-    // One turn for each block and group. While the unit multiplies, vectors split rows of the next
-    // block and put away the sums of the turn before; after the last turn only the latter is left.
+    // One turn for each block and group. While the unit multiplies, vectors split what comes next and put
+    // away the sums of the turn before; after the last turn only the latter is left.
+    //
+    // Two blocks go through the groups together at first, while the next group's columns are split: the 16
+    // of one half in each step. Then it is block by block, and rows of the next one are split.
+    const int together = (int)min(last - first, 2L), turns_together = together * groups;
     const int turns = (int)(last - first) * groups;
-    for (int turn = 0; turn <= turns; ++turn) {
-        const long block = first + turn / groups;
-        const int g = turn % groups, begun = turn < turns;
+    long block_before = first;
+    int g_before = 0;
+    int16 column_most = (int16)(0), row_most[2];
+    for (int turn = -together; turn <= turns; ++turn) {
+        const int at_first = turn < turns_together, begun = turn >= 0 && turn < turns;
+        const int of_two = (turn + together) % together;
+        const int g = at_first ? (turn + together) / together - 1 : turn % groups;
+        const long block = first + (at_first ? of_two : turn / groups);
+        // The rows to split, from which half on, and how many halves further the next ones are.
+        const long coming = !at_first ? block + 1 : turn == turns_together - 1 ? first + 2 : turn == -1 || turn == 0 ? first + turn + 1 : last;
+        const int side_first = at_first ? 0 : g, sides = at_first ? 1 : groups;
+        int *const next = parts + (coming - first) % 2 * 23040;
         const int *const rows = parts + (block - first) % 2 * 23040;
-        int *const next = parts + (block + 1 - first) % 2 * 23040;
-        if (g == 0) {
-            row_top = largest(row_most);
-            row_most = (int16)(0);
-        }
-        const int by_unit = begun && in_range(row_top, top[g]);
-        float *const sums = out + turn % 2 * 1024;
-        const float *const before = out + (turn + 1) % 2 * 1024;
-        const long block_before = first + (turn - 1) / groups;
-        const int g_before = (turn - 1) % groups;
-        const int rows_a_step = turn > 0 ? (31 + steps) / steps : 0;
+        const int by_unit = begun && in_range(largest(row_most[(block - first) % 2]), top[g]);
+        int16 most = side_first == 0 ? (int16)(0) : row_most[(coming - first) % 2];
+        float *const sums = out + (turn & 1) * 1024;
+        const float *const before = out + (~turn & 1) * 1024;
+        int row = turn > 0 ? 0 : 32, due = 0;
         if (by_unit) {
             __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
         }
-        for (int s = 0; s < steps; ++s) {
+        for (int piece = 0; piece < steps * 6; ++piece) {
+            const int s = piece / 6, q = piece % 6;
+            const long k = kb + s * 32;
             if (by_unit) {
-                const int *const at = rows + s * 768;
-                __asm__ volatile(
-                    "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
-                    "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
-                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                    "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
-                    "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                    "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
-                    "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                    "tileloadd 0(%0,%3,1), %%tmm4\n\t"
-                    "tileloadd 0(%1,%3,1), %%tmm5\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                    "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
-                    "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                    "tileloadd 0(%2,%3,1), %%tmm6\n\t"
-                    "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-                    "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                    "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-                    :: "r"(at), "r"(at + 11520), "r"(columns + (g * 15 + s) * 1536), "r"(line) : "memory");
+                const int *const at = rows + s * 768, *const by = columns + (g * 15 + s) * 1536;
+                switch (q) {
+                case 0:
+                    __asm__ volatile(
+                        "tileloadd 2048(%0,%3,1), %%tmm4\n\t"
+                        "tileloadd 2048(%1,%3,1), %%tmm5\n\t"
+                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 11520), "r"(by), "r"(line) : "memory");
+                    break;
+                case 1:
+                    __asm__ volatile(
+                        "tileloadd 1024(%0,%3,1), %%tmm4\n\t"
+                        "tileloadd 1024(%1,%3,1), %%tmm5\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 11520), "r"(by), "r"(line) : "memory");
+                    break;
+                case 2:
+                    __asm__ volatile(
+                        "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 11520), "r"(by), "r"(line) : "memory");
+                    break;
+                case 3:
+                    __asm__ volatile(
+                        "tileloadd 0(%0,%3,1), %%tmm4\n\t"
+                        "tileloadd 0(%1,%3,1), %%tmm5\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 11520), "r"(by), "r"(line) : "memory");
+                    break;
+                case 4:
+                    __asm__ volatile(
+                        "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 11520), "r"(by), "r"(line) : "memory");
+                    break;
+                case 5:
+                    __asm__ volatile(
+                        "tileloadd 0(%2,%3,1), %%tmm6\n\t"
+                        "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+                        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+                        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 11520), "r"(by), "r"(line) : "memory");
+                    break;
+                }
             }
-            if (begun && block + 1 < last)
-                for (int side = g; side < 2; side += groups)
-                    row_most = split_tile(a + ((block + 1) * 32 + side * 16) * lda + (kb + s * 32) * ska, lda, ska,
-                                          M - (block + 1) * 32 - side * 16, K - kb - s * 32, next + (side * 15 + s) * 768, row_most);
-            for (int row = s * rows_a_step; row < min((s + 1) * rows_a_step, 32); ++row) {
+            if (at_first && g + 1 < groups)
+                for (int side = of_two; side < 2; side += together) {
+                    const long n = (g + 1) * 32 + side * 16;
+                    column_most = split_columns(b + n * ldn + k * ldk, ldk, ldn, N - 1 - n0 - n, K - k, q,
+                                                columns + ((g + 1) * 15 + s) * 1536 + side * 256, column_most);
+                }
+            if (coming < last)
+                for (int side = side_first; side < 2; side += sides) {
+                    const long m = coming * 32 + side * 16;
+                    most = split_tile(a + m * lda + k * ska, lda, ska, M - m, K - k, q,
+                                      row_lines + side * 512, next + (side * 15 + s) * 768, most);
+                }
+            // The 32 rows of results, shared out evenly among the pieces.
+            for (due += 32; due >= steps * 6 && row < 32; due -= steps * 6, ++row) {
                 const long m = block_before * 32 + row;
                 for (int c = 0; c < 32; c += 16) {
                     const int place = row / 16 * 512 + c / 16 * 256 + row % 16 * 16 + c % 16;
@@ -272,6 +306,14 @@ void matrix_gemm_mm(__global const float *restrict arg0, __global const float *r
         } else if (begun) {
             multiply(a, lda, ska, M, block * 32, b, ldk, ldn, min((long)(g * 32 + 32), N - n0), g * 32, kb, kb + depth, sums);
         }
+        if (coming < last && side_first < 2)
+            row_most[(coming - first) % 2] = most;
+        if (at_first && of_two == together - 1 && g + 1 < groups) {
+            top[g + 1] = largest(column_most);
+            column_most = (int16)(0);
+        }
+        block_before = block;
+        g_before = g;
     }
     }
     __asm__ volatile("tilerelease" ::: "memory");

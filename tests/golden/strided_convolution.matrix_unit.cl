@@ -300,30 +300,40 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
                         "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
                         "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
                         "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 256), "r"(by), "r"(line) : "memory");
+                    __asm__ volatile(
                         "tileloadd 55296(%0,%3,1), %%tmm4\n\t"
                         "tileloadd 55296(%1,%3,1), %%tmm5\n\t"
                         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
                         "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
                         "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
                         "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 256), "r"(by), "r"(line) : "memory");
+                    __asm__ volatile(
                         "tileloadd 2048(%2,%3,1), %%tmm6\n\t"
                         "tileloadd 3072(%2,%3,1), %%tmm7\n\t"
                         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
                         "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
                         "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
                         "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 256), "r"(by), "r"(line) : "memory");
+                    __asm__ volatile(
                         "tileloadd 0(%0,%3,1), %%tmm4\n\t"
                         "tileloadd 0(%1,%3,1), %%tmm5\n\t"
                         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
                         "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
                         "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
                         "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 256), "r"(by), "r"(line) : "memory");
+                    __asm__ volatile(
                         "tileloadd 4096(%2,%3,1), %%tmm6\n\t"
                         "tileloadd 5120(%2,%3,1), %%tmm7\n\t"
                         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
                         "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
                         "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
                         "tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+                        :: "r"(at), "r"(at + 256), "r"(by), "r"(line) : "memory");
+                    __asm__ volatile(
                         "tileloadd 0(%2,%3,1), %%tmm6\n\t"
                         "tileloadd 1024(%2,%3,1), %%tmm7\n\t"
                         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
