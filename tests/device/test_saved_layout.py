@@ -122,7 +122,8 @@ def test_a_backward_that_sees_strides(driver: str, look: Callable[[Tensor], Tens
     model = Model()
     call = torch.compile(model, backend="opencl", options={"device": driver})
     x = random(2, 3, 6, 6)
-    assert_same(gradients(model, call, x), gradients(model, model, x), 1e-4, 1e-4)
+    # Gradients are sums of terms in the thousands: their errors go with the largest, not with 1.
+    assert_same(gradients(model, call, x), gradients(model, model, x))
 
 
 @pytest.mark.parametrize("driver", two_drivers()[:1])
