@@ -51,24 +51,33 @@ def measure(device: str | None, layers: int, mode: str, rounds: int) -> tuple[in
     compiled = torch.compile(model, backend="opencl", options=options)
     inside: list[float] = []
     found: list[Executor] = []
-    original = Executor.run
+    timing = False
+    original = Executor.function
 
-    def timed(executor: Executor, args: list[Any]) -> tuple[Any, ...]:
-        start = time.perf_counter()
-        result = original(executor, args)
-        inside.append(time.perf_counter() - start)
-        found[:] = [executor]
-        return result
+    def timed(executor: Executor) -> Callable[..., tuple[Any, ...]]:
+        function = original(executor)
+        found.append(executor)
 
-    with torch.no_grad():
-        median_us(lambda: compiled(x), WARM_UP)
-        call = median_us(lambda: compiled(x), rounds)
-        Executor.run = timed  # type: ignore[method-assign]
-        try:
+        def run(*inputs: Any) -> tuple[Any, ...]:
+            if not timing:
+                return function(*inputs)
+            start = time.perf_counter()
+            result = function(*inputs)
+            inside.append(time.perf_counter() - start)
+            return result
+
+        return run
+
+    Executor.function = timed  # type: ignore[method-assign]
+    try:
+        with torch.no_grad():
+            median_us(lambda: compiled(x), WARM_UP)
+            call = median_us(lambda: compiled(x), rounds)
+            timing = True
             median_us(lambda: compiled(x), rounds)
-        finally:
-            Executor.run = original  # type: ignore[method-assign]
-        result = compiled(x)  # what the arguments point to, alive until the end
+            result = compiled(x)  # what the arguments point to, alive until the end
+    finally:
+        Executor.function = original  # type: ignore[method-assign]
     (executor,) = found
     assert executor.steady is not None
     launches, queue, enqueue = (

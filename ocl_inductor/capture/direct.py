@@ -36,18 +36,18 @@ def without_wrappers(
     if not _is_plain(gm, [*inputs, *results]):
         return compiled
     numbers = len(inputs), len(results)
-    asked, plain = False, None
+    asked, plain = False, None  # what to call instead of ``compiled``
 
     def call(*args: Any) -> Any:
         nonlocal asked, plain
         # With gradients on, the wrapper turns them off for the time of the call.
         if plain is not None and not torch.is_grad_enabled():
-            return plain.run([*args])
+            return plain(*args)
         found = compiled(*args)
         if not asked:
             made, asked = executor(), True
             if made is not None and _needs_no_wrapper(made, *numbers):
-                plain = made
+                plain = made.function()
         return found
 
     # What the minifier and Dynamo's own cache look for, but not how Dynamo finds what it wrapped.

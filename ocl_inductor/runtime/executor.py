@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.home import home_of
 from ocl_inductor.runtime.host_calls import HostCalls
+from ocl_inductor.runtime.launcher import Launcher
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.pressure import release_idle, with_room
@@ -64,6 +65,7 @@ class Executor:
         self.inner: Executor | None = None
         self.steady: SteadyCall | None = None
         self.reuse: Reuse | None = None
+        self.launcher: Launcher | None = None
         self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
         self.memory: Strategy = (
@@ -197,6 +199,14 @@ class Executor:
     def _spec_bytes(self, spec: BufferSpec) -> int:
         return self.sizes(spec.extent) * spec.dtype.itemsize
 
+    def function(self) -> Callable[..., tuple[Any, ...]]:
+        """What to call with the inputs: a generated function where the plan has one."""
+        if self.steady is None or not Launcher.serves(self):
+            return lambda *inputs: self.run([*inputs])
+        if self.launcher is None:
+            self.launcher = Launcher(self, self.steady)
+        return self.launcher.call
+
     # -- calling ---------------------------------------------------------------------------
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
@@ -219,6 +229,8 @@ class Executor:
 
     def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
         self.caller = threading.get_ident()
+        if self.launcher is not None:
+            self.launcher.disarm()
         try:
             if self.reuse is not None and self.reuse.begin(inputs):
                 self._lay_out(self.reuse)
@@ -231,16 +243,11 @@ class Executor:
                 results = self._run(inputs)
                 if self.roles.overwritten.isdisjoint(self.pinned):
                     self.steady.learn(self._parameters(inputs), self.parameters)
+            if self.launcher is not None:
+                self.launcher.arm()
             return results
         except BaseException as error:
-            # Parameters count as seen before they are bound, so look at all of them again.
-            self.parameters.forget()
-            self._finish_quietly()
-            if self.reuse is not None:
-                self.reuse.forget()
-                self._lay_out(self.reuse)
-            if isinstance(error, self.cl.MemoryError):
-                raise self.memory.out_of_memory() from error
+            self.abandon(error)
             raise
         finally:
             self.caller = 0
@@ -250,6 +257,25 @@ class Executor:
                 self.reuse.end()
             self.tensors.clear()
             self.given.clear()
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave a call in which something was raised, so that the next one binds everything anew.
+
+        Raises:
+            DeviceMemoryError: in place of what a driver says when it has no memory.
+        """
+        # Parameters count as seen before they are bound, so look at all of them again.
+        self.parameters.forget()
+        self._finish_quietly()
+        if self.launcher is not None:
+            self.launcher.disarm()
+        if self.steady is not None:
+            self.steady.known = False
+        if self.reuse is not None:
+            self.reuse.forget()
+            self._lay_out(self.reuse)
+        if isinstance(error, self.cl.MemoryError):
+            raise self.memory.out_of_memory() from error
 
     def _lay_out(self, reuse: Reuse) -> None:
         """Take over where scratch memory and results are to lie from now on."""

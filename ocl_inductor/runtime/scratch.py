@@ -100,6 +100,13 @@ class ScratchPool:
                 return preferred
             return self.idle.pop()
 
+    def take_last(self, version: int) -> Arena | None:
+        """The arena that was given back last, if it still has this version."""
+        with self.lock:
+            if self.idle and self.idle[-1].version == version:
+                return self.idle.pop()
+        return None
+
     def give(self, arena: Arena) -> None:
         with self.lock:
             self.idle.append(arena)

@@ -30,7 +30,7 @@ MAX_WINDOWS = 64
 Uses = Sequence[tuple[Any, int]]
 
 #: How a result comes about: an output whole, a view of one, an input, a view of one, or a constant.
-_OUTPUT, _VIEW, _INPUT, _INPUT_VIEW, _CONSTANT = range(5)
+OUTPUT, VIEW, INPUT, INPUT_VIEW, CONSTANT = range(5)
 
 
 class Argument:
@@ -126,12 +126,12 @@ class SteadyCall:
 
         def result(o: OutputSpec) -> tuple[int, int, OutputSpec]:
             if o.kind == "constant":
-                return _CONSTANT, 0, o
+                return CONSTANT, 0, o
             if o.name in position:
                 n = position[o.name]
-                return (_INPUT if _is_whole(o, plan.inputs[n]) else _INPUT_VIEW), n, o
+                return (INPUT if _is_whole(o, plan.inputs[n]) else INPUT_VIEW), n, o
             n = number[root(o.name)]
-            return (_OUTPUT if _is_whole(o, outputs[n]) else _VIEW), n, o
+            return (OUTPUT if _is_whole(o, outputs[n]) else VIEW), n, o
 
         self.results = tuple(map(result, plan.outputs))
         self.prologue, self.launches = (
@@ -214,14 +214,14 @@ class SteadyCall:
             queue.finish()
         results = []
         for how, n, o in self.results:
-            if how == _OUTPUT:
+            if how == OUTPUT:
                 results.append(outputs[n])
-            elif how == _INPUT:
+            elif how == INPUT:
                 results.append(tensors[n])
-            elif how == _INPUT_VIEW:
+            elif how == INPUT_VIEW:
                 x = tensors[n]
                 results.append(x.as_strided(o.size, o.stride, x.storage_offset() + o.offset))
-            elif how == _CONSTANT:
+            elif how == CONSTANT:
                 results.append(o.value)
             else:
                 results.append(outputs[n].as_strided(o.size, o.stride, o.offset))
