@@ -201,11 +201,9 @@ class Executor:
 
     def function(self) -> Callable[..., tuple[Any, ...]]:
         """What to call with the inputs: a generated function where the plan has one."""
-        if self.steady is None or not Launcher.serves(self):
-            return lambda *inputs: self.run([*inputs])
-        if self.launcher is None:
-            self.launcher = Launcher(self, self.steady)
-        return self.launcher.call
+        if self.launcher is None and Launcher.serves(self):
+            self.launcher = Launcher(self)
+        return self.launcher.call if self.launcher else lambda *inputs: self.run([*inputs])
 
     # -- calling ---------------------------------------------------------------------------
 
