@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
 
-from ocl_inductor import amx, fork, quirks
+from ocl_inductor import amx, driver_processor, fork, quirks
 from ocl_inductor.calling_thread import EXTENSION, calling_queue
 from ocl_inductor.device_info import DeviceInfo, ask, kind_of, names_of
 from ocl_inductor.device_probe import amx_works, calling_thread_works, zero_copy_works
@@ -91,6 +91,9 @@ class Device:
             forget_survey()
             _devices.cache_clear()
             raise DriverChangedError(str(self))
+        for opened in (found, self._opened_twin):
+            if opened is not None:
+                driver_processor.introduce(opened, names_of(opened))
         return found
 
     def _wanted_twin(self) -> quirks.Twin | None:
@@ -129,7 +132,7 @@ class Device:
         found._info = dataclasses.replace(
             info,
             name=found.names.name,
-            device_version=found.cl_device.version.strip(),
+            device_version=driver_processor.device_version(found.cl_device),
             compute_units=1,
         )
         found._calling_thread = None
@@ -242,6 +245,8 @@ def _devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
     except load_pyopencl().Error as error:
         _log.info("platform %s lists no devices: %s", platform.name, error)
         return []
+    for device in devices:
+        driver_processor.introduce(device, names_of(device))
     return [(d, _listed((number, k), d)) for k, d in enumerate(devices)]
 
 

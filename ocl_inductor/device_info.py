@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ocl_inductor import quirks
+from ocl_inductor import driver_processor, quirks
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.settings import Settings
 
@@ -93,7 +93,7 @@ class DeviceInfo:
             name=names.name,
             vendor=names.vendor,
             driver_version=names.driver_version,
-            device_version=device.version.strip(),
+            device_version=driver_processor.device_version(device),
             opencl_c_version=version,
             kind=kind,
             profile=profile,

@@ -93,12 +93,29 @@ class Twin:
 
 
 @dataclass(frozen=True, slots=True)
+class Stranger:
+    """A processor that a driver's compiler does not know and has no name for: no program builds.
+
+    Attributes:
+        version: the end of such a device's version.
+        name: what stands in the driver's description of the device instead of a name.
+        relatives: names that its compiler knows, best first, none longer than ``name``; each with
+            the flags, as Linux lists them, of a processor that runs such code.
+    """
+
+    version: str
+    name: str
+    relatives: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Quirk:
     """One entry. `match` maps fields of ``Names`` to regular expressions that must all be found.
 
     `changes` replaces fields of the ``DeviceInfo``; `preference` orders devices of one kind;
     `short` is the name a user may give (``{version}`` is group 1 of the first pattern). `twin`: how
     the driver comes to list the device a second time, for kernels that run in the calling thread.
+    `stranger`: a processor that it does not know.
     """
 
     match: Mapping[str, str]
@@ -107,6 +124,7 @@ class Quirk:
     preference: int | None = None
     short: str = ""
     twin: Twin | None = None
+    stranger: Stranger | None = None
 
     def matches(self, names: Names) -> bool:
         """Whether every pattern is found (case-insensitively)."""
@@ -121,6 +139,8 @@ class Quirk:
 
 
 _POCL = r"PoCL (\d+\.\d+)"
+_AVX2 = frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "abm"})
+_AVX512 = _AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
 
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
@@ -183,6 +203,18 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.0)"},
+        stranger=Stranger(
+            "-generic",
+            "generic",
+            {"skx": _AVX512, "haswell": _AVX2, "x86-64": frozenset()},
+        ),
+        why="LLVM 14 has no name for AMD's processors of 2024 (Zen 5) and says generic, which its "
+        "own front end refuses: error: unknown target CPU 'generic', for every program. With skx "
+        "(Skylake's server, which has AVX-512) in its place all tests pass on a Zen 5. Debian's "
+        "3.1 with LLVM 15 finds such a name by itself.",
+    ),
+    Quirk(
+        match={"platform_version": r"PoCL (3\.0)"},
         preference=22,
         changes={"fast_fma": False},
         why="fma() and mad() are function calls although the device reports CL_FP_FMA: eight "
@@ -231,6 +263,11 @@ def in_force(names: Names) -> tuple[Quirk, ...]:
 def twin(names: Names) -> Twin | None:
     """How the driver comes to list this device a second time, for the calling thread."""
     return next((q.twin for q in QUIRKS if q.twin is not None and q.matches(names)), None)
+
+
+def stranger(names: Names) -> Stranger | None:
+    """Which processor this driver does not know."""
+    return next((q.stranger for q in QUIRKS if q.stranger is not None and q.matches(names)), None)
 
 
 def preference(names: Names) -> int:

@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
         "device_probe",
         "driver_code",
         "driver_library",
+        "driver_processor",
         "driver_survey",
         "drivers",
     },
