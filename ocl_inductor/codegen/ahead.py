@@ -10,12 +10,12 @@ row that comes next is asked for during the one that computes most: ``softmax(la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 import sympy
 
-from ocl_inductor.codegen.cost import expensive_calls, operations
-from ocl_inductor.ir.expr import Expr
+from ocl_inductor.codegen.cost import UNCOUNTED
+from ocl_inductor.ir.expr import EXPENSIVE, Expr
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod, same
 from ocl_inductor.schedule.groups import Member
 
@@ -41,14 +41,16 @@ def streams(
     size_of: Mapping[sympy.Symbol, Size],
     row: Size,
     hint: Callable[[Size], int],
+    kept: Sequence[Expr] = (),
 ) -> Sequence[Ahead]:
     """What to ask for in each sweep.
 
     ``levels``: members that each sweep visits. ``every``: the kernel's members by name.
     ``variables``: loop variables, outermost first; lanes run along the last. ``row``: elements of
-    a sweep.
+    a sweep. ``kept``: values that the first sweep which computes them keeps for the others.
     """
-    found: list[dict[str, set[Expr]]] = [_loads(members, every) for members in levels]
+    nodes = list(_nodes_of_sweeps(levels, every, kept))
+    found = [_loads(sweep, every) for sweep in nodes]
     result: list[dict[str, int]] = [{} for _ in levels]
     for buffer in {b for loads in found for b in loads}:
         at = [n for n, loads in enumerate(found) if buffer in loads]
@@ -63,26 +65,37 @@ def streams(
         if len(at) > 1 and hint(row) * size <= MAX_CACHED_ROW:
             if not is_static(row):
                 continue
-            at = [max(at, key=lambda n: _work(levels[n], every))]
+            at = [max(at, key=lambda n: _work(nodes[n]))]
             ahead = -(-ahead // int(row)) * int(row)
         for n in at:
             result[n][buffer] = ahead
     return result
 
 
-def _loads(members: Sequence[Member], every: Mapping[str, Member]) -> dict[str, set[Expr]]:
+def _loads(nodes: Sequence[Expr], every: Mapping[str, Member]) -> dict[str, set[Expr]]:
     """Loads from buffers that are not the kernel's own, by buffer."""
     found: dict[str, set[Expr]] = {}
-    for e in _nodes(members, every):
+    for e in nodes:
         if e.op == "load" and e.payload.buffer not in every:
             found.setdefault(e.payload.buffer, set()).add(e)
     return found
 
 
-def _nodes(members: Sequence[Member], every: Mapping[str, Member]) -> list[Expr]:
-    """The expressions of one round, those of members that are computed within others included."""
-    stack = [m.body for m in members]
-    seen = set(stack)
+def _nodes_of_sweeps(
+    levels: Sequence[Sequence[Member]], every: Mapping[str, Member], kept: Sequence[Expr]
+) -> Iterator[list[Expr]]:
+    """The expressions that one round of each sweep evaluates."""
+    ready: set[Expr] = set()
+    for members in levels:
+        nodes = _nodes(members, every, ready)
+        yield nodes
+        ready |= {e for e in nodes if e in kept}
+
+
+def _nodes(members: Sequence[Member], every: Mapping[str, Member], ready: Set[Expr]) -> list[Expr]:
+    """Those of members that are computed within others included, ``ready`` ones left out."""
+    stack = [m.body for m in members if m.body not in ready]
+    seen = set(stack) | ready
     order = []
     while stack:
         e = stack.pop()
@@ -96,17 +109,10 @@ def _nodes(members: Sequence[Member], every: Mapping[str, Member]) -> list[Expr]
     return order
 
 
-def _work(members: Sequence[Member], every: Mapping[str, Member]) -> tuple[int, int]:
-    """What a sweep computes, functions first.
-
-    Operations do not count beside functions: a later sweep may find their values kept, and not
-    read the row at all.
-    """
-    bodies = [m.body for m in members]
-    nodes = _nodes(members, every)
-    bodies += [every[e.payload.buffer].body for e in nodes if _is_inlined(e, every)]
-    calls = sum(map(expensive_calls, bodies))
-    return calls, 0 if calls else sum(map(operations, bodies))
+def _work(nodes: Sequence[Expr]) -> tuple[int, int]:
+    """What a round computes, functions before operations."""
+    calls = sum(e.op in EXPENSIVE for e in nodes)
+    return calls, sum(e.op not in UNCOUNTED for e in nodes)
 
 
 def _is_inlined(e: Expr, every: Mapping[str, Member]) -> bool:

@@ -26,7 +26,7 @@ from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import LoopGroup, Member, TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 
-_UNCOUNTED = COMPARISONS | frozenset(
+UNCOUNTED = COMPARISONS | frozenset(
     "const index load masked cast as where logical_and logical_or logical_xor logical_not "
     "bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift isnan isinf isfinite "
     "signbit copysign".split()
@@ -71,7 +71,7 @@ def operations(body: Expr) -> int:
     total, seen, stack = 0, {body}, [body]
     while stack:
         node = stack.pop()
-        total += 0 if node.op in _UNCOUNTED else 2 if node.op == "fma" else 1
+        total += 0 if node.op in UNCOUNTED else 2 if node.op == "fma" else 1
         if node.op != "load":  # what leads to an address is index arithmetic
             found = set(node.args) - seen
             seen |= found

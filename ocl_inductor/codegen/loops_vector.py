@@ -174,9 +174,10 @@ class VectorKernel(LoopKernel):
         )
         writer = self.emitter(lanes, frozenset())
         swept = [self.swept(level) for level in range(self.levels)]
-        ahead = self.streams(swept, self.variables, prod(list(self.group.inner)))
+        kept = self.kept_values(swept)
+        ahead = self.streams(swept, self.variables, prod(list(self.group.inner)), kept)
         with self.tile_loop(writer, work, self.outer_vars):
-            self.declare_stash(writer)
+            self.declare_stash(writer, kept)
             for level in range(self.levels):
                 self.begin_level(writer, level)
                 writer.ahead = ahead[level]
@@ -329,34 +330,37 @@ class VectorKernel(LoopKernel):
                 for line in accumulators[n].take(target, a.name):
                     writer.line(line)
 
-    def declare_stash(self, writer: Emitter) -> None:
-        """Keep expensive values that several sweeps of a row need, instead of computing them again.
+    def kept_values(self, swept: Sequence[Sequence[Member]]) -> list[Expr]:
+        """Values that several sweeps of a row need, instead of computing them again (stash.py).
 
         The softmax's exponentials, for instance: the sum's sweep computes them, the division's
         sweep reads them back from a private array that stays in the first-level cache.
         """
         if len(self.inner_vars) != 1 or not is_static(self.size_of[self.inner_vars[0]]):
-            return
-        row = int(self.size_of[self.inner_vars[0]])
-        if row > MAX_STASHED_ROW:
-            return
-        for number, e in enumerate(self._kept_values()):
+            return []
+        if int(self.size_of[self.inner_vars[0]]) > MAX_STASHED_ROW:
+            return []
+        return shared_between(swept, self.members, self.group.stored, set(self.inner_vars))
+
+    def declare_stash(self, writer: Emitter, kept: Sequence[Expr]) -> None:
+        for number, e in enumerate(kept):
+            (variable,) = self.inner_vars
             name = f"kept{number}"
             dtype = torch.float32 if e.dtype in HALF_TYPES else e.dtype
-            writer.line(f"{register_type(dtype, 1)} {name}[{row}];")
-            writer.stash[e] = Stash(name, dtype, str(self.inner_vars[0]))
-
-    def _kept_values(self) -> list[Expr]:
-        levels = [self.swept(level) for level in range(self.levels)]
-        return shared_between(levels, self.members, self.group.stored, set(self.inner_vars))
+            writer.line(f"{register_type(dtype, 1)} {name}[{int(self.size_of[variable])}];")
+            writer.stash[e] = Stash(name, dtype, str(variable))
 
     def streams(
-        self, levels: Sequence[Sequence[Member]], variables: Sequence[sympy.Symbol], row: Size
+        self,
+        levels: Sequence[Sequence[Member]],
+        variables: Sequence[sympy.Symbol],
+        row: Size,
+        kept: Sequence[Expr] = (),
     ) -> Sequence[Ahead]:
         """What to ask for in each sweep (ahead.py)."""
         if not self.device.prefetch:
             return [{} for _ in levels]
-        return streams(levels, self.members, variables, self.size_of, row, usual_size)
+        return streams(levels, self.members, variables, self.size_of, row, usual_size, kept)
 
     # -- shared ------------------------------------------------------------------------------
 

@@ -40,6 +40,31 @@ def test_one_sweep_asks_for_the_next_row() -> None:
     assert "ocl_exp_negative" in source[asked : source.index("}", asked)]
 
 
+def test_a_row_made_of_many_is_kept_and_read_once_less() -> None:
+    def program(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (1024,), w, b).softmax(-1)
+
+    source = source_of(program, t(2048, 1024), t(1024), t(1024))
+    # The greatest is looked for in a sweep of two ways, the last that reads the row: it asks.
+    assert source.count(ASK) == 2
+    assert source.count("*(__private float8u*)(kept0") == 2
+    sweep = source[source.index("*(__private const float8u*)(kept0") :]
+    sweep = sweep[: sweep.index("}")]
+    assert "ocl_exp_negative" in sweep
+    assert "__global" not in sweep
+    # The exponentials are kept in turn.
+    assert source.count("*(__private const float8u*)(kept1") == 1
+
+
+def test_a_row_made_of_few_is_read_again() -> None:
+    source = source_of(lambda x, w: (x * w).softmax(-1), t(64, 1024), t(1024))
+    assert source.count("*(__private const float8u*)(kept") == 1  # the exponentials
+
+
+def test_a_long_row_is_not_kept() -> None:
+    assert "__private" not in source_of(lambda x: x.softmax(-1), t(64, 8192))
+
+
 def test_a_device_without_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     device = dataclasses.replace(make_device(), prefetch=False)
     monkeypatch.setattr("test_golden.make_device", lambda: device)
