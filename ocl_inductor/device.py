@@ -144,6 +144,17 @@ class Device:
         with self._lock:
             return self._info
 
+    def ask_meanwhile(self) -> None:
+        """Have another thread find out the facts, for which the first use waits 0.3 s otherwise."""
+        if "_info" not in vars(self):
+            threading.Thread(target=self._ask, name="ocl_inductor device").start()
+
+    def _ask(self) -> None:
+        try:
+            self.info  # noqa: B018  (is kept)
+        except Exception as error:
+            _log.info("%s: %s", self, error)  # whoever uses it meets the same
+
     @property
     def context(self) -> Any:
         """The pyopencl Context of this device alone."""
@@ -276,6 +287,7 @@ def select_device(spec: str | None = None) -> Device:
     except DriverChangedError as error:
         _log.info("%s", error)
         chosen = _choose(spec)
+    chosen.ask_meanwhile()
     return chosen
 
 
