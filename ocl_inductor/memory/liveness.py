@@ -17,8 +17,11 @@ class Liveness:
 
     ``buffers``: the allocations, by the name of the buffer that makes them. ``aliases``: a buffer
     that lives in the memory of another (scatter results). ``hoisted``: indices of the groups that
-    depend on static inputs and constants alone; ``kept``: what they write. ``scratch``: names of
-    the allocations that nobody outside sees, by time of their first write.
+    depend on static inputs and constants alone; ``kept``: what they write and other groups read.
+    ``scratch``: names of the allocations that nobody outside sees, by time of their first write.
+    What hoisted groups write for each other is scratch too: they run in their order before all
+    others, so their lifetimes tell which of it may share memory, and more than what may share it
+    with the others.
     """
 
     first: dict[str, int]
@@ -46,7 +49,8 @@ def analyse(graph: Graph, groups: Sequence[Group], batches: Sequence[range] = ()
     outputs = {o.name for o in graph.results if o.kind == "buffer"}
     hoisted = _hoistable(graph, groups, outputs)
     aliases = _aliases(groups)
-    kept = frozenset(b.name for n in hoisted for b in groups[n].writes())
+    read_in_calls = {name for n, g in enumerate(groups) if n not in hoisted for name in g.reads()}
+    kept = frozenset(b.name for n in hoisted for b in groups[n].writes()) & read_in_calls
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     buffers: dict[str, Buffer] = {}
@@ -60,11 +64,7 @@ def analyse(graph: Graph, groups: Sequence[Group], batches: Sequence[range] = ()
             if root_of(name, aliases) in first:
                 last[root_of(name, aliases)] = end[step]
     output_roots = {root_of(o, aliases) for o in outputs}
-    scratch = tuple(
-        name
-        for name in first
-        if name not in output_roots and name not in kept and first[name] not in hoisted
-    )
+    scratch = tuple(name for name in first if name not in output_roots and name not in kept)
     return Liveness(first, last, buffers, aliases, hoisted, kept, scratch)
 
 

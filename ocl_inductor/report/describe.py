@@ -256,13 +256,14 @@ def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -
     buffers: list[BufferReport] = []
     for spec in plan.buffers:
         times = used.get(spec.name, [0])
+        in_prologue = spec.where == "slot" and min(times) > end
         buffers.append(
             BufferReport(
                 spec.name,
                 str(spec.dtype).removeprefix("torch."),
                 tuple(map(evaluate, spec.size)),
                 _bytes(spec, evaluate),
-                spec.where,
+                "prologue" if in_prologue else spec.where,
                 0 if spec.where == "kept" else min(times),
                 max(times) if spec.where == "slot" else end,
                 spec.slot,

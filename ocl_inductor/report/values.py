@@ -99,15 +99,16 @@ class RefusalReport:
 class BufferReport:
     """Memory that the plan provides; alive from step ``first`` to step ``last``, both included.
 
-    ``where``: ``slot`` (scratch), ``kept`` (as long as the plan), ``output`` (a fresh tensor each
-    call). ``offset``: position in bytes of the buffer in the scratch memory, slots side by side.
+    ``where``: ``slot`` (scratch), ``prologue`` (scratch, for what is kept alone), ``kept`` (as long
+    as the plan), ``output`` (a fresh tensor each call). ``offset``: position in bytes of the buffer
+    in the scratch memory, slots side by side.
     """
 
     name: str
     dtype: str
     size: tuple[int, ...]
     bytes: int
-    where: Literal["slot", "kept", "output"]
+    where: Literal["slot", "prologue", "kept", "output"]
     first: int
     last: int
     slot: int = -1

@@ -30,6 +30,7 @@ from ocl_inductor.runtime.driver_programs import (
     program_from_binary,
     program_from_source,
 )
+from ocl_inductor.runtime.heap import give_back_freed
 from ocl_inductor.runtime.program_batches import batches
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import (
@@ -126,6 +127,8 @@ class _Making:
         for entry, data in filter(None, self.each(self.read, keys)):
             programs.setdefault(entry.binary, []).append((entry, data))
         loaded = self.each(self.load_program, programs.items())
+        if programs:
+            give_back_freed()
         return {key for found in loaded for key in found}
 
     def read(self, key: str) -> tuple[Entry, bytes] | None:
@@ -181,6 +184,7 @@ class _Making:
             written = self.build_together(missing) if len(missing) > 1 else None
             if written is None:
                 written = sum(self.build_alone(key, k) for key, k in missing.items())
+            give_back_freed()
             return written
 
     def build_together(self, batch: Mapping[str, Kernel]) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import json
@@ -14,6 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
+
+from ocl_inductor.runtime.heap import give_back_freed
 
 Emit = Callable[..., None]
 """``emit(event, **values)``: one line of JSON to the process that started this one."""
@@ -113,8 +114,7 @@ def reset_peak() -> bool:
     A driver's compiler frees some hundred MiB that the C library would keep for later.
     """
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_freed()
     try:
         _CLEAR_REFS.write_text("5")
     except OSError:

@@ -230,6 +230,10 @@ def test_what_parameters_give_is_computed_once() -> None:
     _, schedule, memory = plan(fn, torch.randn(12, 10), torch.randn(10), static=frozenset({1}))
     assert memory.hoisted
     assert memory.kept
-    hoisted = {b.name for n in memory.hoisted for b in schedule.groups[n].writes()}
-    assert hoisted == set(memory.kept)
-    assert not hoisted & set(memory.slot_of)
+    groups = list(enumerate(schedule.groups))
+    hoisted = {b.name for n, g in groups if n in memory.hoisted for b in g.writes()}
+    read = {name for n, g in groups if n not in memory.hoisted for name in g.reads()}
+    assert set(memory.kept) == hoisted & read
+    # What only leads to what is kept is scratch, for as long as it is read.
+    assert hoisted - read
+    assert set(memory.slot_of) == hoisted - read
