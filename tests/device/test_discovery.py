@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def _run(code: str, env: dict[str, str], **more: str) -> subprocess.CompletedPro
     return subprocess.run(
         [sys.executable, "-c", code], env={**env, **more}, capture_output=True, text=True
     )
+
+
+def _all_have_asked() -> None:
+    """Wait for the threads that ask devices for their facts."""
+    for thread in threading.enumerate():
+        if thread.name == "ocl_inductor device":
+            thread.join()
 
 
 def _installed(name: str) -> bool:
@@ -179,6 +187,43 @@ def test_failing_self_test_means_no_zero_copy(
         raise RuntimeError("driver is broken")
 
     assert device_probe.zero_copy_works("broken", handles) is False
+
+
+def test_facts_are_found_out_once_and_meanwhile(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = device.info
+    _all_have_asked()
+    asked: list[str] = []
+
+    def answer(key: str, *_: object) -> bool:
+        asked.append(threading.current_thread().name)
+        return True
+
+    monkeypatch.setattr("ocl_inductor.device.zero_copy_works", answer)
+    monkeypatch.setattr("ocl_inductor.device.amx_works", lambda *_: False)
+    fresh = Device(device.cl_device)
+    fresh.ask_meanwhile()
+    _all_have_asked()
+    info = fresh.info
+    fresh.ask_meanwhile()  # nothing is left to ask
+    assert info.key == known.key
+    assert asked == (["ocl_inductor device"] if info.unified_memory else [])
+
+
+def test_facts_that_cannot_be_found_out_are_an_error_for_whoever_uses_them(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _all_have_asked()
+
+    def refuse(*_: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr("ocl_inductor.device.DeviceInfo.from_pyopencl", refuse)
+    fresh = Device(device.cl_device)
+    fresh.ask_meanwhile()
+    with pytest.raises(OSError, match="no"):
+        _ = fresh.info
 
 
 def test_simulator_reports_invalid_writes(oclgrind_env: dict[str, str]) -> None:
