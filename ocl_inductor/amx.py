@@ -13,11 +13,11 @@ import ctypes
 import platform
 import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ocl_inductor.cpu_flags import cpu_flags
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
 
@@ -60,12 +60,10 @@ def permitted() -> bool:
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return False
     try:
-        with Path("/proc/cpuinfo").open() as facts:  # of the first CPU: there may be hundreds
-            flags = next(line for line in facts if line.startswith("flags"))
-        if not set(flags.split()) >= _FLAGS:
+        if not cpu_flags() >= _FLAGS:
             return False
         refused = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
-    except (OSError, StopIteration, AttributeError) as error:
+    except (OSError, AttributeError) as error:
         _log.info("no matrix unit: %s", error)
         return False
     if refused:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ocl_inductor import quirks
+from ocl_inductor.cpu_flags import cpu_flags
 from ocl_inductor.log import logger
 
 _log = logger(__name__)
 _MEMORY = Path("/proc/self/mem")
-_CPUINFO = Path("/proc/cpuinfo")
 #: Bytes of a driver's description of a device that are searched: PoCL 3.0 has the name at 640. The
 #: description of its next device follows.
 _DESCRIPTION = 1024
@@ -39,7 +39,7 @@ def introduce(device: Any, names: quirks.Names) -> None:
     if device.int_ptr in _introduced:
         return
     try:
-        flags = _flags(_CPUINFO.read_text())
+        flags = cpu_flags()
         relative = next(name for name, needed in stranger.relatives.items() if needed <= flags)
         _replace(device.int_ptr, stranger.name.encode(), relative.encode())
     except (OSError, LookupError) as error:
@@ -54,11 +54,6 @@ def device_version(device: Any) -> str:
     version: str = device.version.strip()
     relative = _introduced.get(device.int_ptr)
     return version if relative is None else f"{version} as {relative}"
-
-
-def _flags(cpuinfo: str) -> frozenset[str]:
-    line = next((x for x in cpuinfo.splitlines() if x.startswith("flags")), "")
-    return frozenset(line.partition(":")[2].split())
 
 
 def _replace(description: int, old: bytes, new: bytes) -> None:

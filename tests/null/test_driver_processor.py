@@ -49,7 +49,7 @@ def processor(flags: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     path.write_text(
         f"processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu {flags}\nbugs\t: none\n"
     )
-    monkeypatch.setattr(driver_processor, "_CPUINFO", path)
+    monkeypatch.setattr("ocl_inductor.cpu_flags._CPUINFO", path)
 
 
 @pytest.mark.parametrize(

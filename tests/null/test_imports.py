@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"quirks", "fork", "apart"},
     {
         "command_buffer",
+        "cpu_flags",
         "device",
         "device_info",
         "amx",
