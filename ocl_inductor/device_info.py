@@ -50,6 +50,7 @@ class DeviceInfo:
     fp64: bool
     fast_fma: bool  # builtin fma() is one instruction
     prefetch: bool  # __builtin_prefetch(address) is one instruction
+    inline_assembly: bool  # its compiler takes __asm__ statements
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
     vectorizes_sums: bool  # its compiler may make vectors of a scalar loop that sums
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
@@ -114,6 +115,7 @@ class DeviceInfo:
             # CPU drivers do not all set the FMA bit although they have it.
             fast_fma=kind == "cpu" or _reports_fma(device),
             prefetch=False,
+            inline_assembly=False,
             streaming=False,
             vectorizes_sums=True,
             amx=False,

@@ -150,6 +150,7 @@ QUIRKS: tuple[Quirk, ...] = (
         changes={
             "slow_builtins": frozenset({"asin", "lgamma"}),
             "prefetch": True,
+            "inline_assembly": True,
             "streaming": True,
             "vectorizes_sums": False,
             "launch_s": 4.5e-6,
@@ -178,6 +179,7 @@ QUIRKS: tuple[Quirk, ...] = (
         changes={
             "slow_builtins": frozenset("log2 tanh erf erfc sin cos tan acos atan pow".split()),
             "prefetch": True,
+            "inline_assembly": True,
             "streaming": True,
             "launch_s": 7e-6,
             "wait_s": 45e-6,

@@ -32,7 +32,12 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, register_tile_rows, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    ceil_div,
+    inner_loop,
+    register_tile_rows,
+    size_ceil_div,
+)
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
@@ -100,6 +105,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "exp": "exp" if double or lanes == 1 else f"ocl_exp_negative_or_zero_float{lanes}",
         "int_t": f"{integer}{lanes if lanes > 1 else ''}",
         "lane_numbers": f"({integer}{lanes})({', '.join(map(str, range(lanes)))})",
+        **inner_loop(device),
     }
 
 

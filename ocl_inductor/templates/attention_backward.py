@@ -35,7 +35,7 @@ import numpy as np
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.attention import block_keys
-from ocl_inductor.templates.blocking import register_tile_rows, size_ceil_div
+from ocl_inductor.templates.blocking import inner_loop, register_tile_rows, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
@@ -78,6 +78,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "scale": repr(float(p["scale"])) + ("" if double else "f"),
         "int_t": f"{integer}{lanes if lanes > 1 else ''}",
         "lane_numbers": ", ".join(map(str, range(lanes))),
+        **inner_loop(device),
     }
 
 

@@ -28,6 +28,11 @@ def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str
     return {"prefetched": range(0, nr, elements) if useful else (), "ahead": PREFETCH_ROUNDS}
 
 
+def inner_loop(device: DeviceInfo) -> dict[str, Any]:
+    """What a template says about its innermost loop: how many rounds to ``unroll``."""
+    return {"unroll": tile_table(device).unroll}
+
+
 @dataclass(frozen=True, slots=True)
 class Blocking:
     """``mr`` rows by ``nv`` vectors of ``lanes`` elements; ``mb`` tiles to a work-item."""

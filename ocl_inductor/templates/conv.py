@@ -24,7 +24,13 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.templates.blocking import MAX_K_CHAIN, ceil_div, prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    MAX_K_CHAIN,
+    ceil_div,
+    inner_loop,
+    prefetching,
+    size_ceil_div,
+)
 from ocl_inductor.templates.gemm import store_edges
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
@@ -66,6 +72,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "panels": ceil_div(p["ocg"], nr),
         **prefetching(device, nr, p["acc"], p["icg"]),
         **store_edges(p["ocg"], p["lanes"], nr),
+        **inner_loop(device),
     }
 
 

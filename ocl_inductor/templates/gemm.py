@@ -30,9 +30,16 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
-from ocl_inductor.templates.blocking import MAX_K_CHAIN, ceil_div, prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    MAX_K_CHAIN,
+    ceil_div,
+    inner_loop,
+    prefetching,
+    size_ceil_div,
+)
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.tile_tables import tile_table
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
@@ -94,7 +101,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "ragged_depth": bool(own) and p["k"] % p["lanes"] != 0,
         **prefetching(device, nr, p["acc"], 0 if own else depth),
         **_next_panel(device, p),
+        **inner_loop(device),
         "touching": device.prefetch,
+        "hides_pointers": device.inline_assembly and p["mr"] <= tile_table(device).row_pointers,
         "packed_rows": p["a_layout"] == "panels",
         "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
         "whole_rows": p["a_layout"] != "panels" and is_static(p["m"]) and int(p["m"]) >= p["mr"],

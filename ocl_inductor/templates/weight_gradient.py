@@ -29,7 +29,13 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.templates.blocking import MAX_K_CHAIN, ceil_div, prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    MAX_K_CHAIN,
+    ceil_div,
+    inner_loop,
+    prefetching,
+    size_ceil_div,
+)
 from ocl_inductor.templates.gemm import store_edges
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
@@ -67,6 +73,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "out_prefix": ["part", "group", *((*taps, "m") if p["rows_fine"] else ("m", *taps))],
         **prefetching(device, nr, p["acc"], p["windows"][-1]),
         **store_edges(p["columns"], p["lanes"], nr),
+        **inner_loop(device),
     }
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import ceil_div, inner_loop, prefetching, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
@@ -107,6 +107,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "panels": panels,
         "PANELS": ceil_div(panels, parts),
         **powers(),
+        **inner_loop(device),
         **prefetching(device, nr, p["acc"], p["channels"]),
     }
 

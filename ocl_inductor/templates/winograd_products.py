@@ -25,7 +25,7 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, lanes_of, size_ceil_div
+from ocl_inductor.templates.blocking import ceil_div, inner_loop, lanes_of, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd import (
@@ -115,6 +115,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "products_step": p["tiles_per_item"] * p["nv"] | 1,
         "weight_order": order,
         **_prefetched_weights(device, p, order),
+        **inner_loop(device),
         **weight_constants(),
         **powers(),
     }

@@ -26,7 +26,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, choose_strip, prefetching
+from ocl_inductor.templates.blocking import ceil_div, choose_strip, inner_loop, prefetching
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd import (
@@ -119,6 +119,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "products_step": rows * p["nv"] | 1,
         **weight_constants(),
         **prefetching(device, nr, p["acc"], p["tiles_per_part"]),
+        **inner_loop(device),
     }
 
 

@@ -138,6 +138,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
             __global const float *restrict x3 = (((uint)(start0[3] + t0 * 1) < (uint)I0) & ((uint)(start1[3] + t1 * 1) < (uint)I1)) ? x + (origin[3] + step) : zero;
             __global const float *restrict x4 = (((uint)(start0[4] + t0 * 1) < (uint)I0) & ((uint)(start1[4] + t1 * 1) < (uint)I1)) ? x + (origin[4] + step) : zero;
             __global const float *restrict x5 = (((uint)(start0[5] + t0 * 1) < (uint)I0) & ((uint)(start1[5] + t1 * 1) < (uint)I1)) ? x + (origin[5] + step) : zero;
+            #pragma unroll 4
             for (int c = 0; c < 16; ++c, wk += 16) {
                 __builtin_prefetch((const void *)(ulong)(wk + 192));
                 const vec_t b0 = *(__global const vec_u *)(wk + 0);

@@ -89,6 +89,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         vec_t c4_0 = (vec_t)(0), c4_1 = (vec_t)(0);
         vec_t c5_0 = (vec_t)(0), c5_1 = (vec_t)(0);
         __global const float *restrict bk = b;
+        #pragma unroll 4
         for (long k = 0; k < K; ++k, bk += ldb) {
             __builtin_prefetch((const void *)(ulong)(bk + 12 * ldb + 0));
             __builtin_prefetch((const void *)(ulong)(bk + to_next + 0), 0, 2);
