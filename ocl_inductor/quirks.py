@@ -167,7 +167,8 @@ QUIRKS: tuple[Quirk, ...] = (
         "is a function call, 130. streaming: y = 2 x over 16 MiB 1.11 ms, with "
         "__builtin_nontemporal_store 0.73. vectorizes_sums: its vectors lose what does not depend "
         "on memory: for (v = 0; v < 40; ++v) acc -= 1.5f; makes -12, acc -= v; makes -284 (seed "
-        "425774657 of make fuzz, program 1539). "
+        "425774657 of make fuzz, program 1539). inline_assembly: an empty statement hides how far "
+        "rows are apart, see templates/tile_tables.py. "
         "launch_s, wait_s: a small kernel with finish() 9.9 us, "
         "14.2 when nothing ran for 200 us, ten with one finish() 80; in the calling thread 4.6, "
         "5.9 and 31.",
@@ -191,10 +192,10 @@ QUIRKS: tuple[Quirk, ...] = (
         "0.82/0.57, log1p 1.7/1.5, expm1 2.2/2.1, rsqrt 0.8/0.7, sinh 3.0/2.4, cosh 3.3/2.4, "
         "atan2 2.4/2.4, fmod 3.1/2.4. prefetch: 512x3072x768 with weights that are not in cache "
         "268 GFLOP/s, with __builtin_prefetch 308. streaming: y = 2 x over 16 MiB 2.02 ms, with "
-        "__builtin_nontemporal_store 1.24. One float a work-item is worse still: erf 51 ms "
-        "(on a Zen 3 machine). launch_s, wait_s: a small kernel with finish() 49-69 us, 95-230 "
-        "when nothing ran for 200 us, ten with one finish() 114-196; on the basic device 2.3, 4.0 "
-        "and 21.",
+        "__builtin_nontemporal_store 1.24. inline_assembly: as Intel's. One float a work-item is "
+        "worse still: erf 51 ms (on a Zen 3 machine). launch_s, wait_s: a small "
+        "kernel with finish() 49-69 us, 95-230 when nothing ran for 200 us, ten with one "
+        "finish() 114-196; on the basic device 2.3, 4.0 and 21.",
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.[01])", "name": "^pthread-"},
