@@ -10,13 +10,26 @@ from typing import Any
 import torch
 
 from ocl_inductor.ir.expr import const, masked
-from ocl_inductor.ir.index import Size, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, contiguous_strides, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
 from ocl_inductor.lowering.product_operands import accumulator, pack_panels
+from ocl_inductor.lowering.product_template import packs_own_panel
 from ocl_inductor.lowering.shapes import all_of, full, in_bounds
-from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
-from ocl_inductor.templates.blocking import candidate_blockings, lanes_of
+from ocl_inductor.lowering.values import (
+    StridedView,
+    Value,
+    permute,
+    reindex,
+    reshape,
+    strided_view,
+)
+from ocl_inductor.templates.blocking import (
+    Blocking,
+    candidate_blockings,
+    lanes_of,
+    with_tall_items,
+)
 from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 #: Up to this many channels a padded copy of the input pays: its window rows are contiguous runs.
@@ -147,15 +160,44 @@ def by_template(
     if vector:
         weight_bytes = math.prod(int(s) for s in taps.size) * x.dtype.itemsize
         blockings = candidate_blockings(ctx.device, acc, pixels, ocg, groups, weight_bytes)
-        params = ctx.tuned("conv", params, [b.params() for b in blockings])
-        # All taps of a panel together: (group, panel, tap, icg, lane).
         rows = reshape(taps, (groups, math.prod(g.kernel), icg, ocg))
-        packed = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
+        tall = [with_tall_items(ctx.device, b, pixels, ocg, groups) for b in blockings]
+        own = None if g.transposed else _packed_by_items(rows, tall[0], x.dtype)
+        if own is not None:
+            params |= {"w_layout": "strided", "w_offset": own.offset, "w_strides": own.stride}
+            blockings = tuple(dict.fromkeys(tall))
+        else:
+            params |= {"w_layout": "panels"}
+        params = ctx.tuned("conv", params, [b.params() for b in blockings])
+        if own is None:
+            # All taps of a panel together: (group, panel, tap, icg, lane).
+            rows = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
     else:
         tiles = candidate_tiles(ctx.device, acc, pixels, ocg)
         params = ctx.tuned("conv", params, [t.params() for t in tiles])
-        packed = ctx.realize(taps, range(taps.ndim))
-    operands = [x, packed]
+        rows = ctx.realize(taps, range(taps.ndim))
+    operands = [x, rows]
     if vector and (g.transposed or any(g.padding)):
         operands.append(ctx.pointwise(full((icg,), 0, x.dtype), (0,)))
     return ctx.template("conv", x.dtype, result_size, channels_last(nd), operands, **params)
+
+
+def _packed_by_items(rows: Value, blocking: Blocking, dtype: torch.dtype) -> StridedView | None:
+    """The weight where it lies, if each work-item is to pack the panel that it needs.
+
+    ``rows`` (groups, taps, icg, ocg).
+    """
+    view = strided_view(rows)
+    if view is None or rows.dtype is not dtype:
+        return None
+    taps, channels = int(rows.size[1]), int(rows.size[2])
+    inner = [(n, s) for n, s in zip(rows.size[1:3], view.stride[1:3], strict=True) if int(n) > 1]
+    if not any(map(_dense, (inner, inner[::-1]))):
+        return None
+    return view if packs_own_panel(blocking, taps * channels, dtype) else None
+
+
+def _dense(dimensions: Sequence[tuple[Size, Size]]) -> bool:
+    """Whether (size, stride), outermost first, are one run of elements."""
+    strides = contiguous_strides([n for n, _ in dimensions])
+    return all(same(s, t) for (_, s), t in zip(dimensions, strides, strict=True))

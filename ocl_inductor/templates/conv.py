@@ -5,8 +5,11 @@ Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbol
 * ``n``, ``in_sizes``, ``out_sizes``; ``groups``; ``icg``, ``ocg``: channels of one group (static);
 * ``kernel stride padding dilation``: one static entry for each spatial dimension; ``transposed``;
 * ``x_offset``, ``x_strides``: (n, \\*spatial, channel); the channel's is 1 in the vector profile;
-* weight, vector profile: [group][panel][\\*kernel][icg][nr] in panels of ``nv * lanes`` output
-  channels with zeros at the end; simt: [group][\\*kernel][icg][ocg];
+* weight, vector profile, ``w_layout`` ``"panels"``: [group][panel][\\*kernel][icg][nr] in panels of
+  ``nv * lanes`` output channels with zeros at the end; ``"strided"``: ``w_offset``, ``w_strides``:
+  (group, tap, icg, ocg), where a column (tap, icg) is one run of elements, in either order, and
+  nothing is transposed: each work-item packs the panel that it needs; simt:
+  [group][\\*kernel][icg][ocg];
 * ``mr nv lanes mb`` or (simt) ``side r_rows r_columns slab``: as for gemm; ``acc``: ``"float"`` or
   ``"double"``.
 
@@ -31,7 +34,7 @@ from ocl_inductor.templates.blocking import (
     prefetching,
     size_ceil_div,
 )
-from ocl_inductor.templates.gemm import store_edges
+from ocl_inductor.templates.gemm import store_edges, whole_tiles
 from ocl_inductor.templates.simt_tiles import tile_names
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
@@ -59,7 +62,10 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     taps, channels = math.prod(p["kernel"]), int(p["icg"])
     # Equal parts of the channels of one tap, or as many whole taps as stay below the limit.
     parts = ceil_div(channels, MAX_K_CHAIN)
+    own = _row_of_panel(p, taps) if p["w_layout"] == "strided" else ""
     return shared | {
+        "own_panel": own,
+        "ragged_depth": taps * channels % p["lanes"] != 0,
         "max_chain": MAX_K_CHAIN,
         "blocked": taps * channels > MAX_K_CHAIN,
         "channel_block": ceil_div(channels, parts),
@@ -70,10 +76,18 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": p["mr"],
         "MB": p["mb"],
         "panels": ceil_div(p["ocg"], nr),
-        **prefetching(device, nr, p["acc"], p["icg"]),
+        **prefetching(device, nr, p["acc"], 0 if own else p["icg"]),
         **store_edges(p["ocg"], p["lanes"], nr),
+        "whole_tiles": whole_tiles(_pixels(p), p["mr"]),
         **inner_loop(device),
     }
+
+
+def _row_of_panel(p: Params, taps: int) -> str:
+    """Where the kernel puts row ``k + i`` of the weight as it lies: [tap][channel], C text."""
+    _, _, channel, _ = p["w_strides"]
+    inside = taps > 1 and p["icg"] > 1 and channel != 1
+    return f"(k + i) % {taps} * {p['icg']} + (k + i) / {taps}" if inside else "k + i"
 
 
 def _pixels(p: Params) -> Size:

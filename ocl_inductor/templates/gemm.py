@@ -84,6 +84,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         }
     nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
     depth, chain = chunk or p["k"], p.get("max_chain", MAX_K_CHAIN)
+    packed_rows, whole = p["a_layout"] == "panels", whole_tiles(p["m"], p["mr"])
     own = ""
     if p["b_layout"] == "strided":
         own = "k" if same(p["b_strides"][-2], 1) else "n"
@@ -104,11 +105,18 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         **inner_loop(device),
         "touching": device.prefetch,
         "hides_pointers": device.inline_assembly and p["mr"] <= tile_table(device).row_pointers,
-        "packed_rows": p["a_layout"] == "panels",
+        "packed_rows": packed_rows,
         "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
-        "whole_rows": p["a_layout"] != "panels" and is_static(p["m"]) and int(p["m"]) >= p["mr"],
+        "whole_tiles": whole,
+        # The last tile starts early enough to read mr rows, and stores those that are new.
+        "moved_up": not whole and not packed_rows and is_static(p["m"]) and int(p["m"]) >= p["mr"],
         **store_edges(p["n"], p["lanes"], nr),
     }
+
+
+def whole_tiles(rows: Size, mr: int) -> bool:
+    """Whether no row is known to be left over after tiles of ``mr`` rows."""
+    return is_static(rows) and int(rows) % mr == 0
 
 
 def _next_panel(device: DeviceInfo, p: Params) -> dict[str, Any]:

@@ -53,7 +53,8 @@ TILE_TABLES = (
             "6x4 360/337, 12x2 333/339; 512x3072x768 358/363, 352/345, 328/346; with 96 rows to "
             "a work-item instead of 256, 12x2 drops to 288/268 without prefetching and 315/308 "
             "with it; MKL 337 and 357. Attention with 1 to 4 vectors: 144, 190, 202, 228 over "
-            "1024 keys of 64."
+            "1024 keys of 64. unroll, row_pointers on a Zen 5: 1 % at best, and two or four rounds "
+            "in one go a third slower in 3136x64x256 and 1024x1024x1024."
         ),
         min_width=16,
         rows=MappingProxyType({1: 14, 2: 12, 3: 8, 4: 6}),
@@ -66,7 +67,7 @@ TILE_TABLES = (
             "the 12 multiply-adds of a 6x2 tile need 20 instructions, 29 with the loop's own and "
             "additions of addresses (Zen 3). Linear layers of BERT's and ViT's shapes became 1.13 "
             "to 1.24 times as fast with the drivers for CPUs, medians of interleaved calls; 8 "
-            "rounds are level with 4. AVX-512 was not measured."
+            "rounds are level with 4."
         ),
         unroll=4,
         row_pointers=8,

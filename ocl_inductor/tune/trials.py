@@ -107,7 +107,7 @@ def conv_trial(p: Params, random: np.random.Generator) -> Trial | None:
     """None for transposed convolutions, which have no reference of their own."""
     if p["transposed"]:
         return None
-    acc, nd, groups = p["acc"], len(p["kernel"]), p["groups"]
+    acc, groups = p["acc"], p["groups"]
     icg, ocg, kernel = p["icg"], p["ocg"], tuple(p["kernel"])
     channels = groups * icg
     size = (p["n"], *p["in_sizes"], channels)
@@ -115,22 +115,23 @@ def conv_trial(p: Params, random: np.random.Generator) -> Trial | None:
     # A run of several pixels may stand for the channels of one (see the template): what overlaps
     # then is the same memory, and the windows end where the input does.
     x_buffer, x = _matrix(random, p["x_offset"], size, strides, acc)
-    weight = _random(random, channels * ocg * math.prod(kernel), acc)
-    weight = weight.reshape(groups * ocg, icg, *kernel)
+    taps = math.prod(kernel)
+    size = (groups, taps, icg, ocg)
+    strides, offset = contiguous_strides(size), 0
+    blocked = "nv" in p
+    if blocked and p["w_layout"] == "strided":
+        strides, offset = tuple(p["w_strides"]), p["w_offset"]
+    w_buffer, rows = _matrix(random, offset, size, strides, acc)
+    weight = rows.transpose(0, 3, 2, 1).reshape(groups * ocg, icg, *kernel)
     expected = CONV.reference(
         np.moveaxis(x, -1, 1), weight, p["stride"], p["padding"], p["dilation"], groups
     )
-    taps = weight.reshape(groups, ocg, icg, *kernel)
-    taps = taps.transpose(0, *range(3, nd + 3), 2, 1)
-    operands = [x_buffer]
-    if "nv" in p:
-        rows = taps.reshape(groups, math.prod(kernel) * icg, ocg)
-        operands.append(packed(rows, p["nv"] * p["lanes"]))
-        if needs_zero_row(p):
-            operands.append(np.zeros(icg, x_buffer.dtype))
-    else:
-        operands.append(np.ascontiguousarray(taps))
-    terms = icg * math.prod(kernel)
+    if blocked and p["w_layout"] == "panels":
+        w_buffer = packed(rows.reshape(groups, taps * icg, ocg), p["nv"] * p["lanes"])
+    operands = [x_buffer, w_buffer]
+    if blocked and needs_zero_row(p):
+        operands.append(np.zeros(icg, x_buffer.dtype))
+    terms = icg * taps
     want = np.moveaxis(expected, 1, -1)
     want = want[tuple(slice(n) for n in (p["n"], *p["out_sizes"]))]
     return Trial(p, tuple(operands), want, _tolerance(acc, terms))

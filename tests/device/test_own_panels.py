@@ -1,4 +1,4 @@
-"""Products of so many rows that each work-item packs the panel of B that it needs."""
+"""Products of so many rows that each work-item packs the panel of B, or of a weight, it needs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from agreement import agree, compiled, random, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
+from torch.nn import functional as F
 
-from ocl_inductor.lowering import product_template
+from ocl_inductor.lowering import conv_template, product_template
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -81,4 +82,47 @@ def test_parameters_are_not_kept_twice(driver: str) -> None:
         for _ in range(3):
             torch.testing.assert_close(model(x), layer(x), rtol=1e-4, atol=1e-4)
             layer.weight += random(160, 128)
+    assert counters["opencl"]["prologue_kernels"] == 0
+
+
+@each_driver
+def test_weights_of_convolutions(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taps inside channels and channels inside taps; whole registers, and none; groups."""
+    left: list[Any] = []
+    real = conv_template._packed_by_items
+
+    def looking(*args: Any) -> Any:
+        left.append(real(*args))
+        return left[-1]
+
+    monkeypatch.setattr(conv_template, "_packed_by_items", looking)
+
+    def fn(pairs: Any, grouped: Any, line: Any) -> Any:
+        strided = [F.conv2d(x, w, stride=2, padding=w.shape[-1] // 2) for x, w in pairs]
+        return strided, F.conv2d(*grouped, padding=1, groups=3), F.conv1d(*line, padding=1)
+
+    last = torch.channels_last
+    pairs = [
+        (random(2, 32, 30, 40), random(96, 32, 3, 3)),
+        (random(2, 32, 30, 40), random(96, 32, 3, 3).to(memory_format=last)),
+        (random(2, 13, 41, 30), random(50, 13, 3, 3)),
+        (random(2, 13, 41, 30), random(51, 13, 5, 5).to(memory_format=last)),
+        (random(2, 32, 30, 40), random(72, 32, 1, 1)),
+        (random(2, 32, 30, 40), random(72, 64, 1, 1)[:, :32]),
+    ]
+    grouped = random(2, 33, 20, 31), random(66, 11, 3, 3)
+    line = random(2, 20, 300), random(33, 20, 4)
+    agree(fn, pairs, grouped, line, device=driver, profile="vector", matrix_unit=False)
+    assert len(left) == 8 and all(left)
+
+
+@each_driver
+def test_weights_of_convolutions_are_not_kept_twice(driver: str) -> None:
+    layer = nn.Conv2d(64, 80, 3, dilation=2).eval()
+    model = compiled(layer, driver, profile="vector", matrix_unit=False)
+    x = random(2, 64, 41, 40)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(model(x), layer(x), rtol=1e-4, atol=1e-4)
+            layer.weight += random(80, 64, 3, 3)
     assert counters["opencl"]["prologue_kernels"] == 0

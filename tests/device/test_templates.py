@@ -353,7 +353,7 @@ def test_conv_with_an_epilogue_and_symbolic_sizes(on: tuple[Device, str]) -> Non
         "kernel": (3, 3), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1),
         "transposed": False, "x_offset": 0, "x_strides": (s1 * w * icg, w * icg, icg, 1),
         **tiling(device, profile, 84, ocg),
-        "acc": "float", "pixels_hint": 84,
+        "acc": "float", "pixels_hint": 84, "w_layout": "panels",
     }  # fmt: skip
     bias = rand(ocg).numpy()
     kernel = StandaloneKernel(

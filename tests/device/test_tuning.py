@@ -30,6 +30,7 @@ CONV = {
     "n": 2, "in_sizes": (9, 8), "out_sizes": (5, 4), "groups": 2, "icg": 6, "ocg": 20,
     "kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "transposed": False,
     "x_offset": 0, "x_strides": (9 * 8 * 12, 8 * 12, 12, 1), "acc": "float", "pixels_hint": 40,
+    "w_layout": "panels",
 }  # fmt: skip
 
 
@@ -88,6 +89,16 @@ def test_every_candidate_of_a_convolution_is_right(tuner: Tuner) -> None:
     else:
         candidates = [b.params() for b in candidate_blockings(tuner.info, "float", 40, 20, 2, 0)]
     assert len(tuner.measure("conv", CONV, candidates)) == len(candidates)
+
+
+@EACH
+def test_every_candidate_of_a_convolution_that_packs_panels_is_right(tuner: Tuner) -> None:
+    if tuner.info.profile == "simt":
+        pytest.skip("the simt profile packs nothing")
+    candidates = [b.params() for b in candidate_blockings(tuner.info, "float", 40, 20, 2, 0)]
+    for strides in ((20 * 54, 1, 9, 54), (20 * 54, 6, 1, 54)):
+        params = {**CONV, "w_layout": "strided", "w_offset": 3, "w_strides": strides}
+        assert len(tuner.measure("conv", params, candidates)) == len(candidates)
 
 
 @EACH

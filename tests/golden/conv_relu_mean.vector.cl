@@ -90,7 +90,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
     const long pixels = (long)(2) * O0 * O1;
     __global const float *restrict x = arg0 + (long)(0)
         + group * 16;
-    __global const float *restrict w = arg1
+    __global const float *restrict b = arg1
         + ((long)group * 2 + panel) * 2304;
     __global const float *restrict zero = arg2;
     const long tiles = (pixels + 5) / 6;
@@ -104,8 +104,8 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         q_rest /= (long)(14);
         const long q0 = q_rest;
 
-        // Where each pixel's window starts: coordinates s, and the element offset. Pixels past the
-        // last one repeat it.
+        // Where each pixel's window starts: coordinates s, and the element offset.
+        // Pixels past the last one repeat it.
         long origin[6];
         int start0[6];
         int start1[6];
@@ -127,7 +127,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         vec_t c3_0 = (vec_t)(0), c3_1 = (vec_t)(0);
         vec_t c4_0 = (vec_t)(0), c4_1 = (vec_t)(0);
         vec_t c5_0 = (vec_t)(0), c5_1 = (vec_t)(0);
-        __global const float *restrict wk = w;
+        __global const float *restrict wk = b;
         for (int t0 = 0; t0 < 3; ++t0)
         for (int t1 = 0; t1 < 3; ++t1)
         {

@@ -77,7 +77,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         const long to_next = K * 16 + min(tile - tile_begin, 1L) * 8;
         // The memory of the results is on its way to the cache while they are summed.
         for (int i = 0; i < 6; ++i) {
-            const long m = min(m0 + i, M - 1);
+            const long m = m0 + i;
             for (long n = n0; n < n0 + 16; n += 8) {
                 __builtin_prefetch((const void *)(ulong)(arg3 + (k1*(m)) + (n)), 1);
             }
