@@ -25,8 +25,8 @@ from ocl_inductor.lowering.results import ResultLowering
 from ocl_inductor.lowering.uses import (
     VIEW_OPERATORS,
     effective_uses,
-    feeds_attention,
     item_uses,
+    wanted_in_memory,
     writes_input,
 )
 from ocl_inductor.lowering.values import HostValue, Value, buffer_value
@@ -231,7 +231,7 @@ class _GraphLowering:
             # It goes to memory anyway. Those who computed it again would want the old contents.
             return self.ctx.realize(result)
         if isinstance(result, Value):
-            return self.ctx.finish_value(result, uses, in_memory=feeds_attention(node))
+            return self.ctx.finish_value(result, uses, in_memory=wanted_in_memory(node))
         if isinstance(result, (tuple, list)):
             return type(result)(
                 self.ctx.finish_value(v, item_uses(node, i)) if isinstance(v, Value) else v

@@ -48,6 +48,18 @@ ATTENTION = frozenset(
     }
 )
 
+#: Operators whose kernel reads matrices, or the pixels of an image, from memory.
+PRODUCTS = frozenset(
+    {
+        torch.ops.aten.addmm.default,
+        torch.ops.aten.baddbmm.default,
+        torch.ops.aten.bmm.default,
+        torch.ops.aten.convolution.default,
+        torch.ops.aten.linear.default,
+        torch.ops.aten.mm.default,
+    }
+)
+
 
 def effective_uses(node: FxNode) -> int:
     """How many times the data is really read: views count with the uses of the view."""
@@ -71,11 +83,20 @@ def writes_input(node: FxNode) -> bool:
     )
 
 
-def feeds_attention(node: FxNode) -> bool:
-    """Whether attention reads the data, through views or in pieces."""
+def wanted_in_memory(node: FxNode) -> bool:
+    """Whether a template reads the data where they lie, and storing them whole pays.
+
+    For attention it does always, as its operands are views. For products it does where the data are
+    read once more: computing them again reads all that they are made of.
+    """
+    return _feeds(node, ATTENTION) or (effective_uses(node) > 1 and _feeds(node, PRODUCTS))
+
+
+def _feeds(node: FxNode, operators: frozenset[object]) -> bool:
+    """Whether one of ``operators`` reads the data, through views or in pieces."""
     return any(
-        u.target in ATTENTION
-        or ((u.target in VIEW_OPERATORS or u.target in SPLITS) and feeds_attention(u))
+        u.target in operators
+        or ((u.target in VIEW_OPERATORS or u.target in SPLITS) and _feeds(u, operators))
         for u in node.users
     )
 
