@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -100,7 +101,8 @@ def product_by_template(
         params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
     lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
     tall = [with_tall_items(ctx.device, x, rows, columns, batches) for x in blockings]
-    own = None if lying is not None else _packed_by_items(b, tall[0], out)
+    chunk = _chunk_of_sum(ctx, k, rows, tall[0], out)
+    own = None if lying is not None else _packed_by_items(b, tall[0], chunk or k, out)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
         blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
@@ -109,27 +111,33 @@ def product_by_template(
         blockings = tuple(dict.fromkeys(tall))
     else:
         params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
-    params = ctx.tuned("gemm", params, [x.params() for x in blockings])
+    if own is not None and chunk:  # whole sums, which would be tried, have no such panels
+        params |= tall[0].params()
+    else:
+        params = ctx.tuned("gemm", params, [x.params() for x in blockings])
     if pack_a:
         a = pack_panels(ctx, transposed(once_a), params["mr"])
         params["a_strides"] = _batch_strides(a, shared_a[:nb])
     if lying is None and own is None:
         b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
         params["b_strides"] = _batch_strides(b, shared_b[:nb])
-    chunk = 0 if own is not None else _chunk_of_sum(ctx, params, out)
+    if own is None:
+        chunk = _chunk_of_sum(ctx, k, rows, _blocking_of(params), out)
     if chunk:
         return _sum_of_parts(ctx, params, chunk, out, [a, b])
     return ctx.template("gemm", out, size, order, [a, b], **params)
 
 
-def _packed_by_items(b: Value, blocking: Blocking, dtype: torch.dtype) -> StridedView | None:
-    """B where it lies, if each work-item is to pack the panel that it needs."""
+def _packed_by_items(
+    b: Value, blocking: Blocking, depth: Size, dtype: torch.dtype
+) -> StridedView | None:
+    """B where it lies, if each work-item is to pack the panel that it needs, of ``depth`` rows."""
     view = strided_view(b)
     if view is None or b.dtype is not dtype or not is_static(b.size[-2]):
         return None
     if not same(view.stride[-1], 1) and not same(view.stride[-2], 1):
         return None
-    return view if packs_own_panel(blocking, int(b.size[-2]), dtype) else None
+    return view if packs_own_panel(blocking, int(depth), dtype) else None
 
 
 def packs_own_panel(blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
@@ -139,16 +147,22 @@ def packs_own_panel(blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
     return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= _MAX_OWN_PANEL_BYTES
 
 
-def _chunk_of_sum(ctx: LoweringContext, params: dict[str, Any], dtype: torch.dtype) -> int:
+def _chunk_of_sum(
+    ctx: LoweringContext, k: Size, rows: int, blocking: Blocking, dtype: torch.dtype
+) -> int:
     """Terms of a partial sum for such a product; 0: the sum stays whole.
 
     Each tile of rows reads a panel of B once: it should come from a cache nearby.
     """
-    k, row = ctx.hint(params["k"]), params["nv"] * params["lanes"] * dtype.itemsize
-    if k * row <= _MAX_PANEL_BYTES or params["m_hint"] < _MIN_TILES_FOR_PARTS * params["mr"]:
+    terms, row = ctx.hint(k), blocking.nr * dtype.itemsize
+    if terms * row <= _MAX_PANEL_BYTES or rows < _MIN_TILES_FOR_PARTS * blocking.mr:
         return 0
-    parts = ceil_div(k * row, _CHUNK_BYTES)
-    return ceil_div(k, parts)
+    parts = ceil_div(terms * row, _CHUNK_BYTES)
+    return ceil_div(terms, parts)
+
+
+def _blocking_of(params: dict[str, Any]) -> Blocking:
+    return Blocking(**{f.name: params[f.name] for f in fields(Blocking)})
 
 
 def _sum_of_parts(

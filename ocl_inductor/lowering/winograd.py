@@ -61,7 +61,7 @@ _TRANSFORM_IN_KERNEL, _PACK = 300, 200
 #:   1024, 14^2, 1       151 MB     16               8.2   9.7
 #:   1280, 16^2, 2       236 MB     32         50.8  20.0  20.6
 _MANY_WEIGHTS, _SOME_WEIGHTS = 12 << 20, 4 << 20
-_MAX_TILES_KEPT, _MAX_TILES_ANEW = 64, 128
+_MAX_TILES_KEPT, _MAX_TILES_ANEW = 200, 128
 #: Inputs and products at the points, which three kernels pass through memory: what a last-level
 #: cache holds, and the most.
 _BYTES_IN_CACHE, _MAX_BYTES = 32 << 20, 256 << 20

@@ -11,8 +11,7 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
   and n divisible by ``nr``; ``"strided"``: ``b_strides``: (\\*batch, k, n), with unit stride in k
-  or in n, k static and no ``k_chunk`` where the profile is vector: each work-item packs the panel
-  that it needs;
+  or in n, and k static where the profile is vector: each work-item packs the panel that it needs;
 * ``k_chunk`` (vector): 0, or the terms of one partial sum: the first dimension of ``batch`` and
   ``out_batch`` then counts the parts, and its strides are those of a chunk;
 * ``max_chain`` (vector): longest chain of additions, where that is not ``MAX_K_CHAIN``;
@@ -99,7 +98,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "k_chunk": chunk,
         "k_block": 0 if is_static(depth) and int(depth) <= chain else chain,
         "own_panel": own,
-        "ragged_depth": bool(own) and p["k"] % p["lanes"] != 0,
+        "ragged_depth": bool(own) and any(d % p["lanes"] for d in (p["k"], chunk)),
         **prefetching(device, nr, p["acc"], 0 if own else depth),
         **_next_panel(device, p),
         **inner_loop(device),

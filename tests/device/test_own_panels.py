@@ -60,6 +60,20 @@ def test_operands_as_they_lie(driver: str, dtype: torch.dtype, packed_by_items: 
 
 
 @each_driver
+def test_parts_of_long_sums(driver: str, packed_by_items: list[Any]) -> None:
+    """Each part packs its own piece of the panel; no multiple of a register."""
+
+    def fn(a: Any, b: Any, across: Any) -> Any:
+        return a @ b, torch.relu(a @ across.t() + 1)
+
+    a, b, across = random(140, 17011), random(17011, 20), random(35, 17011)
+    agree(
+        fn, a, b, across, device=driver, profile="vector", matrix_unit=False, rtol=1e-4, atol=2e-3
+    )
+    assert len(packed_by_items) == 2
+
+
+@each_driver
 def test_rows_of_symbolic_number(driver: str, packed_by_items: list[Any]) -> None:
     layer = nn.Linear(70, 50).eval()
     model = compiled(layer, driver, dynamic=True, profile="vector", matrix_unit=False)
