@@ -35,6 +35,9 @@ _MIN_PANELS = 8
 #: Elements this many bytes apart fall into one set of the first-level cache, which holds about a
 #: dozen lines: such an A is packed for two panels already.
 _SET_BYTES = 4096
+#: A larger A is prefetched in place, or a training step would hold it twice: the gradients of the
+#: logits of 256 tokens, GPT-2's vocabulary, are 49 MiB.
+_MAX_PACKED_BYTES = 32 << 20
 #: B is read where it lies when it has unit stride along the columns and at most this many rows:
 #: each row of a tile is another page.
 _MAX_UNPACKED_ROWS = 64
@@ -194,6 +197,8 @@ def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, pan
     """Whether A is packed, which ``panels`` of columns read."""
     step = a.stride[-1]
     if same(step, 0) or same(step, 1) or ctx.hint(a.size[-1]) <= _MAX_UNPACKED_ROWS:
+        return False
+    if ctx.hint(prod(a.size)) * dtype.itemsize > _MAX_PACKED_BYTES:
         return False
     few = 2 if ctx.hint(step) * dtype.itemsize % _SET_BYTES == 0 else _MIN_PANELS
     return panels >= few

@@ -60,6 +60,9 @@ _TRANSFORM_IN_KERNEL, _PACK = 300, 200
 #:   640, 32^2, 2       59.0 MB    128         30.7  21.0  18.8
 #:   1024, 14^2, 1       151 MB     16               8.2   9.7
 #:   1280, 16^2, 2       236 MB     32         50.8  20.0  20.6
+#:
+#: On a Zen 5 two are level with three for 256, 56^2, 1 and 256, 28^2, 4 (196 tiles; PoCL: 4 %
+#: faster) and keep nothing, so they may have as many tiles: that is 24 MB of vgg16.
 _MANY_WEIGHTS, _SOME_WEIGHTS = 12 << 20, 4 << 20
 _MAX_TILES_KEPT, _MAX_TILES_ANEW = 200, 128
 #: Inputs and products at the points, which three kernels pass through memory: what a last-level
