@@ -12,6 +12,7 @@ from programs import PROGRAMS, Program
 from torch import nn
 from torch._dynamo.utils import counters
 
+from ocl_inductor.lowering import product_template
 from ocl_inductor.schedule import fuse
 from ocl_inductor.schedule.groups import Refusal
 
@@ -149,3 +150,21 @@ def test_every_refusal_has_a_reason(
         assert refusal.kernel
         assert refusal.node
         assert len(refusal.reason) > 10, refusal
+
+
+@pytest.mark.parametrize("driver", two_drivers()[:1])
+def test_an_operand_that_is_read_twice_is_stored_once(
+    driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A residual sum, for the next convolution and the next sum: not what it is made of."""
+    monkeypatch.setattr(product_template, "_MIN_ROWS_OF_OWN_PANEL", 1)  # no kernels that pack
+
+    def fn(x: Any, residual: Any, first: Any, second: Any) -> Any:
+        h = F.relu(F.conv2d(x, first) * 2 + residual)
+        return F.conv2d(h, second) + h
+
+    x, residual = (random(2, c, 12, 12).to(memory_format=torch.channels_last) for c in (32, 64))
+    args = x, residual, random(64, 32, 1, 1), random(64, 64, 1, 1)
+    agree(fn, *args, device=driver, profile="vector", matrix_unit=False)
+    table = counters["opencl"]
+    assert (table["kernels"], table["planned_peak_bytes"]) == (2, residual.nbytes)
