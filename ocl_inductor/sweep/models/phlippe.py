@@ -22,9 +22,10 @@ class _Block(nn.Module):
             conv_block(outputs, outputs, 3, act=nn.Identity()),
         )
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride) if stride > 1 else nn.Identity()
+        self.act = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.body(x) + self.shortcut(x))
+        return self.act(self.body(x) + self.shortcut(x))
 
 
 def resnet(classes: int = 10) -> nn.Sequential:
