@@ -49,9 +49,9 @@ _CHUNK_BYTES = 512 << 10
 #: a product of 512 rows. Least ms of models with B packed before and with own panels, on Intel's
 #: driver and on PoCL (two cores with AVX-512): BERT of 512 rows 361 and 347, 760 and 644; GPT-2 of
 #: 256 rows 244 and 243, 253 and 252; ViT-tiny of 197 rows 18.3 and 15.4, 19.4 and 19.7. ResNet-50's
-#: strided convolutions, batch 4, on a Zen 5: level, but 4 % slower for 1024 to 2048 channels.
+#: strided convolutions, batch 4, on a Zen 5: up to 4 % slower than packed before, on PoCL 7 %.
 _MIN_ROWS_OF_OWN_PANEL = 128
-#: Nine tenths of a second-level cache of 1 MiB: level with packing at 864 KiB, 2 % slower at 960.
+#: Of a second-level cache of 1 MiB: level with packing before at 768 KiB, 5 to 7 % slower at 1152.
 _MAX_OWN_PANEL_BYTES = 900 << 10
 #: Fewer tiles of rows than this do not read a panel often enough.
 _MIN_TILES_FOR_PARTS = 4
