@@ -198,7 +198,9 @@ def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, pan
     step = a.stride[-1]
     if same(step, 0) or same(step, 1) or ctx.hint(a.size[-1]) <= _MAX_UNPACKED_ROWS:
         return False
-    if ctx.hint(prod(a.size)) * dtype.itemsize > _MAX_PACKED_BYTES:
+    # Batches that share it pack it once.
+    elements = prod([n for n, s in zip(a.size, a.stride, strict=True) if not same(s, 0)])
+    if ctx.hint(elements) * dtype.itemsize > _MAX_PACKED_BYTES:
         return False
     few = 2 if ctx.hint(step) * dtype.itemsize % _SET_BYTES == 0 else _MIN_PANELS
     return panels >= few
