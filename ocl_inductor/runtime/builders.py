@@ -22,7 +22,7 @@ from ocl_inductor import apart
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import surveyed
 from ocl_inductor.log import logger
-from ocl_inductor.quirks import Names
+from ocl_inductor.quirks import Names, compiling
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
@@ -55,7 +55,7 @@ class _Worker:
         try:
             self.process = subprocess.Popen(
                 apart.command(_MODULE, json.dumps(asdict(device.names))),
-                env={**apart.environment(), **device.variables},
+                env={**compiling(device.names), **apart.environment(), **device.variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us; it ends with its input

@@ -20,10 +20,11 @@ from agreement import agree, random, two_drivers
 from torch._dynamo.utils import counters
 
 from ocl_inductor import apart
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device import Device, list_devices, select_device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan import Kernel
+from ocl_inductor.quirks import compiling
 from ocl_inductor.runtime import builders, making
 from ocl_inductor.runtime.builders import Builders
 from ocl_inductor.runtime.driver_programs import program_from_binary
@@ -112,6 +113,35 @@ def test_worker_that_cannot_start(
     monkeypatch.setattr(apart.sys, "executable", "/no/such/python")
     assert fresh.build(source(1), device.info.build_options, 1) is None
     assert fresh.lost == 2
+
+
+@pytest.mark.parametrize("driver", [d.short_name for d in list_devices() if "pocl" in d.short_name])
+def test_what_pocl_launches_is_in_its_binary(driver: str) -> None:
+    """Also right: what other launches have the driver compile again, and kernels that say how many
+    work-items they want."""
+    device = select_device(driver)
+    (variable, launch), *_ = compiling(device.names).items()
+    assert variable.startswith("POCL_")
+    parts = ["", "__attribute__((reqd_work_group_size(4, 1, 1))) "]
+    body = "(__global int *a) { a[get_global_id(0)] = 3 * get_global_id(0) + get_local_size(0); }"
+    sources = [f"__kernel {p}void k{n}{body}" for n, p in enumerate(parts)]
+    made = Builders(device)
+    try:
+        binary = made.build("\n".join(sources), device.info.build_options, 1)
+    finally:
+        made.end()
+    assert binary and binary.count(f"k0/{launch}/".encode()) == 1
+    cl, program = load_pyopencl(), program_from_binary(binary, device)
+    queue = cl.CommandQueue(device.context)
+    for name, items, group in (("k0", 8, 1), ("k0", 70_000, 1), ("k0", 8, 4), ("k1", 8, 4)):
+        got = np.full(items, -1, np.int32)
+        buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, got.nbytes)
+        cl.enqueue_copy(queue, buffer, got)
+        kernel = cl.Kernel(program, name)
+        kernel.set_arg(0, buffer)
+        cl.enqueue_nd_range_kernel(queue, kernel, (items,), (group,))
+        cl.enqueue_copy(queue, got, buffer)
+        assert (got == 3 * np.arange(items) + group).all(), (name, items, group)
 
 
 @pytest.mark.parametrize("driver", two_drivers())
