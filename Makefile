@@ -62,8 +62,9 @@ bench: setup ## Time models, inference and training, against eager and Inductor;
 # Where `make sweep` keeps its results; it goes on there when it was interrupted.
 SWEEP  ?= sweep-results/full
 
+MODES ?= --inference --training
 sweep-smoke: setup ## Check the accuracy of about ten small models; minutes
-	$(VENV)/bin/ocl-inductor sweep run --suite smoke --inference --training --accuracy
+	$(VENV)/bin/ocl-inductor sweep run --suite smoke $(MODES) --accuracy
 
 sweep: setup ## Every model of TorchBench: accuracy and performance, resumable; many hours
 	$(VENV)/bin/ocl-inductor sweep run --inference --training --accuracy --performance \
