@@ -11,9 +11,11 @@ work ran beside, which only ever adds). A builtin is slow above twice the time o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
 
 # Distributions on the package index that bring a driver whose .icd names no existing file; the
 # discovery repairs it (see drivers.py).
@@ -109,6 +111,23 @@ class Stranger:
 
 
 @dataclass(frozen=True, slots=True)
+class Unrun:
+    """A version of each kernel that a driver's binaries hold, though no launch of ours runs it.
+
+    Attributes:
+        variable: says in which folder the driver keeps what it compiles.
+        program: a file that each program has there; a pattern.
+        version: the file of the version, from that file's folder.
+        symbol: what the driver looks up in it.
+    """
+
+    variable: str
+    program: str
+    version: str
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
 class Quirk:
     """One entry. `match` maps fields of ``Names`` to regular expressions that must all be found.
 
@@ -116,7 +135,8 @@ class Quirk:
     `short` is the name a user may give (``{version}`` is group 1 of the first pattern). `twin`: how
     the driver comes to list the device a second time, for kernels that run in the calling thread.
     `stranger`: a processor that it does not know. `compiling`: variables of the environment that
-    the driver's compiler asks for, in processes that do nothing else (builders.py).
+    the driver's compiler asks for, in processes that do nothing else (builders.py). `unrun`: what
+    they need not compile (runtime/left_out.py).
     """
 
     match: Mapping[str, str]
@@ -127,6 +147,7 @@ class Quirk:
     twin: Twin | None = None
     stranger: Stranger | None = None
     compiling: Mapping[str, str] = field(default_factory=dict)
+    unrun: Unrun | None = None
 
     def matches(self, names: Names) -> bool:
         """Whether every pattern is found (case-insensitively)."""
@@ -217,6 +238,19 @@ QUIRKS: tuple[Quirk, ...] = (
         "(POCL_WORK_GROUP_SPECIALIZATION=0) calls take 7 to 24% longer.",
     ),
     Quirk(
+        match={"platform_version": r"PoCL (3\.[01])"},
+        unrun=Unrun(
+            variable="POCL_CACHE_DIR",
+            program="*/*/program.bc",
+            version="{kernel}/0-0-0/{kernel}.so",
+            symbol="_pocl_kernel_{kernel}_workgroup",
+        ),
+        why="What a binary holds for work-groups of any size takes as long to compile as all the "
+        "rest: ResNet-50 cold, on a Zen 5, 11.8 s with it and 7.1 without on 3.1, 16.0 and 9.2 on "
+        "3.0; its binaries take 21 and 14 MB. Nothing launches it unless "
+        "POCL_WORK_GROUP_SPECIALIZATION=0, and then it is compiled. From 4.0 on: not tried.",
+    ),
+    Quirk(
         match={"platform_version": r"PoCL (3\.0)"},
         stranger=Stranger(
             "-generic",
@@ -263,11 +297,7 @@ QUIRKS: tuple[Quirk, ...] = (
 
 def changes(names: Names) -> dict[str, Any]:
     """What the quirks replace in the DeviceInfo of this device; later entries win."""
-    merged: dict[str, Any] = {}
-    for quirk in QUIRKS:
-        if quirk.matches(names):
-            merged.update(quirk.changes)
-    return merged
+    return _merged(q.changes for q in in_force(names))
 
 
 def in_force(names: Names) -> tuple[Quirk, ...]:
@@ -277,32 +307,37 @@ def in_force(names: Names) -> tuple[Quirk, ...]:
 
 def twin(names: Names) -> Twin | None:
     """How the driver comes to list this device a second time, for the calling thread."""
-    return next((q.twin for q in QUIRKS if q.twin is not None and q.matches(names)), None)
+    return next((q.twin for q in in_force(names) if q.twin is not None), None)
 
 
 def stranger(names: Names) -> Stranger | None:
     """Which processor this driver does not know."""
-    return next((q.stranger for q in QUIRKS if q.stranger is not None and q.matches(names)), None)
+    return next((q.stranger for q in in_force(names) if q.stranger is not None), None)
 
 
 def compiling(names: Names) -> dict[str, str]:
     """Variables for processes that compile; a user's own values go first."""
-    found: dict[str, str] = {}
-    for quirk in QUIRKS:
-        if quirk.matches(names):
-            found.update(quirk.compiling)
-    return found
+    return _merged(q.compiling for q in in_force(names))
+
+
+def unrun(names: Names) -> Unrun | None:
+    """What processes that compile need not compile."""
+    return next((q.unrun for q in in_force(names) if q.unrun is not None), None)
+
+
+def _merged(entries: Iterable[Mapping[str, _Value]]) -> dict[str, _Value]:
+    return {name: value for entry in entries for name, value in entry.items()}
 
 
 def preference(names: Names) -> int:
     """Order among devices of one kind, lower first; later entries win."""
-    found = [q.preference for q in QUIRKS if q.preference is not None and q.matches(names)]
+    found = [q.preference for q in in_force(names) if q.preference is not None]
     return found[-1] if found else DEFAULT_PREFERENCE
 
 
 def short_name(names: Names) -> str:
     """The driver's short name, e.g. ``pocl-3.0``; without an entry, its platform's name."""
-    for quirk in QUIRKS:
-        if quirk.short and quirk.matches(names):
+    for quirk in in_force(names):
+        if quirk.short:
             return quirk.short_name(names)
     return names.platform_name.lower()

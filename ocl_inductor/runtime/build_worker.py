@@ -1,8 +1,11 @@
-"""The process that compiles kernels: ``python -m ocl_inductor.runtime.build_worker <device>``.
+"""The process that compiles kernels.
+
+``python -m ocl_inductor.runtime.build_worker <device> <folder>``
 
 A driver's compiler keeps what it takes: after a dozen kernels a process is 100 to 200 MiB larger,
 and never gets smaller. So sources come here, binaries go back (see builders.py), and the memory
-goes with the process. It ends when its input does, or when nothing came for a while.
+goes with the process. It ends when its input does, or when nothing came for a while. The
+folder, unless its name is empty, is its own: what is in it is removed (left_out.py).
 
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the device is open, then for each job, in order, the program's binary; empty
@@ -15,19 +18,22 @@ import json
 import os
 import pickle
 import select
+import shutil
 import sys
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
+from ocl_inductor import quirks
 from ocl_inductor.device import Device, list_devices
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.quirks import Names
 from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
+from ocl_inductor.runtime.left_out import binary_without, can_leave_out
 
 #: Without a job for so long, it ends by itself.
 IDLE_SECONDS = 20.0
 
 
-def serve(device: Device, jobs: BinaryIO, answers: BinaryIO) -> None:
+def serve(device: Device, folder: Path | None, jobs: BinaryIO, answers: BinaryIO) -> None:
     """Answer jobs until there are no more."""
     device.context  # noqa: B018  (opens the driver)
     _send(answers, True)
@@ -39,13 +45,19 @@ def serve(device: Device, jobs: BinaryIO, answers: BinaryIO) -> None:
             source, options = pickle.load(jobs)
         except EOFError:
             return
-        _send(answers, _build(source, options, device))
+        _send(answers, _build(source, options, device, folder))
 
 
-def _build(source: str, options: tuple[str, ...], device: Device) -> bytes:
+def _build(source: str, options: tuple[str, ...], device: Device, folder: Path | None) -> bytes:
+    def build() -> Any:
+        return program_from_source(source, options, device)
+
+    unrun = quirks.unrun(device.names)
     try:
-        return binary_of(program_from_source(source, options, device))
-    except load_pyopencl().Error:
+        if folder is None or unrun is None:
+            return binary_of(build())
+        return binary_without(unrun, build, folder)
+    except (load_pyopencl().Error, OSError):
         return b""  # whoever asked builds it too, and gets the driver's message
 
 
@@ -54,20 +66,37 @@ def _send(answers: BinaryIO, value: bool | bytes) -> None:
     answers.flush()
 
 
-def _main() -> None:
+def _main(names: quirks.Names, folder: str) -> None:
     # Drivers print to standard output; the answers go where they do not.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    names = Names(**json.loads(sys.argv[1]))
     device = next(d for d in list_devices() if d.names == names)
+    own = _steer(device.names, folder)
     # A job comes when the last one was answered, so the buffer holds nothing that select() misses.
-    serve(device, os.fdopen(0, "rb"), answers)
+    serve(device, own, os.fdopen(0, "rb"), answers)
+
+
+def _steer(names: quirks.Names, folder: str) -> Path | None:
+    """Before the driver is opened, and after it is listed (driver_survey.py says why).
+
+    What is returned is the folder where the driver keeps what it compiles; None: its own.
+    """
+    for name, value in quirks.compiling(names).items():
+        os.environ.setdefault(name, value)
+    unrun = quirks.unrun(names)
+    if unrun is None or not folder or not can_leave_out(Path(folder)):
+        return None
+    os.environ[unrun.variable] = folder
+    return Path(folder)
 
 
 if __name__ == "__main__":
+    _names, _folder = sys.argv[1:]
     try:
-        _main()
+        _main(quirks.Names(**json.loads(_names)), _folder)
     except BrokenPipeError:
         pass  # nobody waits for the answer any more
     finally:
+        if _folder:  # whoever made it may be gone
+            shutil.rmtree(_folder, ignore_errors=True)
         os._exit(0)  # some drivers do not end well

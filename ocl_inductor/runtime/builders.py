@@ -11,18 +11,20 @@ import contextlib
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
-from ocl_inductor import apart
+from ocl_inductor import apart, quirks
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import surveyed
 from ocl_inductor.log import logger
-from ocl_inductor.quirks import Names, compiling
+from ocl_inductor.quirks import Names
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
@@ -52,15 +54,19 @@ class _Worker:
     """One process; used by one thread at a time."""
 
     def __init__(self, device: Device) -> None:
+        self.folder = ""  # of what the driver compiles there, where it is to compile less
         try:
+            if quirks.unrun(device.names) is not None:
+                self.folder = tempfile.mkdtemp(prefix="ocl_inductor-")
             self.process = subprocess.Popen(
-                apart.command(_MODULE, json.dumps(asdict(device.names))),
-                env={**compiling(device.names), **apart.environment(), **device.variables},
+                apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder),
+                env={**apart.environment(), **device.variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us; it ends with its input
             )
         except OSError as error:
+            self._remove_folder()
             raise WorkerLostError(f"it cannot be started: {error}") from error
         assert self.process.stdin is not None and self.process.stdout is not None
         self.jobs: IO[bytes] = self.process.stdin
@@ -105,6 +111,11 @@ class _Worker:
         for stream in (self.jobs, self.answers):
             with contextlib.suppress(OSError):  # what was not sent yet
                 stream.close()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Builders:

@@ -37,6 +37,17 @@ def binary_of(program: Any) -> bytes:
     return bytes(binaries[0]) if binaries and binaries[0] else b""
 
 
+def compile_all(program: Any) -> None:
+    """Have the driver do what it puts off until it is asked for a program's binary."""
+    program.get_info(load_pyopencl().program_info.BINARY_SIZES)
+
+
+def kernels_of(program: Any) -> list[str]:
+    """The names of a program's kernels."""
+    names = program.get_info(load_pyopencl().program_info.KERNEL_NAMES)
+    return [name for name in names.split(";") if name]
+
+
 def make_ready(program: Any, kernel: str) -> None:
     """Have the driver do now what it puts off until a program's first kernel object is asked for.
 

@@ -89,6 +89,24 @@ def test_no_more_workers_than_allowed(fresh: Builders, device: Device) -> None:
     assert len(set(results)) == 3 and None not in results and len(fresh.idle) == 1
 
 
+@pytest.mark.parametrize("driver", list(two_drivers()))
+def test_what_a_worker_leaves(driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing, however it ends."""
+    monkeypatch.setattr(builders.tempfile, "tempdir", str(tmp_path))
+    device = select_device(driver)
+    made = Builders(device)
+    for n in range(3):
+        assert made.build(source(n), device.info.build_options, 1)
+        if n == 0:
+            made.end()
+        elif n == 1:
+            made.idle[0].process.kill()
+            made.idle[0].process.wait()
+    made.idle[0].jobs.close()  # as if this process had ended
+    made.idle[0].process.wait()
+    assert not list(tmp_path.iterdir())
+
+
 def test_killed_workers_are_replaced_and_then_given_up(
     fresh: Builders, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,9 +134,9 @@ def test_worker_that_cannot_start(
 
 
 @pytest.mark.parametrize("driver", [d.short_name for d in list_devices() if "pocl" in d.short_name])
-def test_what_pocl_launches_is_in_its_binary(driver: str) -> None:
-    """Also right: what other launches have the driver compile again, and kernels that say how many
-    work-items they want."""
+def test_what_pocl_launches_is_in_its_binary(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else. Also right: what other launches have the driver compile again, and kernels
+    that say how many work-items they want."""
     device = select_device(driver)
     (variable, launch), *_ = compiling(device.names).items()
     assert variable.startswith("POCL_")
@@ -131,9 +149,12 @@ def test_what_pocl_launches_is_in_its_binary(driver: str) -> None:
     finally:
         made.end()
     assert binary and binary.count(f"k0/{launch}/".encode()) == 1
+    assert b"/0-0-0/" not in binary  # work-groups of any size
     cl, program = load_pyopencl(), program_from_binary(binary, device)
     queue = cl.CommandQueue(device.context)
-    for name, items, group in (("k0", 8, 1), ("k0", 70_000, 1), ("k0", 8, 4), ("k1", 8, 4)):
+    one, far, four, said = ("k0", 8, 1), ("k0", 70_000, 1), ("k0", 8, 4), ("k1", 8, 4)
+    for (name, items, group), special in ((one, 1), (far, 1), (four, 1), (said, 1), (far, 0)):
+        monkeypatch.setenv("POCL_WORK_GROUP_SPECIALIZATION", str(special))
         got = np.full(items, -1, np.int32)
         buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, got.nbytes)
         cl.enqueue_copy(queue, buffer, got)
