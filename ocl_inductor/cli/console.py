@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from rich import box
@@ -21,8 +22,29 @@ def console() -> Console:
 
     COLUMNS sets another width.
     """
-    wide = not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdigit()
-    return Console(width=_PIPE_WIDTH if wide else None, highlight=False, emoji=False)
+    if sys.stdout.isatty():
+        return Console(highlight=False, emoji=False)
+    wide = not os.environ.get("COLUMNS", "").isdigit()
+    return Console(
+        file=_Trimmed(sys.stdout),  # type: ignore[arg-type]  # rich writes, flushes, asks isatty
+        width=_PIPE_WIDTH if wide else None,
+        highlight=False,
+        emoji=False,
+    )
+
+
+class _Trimmed:
+    """A text file whose lines get no spaces at their ends, with which tables fill their columns."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, text: str) -> int:
+        self.file.write(re.sub(r"[ ]+(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
 
 
 def plain_table(*headings: str, numbers: tuple[str, ...] = ()) -> Table:

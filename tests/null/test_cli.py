@@ -10,6 +10,7 @@ import click
 import pytest
 
 from ocl_inductor.cli import main
+from ocl_inductor.cli.console import console, plain_table
 from ocl_inductor.cli.program import print_failure, run_program
 
 
@@ -48,3 +49,13 @@ def test_a_failure_is_shown_from_the_script_on(
     print_failure(caught.value)
     said = capsys.readouterr().err
     assert said.count("  File ") == 2 and said.count(str(script)) == 2
+
+
+def test_no_line_ends_in_spaces_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    table = plain_table("name", "text")
+    table.add_row("short", "a b")
+    table.add_row("another", "longer  than that")
+    console().print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == ["short    a b", "another  longer  than that"]
+    assert all(line == line.rstrip() for line in lines)
