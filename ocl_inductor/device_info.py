@@ -60,6 +60,7 @@ class DeviceInfo:
     slow_builtins: frozenset[str]  # codegen writes its own for these
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
+    code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
 
     @property
     def key(self) -> str:
@@ -125,6 +126,7 @@ class DeviceInfo:
             slow_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
             one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
+            code_apart=False,
         )
         return dataclasses.replace(info, **quirks.changes(names))
 

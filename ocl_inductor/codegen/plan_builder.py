@@ -31,7 +31,7 @@ from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin
-from ocl_inductor.kernel_text.one_item import one_lane
+from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.kernel_text.renaming import renamed
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
@@ -301,7 +301,7 @@ class _PlanBuilder:
             self.kernel_list.append(
                 Kernel(
                     source.name,
-                    one_lane(text, self.device.one_lane_attribute),
+                    for_one_item(text, self.device),
                     self.device.build_options,
                     source.origin.all_nodes,
                     self.operators_of(source.origin),

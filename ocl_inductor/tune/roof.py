@@ -21,7 +21,7 @@ import numpy as np
 
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.kernel_text.one_item import one_lane
+from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune import kept
 
@@ -197,7 +197,7 @@ class _Bench:
             # Not before: commands that print a help text load no compiler.
             from ocl_inductor.templates.render import render_file
 
-            source = one_lane(render_file("matrix_rate.cl.jinja"), info.one_lane_attribute)
+            source = for_one_item(render_file("matrix_rate.cl.jinja"), info)
             tiles = cl.Program(device.context, source)
             tiles.build(options=list(info.build_options), cache_dir=False)
             self.kernels |= {k.function_name: k for k in tiles.all_kernels()}

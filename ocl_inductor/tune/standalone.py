@@ -16,7 +16,7 @@ from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.device import Device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.kernel_text.one_item import one_lane
+from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import TemplateSpec
 
@@ -101,7 +101,7 @@ class StandaloneKernel:
             },
         )
         self.source = prelude(Target(1, device.info), self.source) + self.source
-        self.source = one_lane(self.source, device.info.one_lane_attribute)
+        self.source = for_one_item(self.source, device.info)
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)
         self.kernel = cl.Kernel(self.program, NAME)

@@ -228,6 +228,7 @@ def make_device() -> DeviceInfo:
         build_options=(),
         inline_assembly=False,
         one_lane_attribute="",
+        code_apart=False,
     )
 
 
