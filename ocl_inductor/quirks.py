@@ -245,7 +245,7 @@ QUIRKS: tuple[Quirk, ...] = (
         "kernel vectors have 256 bits at most on processors with AVX-512, so that a product's sums "
         "lie in memory, which takes the compiler longest. With the code in one function the 41 "
         "kernels of ResNet-50 take PoCL 3.1 4.4 s on one core, else 7.7; the first call takes "
-        "5.4 s, then 7.1 (3.0: 5.2 and 9.2). Calls of seven models take the same time.",
+        "5.4 s, then 7.1 (3.0: 5.2 and 9.2). Calls of six models take the same time.",
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.[01])"},
