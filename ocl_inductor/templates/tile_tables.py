@@ -53,8 +53,9 @@ TILE_TABLES = (
             "6x4 360/337, 12x2 333/339; 512x3072x768 358/363, 352/345, 328/346; with 96 rows to "
             "a work-item instead of 256, 12x2 drops to 288/268 without prefetching and 315/308 "
             "with it; MKL 337 and 357. Attention with 1 to 4 vectors: 144, 190, 202, 228 over "
-            "1024 keys of 64. unroll, row_pointers on a Zen 5: level in 1024x1024x1024, and four "
-            "rounds in one go a third slower."
+            "1024 keys of 64. On a Zen 5, 1024x1024x1024: 8x3 491/480, 6x4 505/493, 12x2 495/484, "
+            "14x2 474/466; unroll, row_pointers there: level, and four rounds in one go a third "
+            "slower."
         ),
         min_width=16,
         rows=MappingProxyType({1: 14, 2: 12, 3: 8, 4: 6}),
