@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -122,7 +122,13 @@ class Executor:
         )
         self.steady = (
             SteadyCall(
-                plan, self.memory, self.uses, self._kernels(), self.roles.root, self.roles.saved
+                plan,
+                self.memory,
+                self.uses,
+                self._kernels(),
+                self.roles.root,
+                self.roles.saved,
+                self._draw,
             )
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.roles.root)
             else None
@@ -415,6 +421,9 @@ class Executor:
                 self._enqueue(site, global_size)
         else:
             self.host_calls.run(step, self.recording)
+
+    def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
+        self.host_calls.run(step, self.recording, made)
 
     def _enqueue(self, site: Site, global_size: tuple[int, ...]) -> None:
         step = site.step

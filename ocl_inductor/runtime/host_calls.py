@@ -37,8 +37,13 @@ class HostCalls:
     in_scratch: Callable[[int], bool]
     regions: Mapping[int, Callable[..., Any]]
 
-    def run(self, step: HostCall, recording: CallRecording | None) -> None:
-        """Run one operator.
+    def run(
+        self,
+        step: HostCall,
+        recording: CallRecording | None,
+        made: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """Run one operator; ``made``: outputs of this call that are not bound as buffers.
 
         Raises:
             HostResultError: it returned another kind or shape of tensor than was planned.
@@ -50,7 +55,7 @@ class HostCalls:
             result = self.regions.get(id(step), step.operator)(*args, **kwargs)
         if recording is not None:
             recording.host_call(step, started)
-        self._file(step.results, result, step.label)
+        self._file(step.results, result, step.label, made or {})
         for symbol, name, dim in step.defines:
             held = self.values[name]
             self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
@@ -89,11 +94,11 @@ class HostCalls:
         data = data.view(spec.dtype)
         return torch.as_strided(data, size, stride, data.storage_offset() + offset)
 
-    def _file(self, names: Any, result: Any, label: str) -> None:
+    def _file(self, names: Any, result: Any, label: str, made: Mapping[str, torch.Tensor]) -> None:
         """Put what a host call returned where later steps look for it."""
         if isinstance(names, tuple):
             for n, r in zip(names, result, strict=True):
-                self._file(n, r, label)
+                self._file(n, r, label, made)
             return
         if names is None:
             return
@@ -112,6 +117,9 @@ class HostCalls:
         planned = result
         if result.stride() != stride or result.dtype != spec.dtype:
             planned = torch.empty_strided(size, stride, dtype=spec.dtype).copy_(result)
+        if names in made:
+            made[names].copy_(planned)
+            return
         self.memory.write(self.buffer(names)[0], planned, self._nbytes(spec))
 
     def _outside_scratch(self, result: Any) -> Any:

@@ -84,6 +84,7 @@ class Launcher:
         return (
             steady is not None
             and steady.replay is None
+            and not steady.draws
             and executor.reuse is None
             and bool(executor.plan.inputs)
             and all(how in (OUTPUT, VIEW) for how, *_ in steady.results)

@@ -3,7 +3,8 @@
 After a large kernel the caches hold its data, not the interpreter's, so that each Python object a
 call touches costs a trip to memory. The general path (executor.py) looks at every input, buffer and
 step through several objects; this one keeps what a call needs in a few flat tuples. It serves plans
-with static sizes and without host calls, on CPU devices that work in place on tensors.
+with static sizes, on CPU devices that work in place on tensors, and of host calls only draws: those
+at a plan's beginning that read nothing, such as the seed of its random numbers.
 """
 
 from __future__ import annotations
@@ -14,9 +15,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.plan import BufferSpec, InputSpec, Launch, OutputSpec, Plan
+from ocl_inductor.plan import (
+    BufferSpec,
+    HostCall,
+    InputSpec,
+    Launch,
+    OutputSpec,
+    Plan,
+    SizeRef,
+    TensorRef,
+)
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.recycling import Maker, Recycler
@@ -28,6 +39,12 @@ from ocl_inductor.runtime.saved_memory import makers_of_saved
 MAX_WINDOWS = 64
 
 Uses = Sequence[tuple[Any, int]]
+
+#: What a draw writes is no larger, so that it is never placed among saved tensors.
+_MOST_DRAWN_BYTES = 64
+
+#: Runs a host call, with the outputs of this call by name.
+Draw = Callable[[HostCall, Mapping[str, torch.Tensor]], None]
 
 #: How a result comes about: an output whole, a view of one, an input, a view of one, or a constant.
 OUTPUT, VIEW, INPUT, INPUT_VIEW, CONSTANT = range(5)
@@ -66,10 +83,33 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
         and not plan.symbols
         and not plan.updates
         and all(s.kind == "tensor" and s.extent != 0 for s in plan.inputs)
-        and all(isinstance(s, Launch) and 0 not in s.global_size for s in plan.steps)
+        and all(
+            isinstance(s, Launch) and 0 not in s.global_size
+            for s in plan.steps[len(draws_of(plan)) :]
+        )
         and all(b.extent != 0 for b in plan.buffers)
         and all(_is_known(o, plan, root(o.name) in outputs) for o in plan.outputs)
     )
+
+
+def draws_of(plan: Plan) -> tuple[HostCall, ...]:
+    """The host calls at the plan's beginning that read nothing and write a few bytes of it."""
+    buffers = {b.name: b for b in plan.buffers}
+    draws: list[HostCall] = []
+    for step in plan.steps:
+        if not isinstance(step, HostCall) or step.bodies or step.defines:
+            break
+        arguments = pytree.tree_leaves((step.args, dict(step.kwargs)))
+        written = buffers.get(step.results) if isinstance(step.results, str) else None
+        if (
+            any(isinstance(x, TensorRef | SizeRef) for x in arguments)
+            or written is None
+            or isinstance(written.extent, str)
+            or _nbytes(written) > _MOST_DRAWN_BYTES
+        ):
+            break
+        draws.append(step)
+    return tuple(draws)
 
 
 def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
@@ -90,6 +130,7 @@ class SteadyCall:
         kernels: Mapping[int, Any],
         root: Callable[[str], str],
         saved: Collection[str],
+        draw: Draw,
     ) -> None:
         self.memory = memory
         self.queue = memory.queue
@@ -101,6 +142,8 @@ class SteadyCall:
         self.samples = Samples(())
         self.known = False
         self.replay: Replay | None = None
+        self.draw = draw
+        self.draws = draws_of(plan)
         self.inputs = tuple(
             (position, s.stride, Argument(_nbytes(s), uses.get(s.name, ())))
             for position, s in enumerate(plan.inputs)
@@ -203,6 +246,8 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
+        for step in self.draws:
+            self.draw(step, dict(zip(self.own_makers, outputs, strict=True)))
         queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
         for kernel, global_size, local_size in self.prologue if changed else ():
             enqueue(queue, kernel, global_size, local_size)
