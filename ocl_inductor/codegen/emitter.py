@@ -277,6 +277,12 @@ class Emitter:
             return index, 0
         return lane_stride(index, self.vector_var, self.width)
 
+    def first_lane(self, index: sympy.Expr) -> sympy.Expr:
+        """The index of the first lane's element, whose neighbours are the other lanes'."""
+        split = self._lanes_of(index)
+        assert split is not None and (self.width == 1 or split[1] == 1)
+        return split[0]
+
     def _ramp(self, kind: str, stride: int) -> str:
         steps = ", ".join(str(i * stride) for i in range(self.width))
         return f"({vector(kind, self.width)})({steps})"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import sympy
 
 from ocl_inductor.codegen.work import usual_size
-from ocl_inductor.ir.expr import indices
+from ocl_inductor.ir.expr import indices, loads
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
-from ocl_inductor.schedule.groups import LoopGroup
+from ocl_inductor.schedule.groups import LoopGroup, Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,7 @@ def choose_lanes(
     ``outer`` and ``inner``: variables of the group's points and of its sweep, outermost first.
     """
     scalar = Lanes(None, 1, False)
-    if any(m.kind == "scatter" and (m.how != "set" or m.store_indirect) for m in group.members):
-        return scalar
-    candidates = list(outer)
+    candidates = [v for v in outer if all(_side_by_side(m, v, group) for m in group.members)]
     swept_kinds = {m.kind for m in group.members if not m.row}
     if inner and "scan" not in swept_kinds and "scatter" not in swept_kinds:
         candidates.append(inner[-1])
@@ -57,6 +55,28 @@ def choose_lanes(
         if score > best_score:
             best, best_score = Lanes(v, width, v in inner), score
     return best
+
+
+def _side_by_side(m: Member, v: sympy.Symbol, group: LoopGroup) -> bool:
+    """Whether a vector of points along ``v`` scatters to neighbouring elements, if it scatters.
+
+    Then the vector is read, changed and written as one: points of a group never write the same
+    element.
+    """
+    if not once_only(m):
+        return True
+    affine = coefficients(m.store, [v])
+    if affine is None or affine[0][v] != 1 or v in affine[1].free_symbols:
+        return False
+    computed = {other.buffer.name for other in group.members}
+    read = {n.payload.buffer for e in m.store_indirect for n in loads(e)}
+    used = {x for e in m.store_indirect for i in indices(e) for x in i.free_symbols}
+    return computed.isdisjoint(read) and v not in used
+
+
+def once_only(m: Member) -> bool:
+    """Whether a point that is computed again may change what it has stored."""
+    return m.kind == "scatter" and (m.how != "set" or bool(m.store_indirect))
 
 
 def _contiguity(group: LoopGroup, v: sympy.Symbol) -> float:

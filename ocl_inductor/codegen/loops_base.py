@@ -26,7 +26,7 @@ from ocl_inductor.codegen.emitted import Result, Scope, Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import Frame, KernelSource
-from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.lanes import Lanes, once_only
 from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store
@@ -61,6 +61,7 @@ class LoopKernel:
         self.outer_vars = self.variables[: len(group.outer)]
         self.inner_vars = self.variables[len(group.outer) :]
         self.size_of = dict(zip(self.variables, self.sizes, strict=True))
+        self.once_only = any(map(once_only, group.members))
         self.levels = 1 + max((m.level for m in group.members), default=0)
         self.parameters = self._parameters(buffers)
         storages = [buffers[b].storage for b in self.parameters.buffers]
@@ -187,21 +188,19 @@ class LoopKernel:
             probe = Expr("load", m.store_indirect, m.buffer.dtype, None)
             names, lanes = writer.indirect(probe)
         name, dtype = m.buffer.name, m.buffer.dtype
-        if m.how != "set":
-            assert writer.width == 1, "read-modify-write scatters are scalar"
-            at = writer.index_text(m.store, names)
-            place = writer.fresh("i")
-            writer.line(f"const {self.index} {place} = {at};")
-            leaf = Expr("load", (), dtype, None)
-            node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
-            scalar = Target(1, self.device)
-            old = writer.fresh()
-            kind = register_type(dtype, 1)
-            writer.line(f"const {kind} {old} = {emit_load(scalar, dtype, name, place)};")
-            new = PRIMITIVES[node.op].emit(scalar, node, [old, value.text])
-            writer.line(emit_store(scalar, dtype, name, place, new))
+        if m.how == "set":
+            writer.store_at(name, dtype, m.store, names, lanes, value)
             return
-        writer.store_at(name, dtype, m.store, names, lanes, value)
+        assert not lanes, "lanes are neighbours (lanes.py)"
+        target, kind = writer.target, register_type(dtype, writer.width)
+        place, old = writer.fresh("i"), writer.fresh()
+        at = writer.index_text(writer.first_lane(m.store), names)
+        writer.line(f"const {self.index} {place} = {at};")
+        writer.line(f"const {kind} {old} = {emit_load(target, dtype, name, place)};")
+        leaf = Expr("load", (), dtype, None)
+        node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
+        new = PRIMITIVES[node.op].emit(target, node, [old, writer.broadcast(value, dtype)])
+        writer.line(emit_store(target, dtype, name, place, new))
 
     def accumulators(self, level: int, width: int, suffix: str) -> dict[str, Accumulator]:
         swept_elements = prod(list(self.group.inner))

@@ -56,7 +56,7 @@ class VectorKernel(LoopKernel):
     def points(self, lanes: Lanes) -> KernelSource:
         v = lanes.var
         weave = None
-        if not self.in_place:
+        if not self.in_place and not self.once_only:
             weave = find_weave(self.group, lanes, self.outer_vars, self.size_of)
         together = {v} if weave is None else {v, weave.var}
         others = [u for u in self.outer_vars if u not in together]
@@ -122,14 +122,15 @@ class VectorKernel(LoopKernel):
         A last vector that overlaps the one before computes some points twice, to the same values,
         which is cheaper than up to ``width - 1`` scalar rounds. Not where indices divide the lane
         variable (their vectors must start at multiples of the width), nor where sizes are symbolic,
-        nor in place, where the second time would read what the first one wrote (that is done once
-        for a row, where lanes run over the sweep).
+        nor where points add to what is there, nor in place, where the second time would read what
+        the first one wrote (that is done once for a row, where lanes run over the sweep).
         """
         assert lanes.var is not None
         size = self.size_of[lanes.var]
         if is_static(size) and int(size) % lanes.width == 0:
             return Ending.EXACT
-        if not overlap or not is_static(size) or (self.in_place and not lanes.over_sweep):
+        again = overlap and not self.once_only and is_static(size)
+        if not again or (self.in_place and not lanes.over_sweep):
             return Ending.SCALAR
         for m in self.group.members:
             accesses = [*indices(m.body), m.store]
