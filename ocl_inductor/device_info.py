@@ -63,6 +63,11 @@ class DeviceInfo:
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
 
     @property
+    def apart_bits(self) -> int:
+        """Bits of a vector in a kernel's code that is to be apart; 0 where it is not."""
+        return 32 * self.vector_width if self.code_apart else 0
+
+    @property
     def key(self) -> str:
         """What a kernel binary depends on, for cache keys.
 

@@ -301,7 +301,7 @@ class _PlanBuilder:
             self.kernel_list.append(
                 Kernel(
                     source.name,
-                    for_one_item(text, self.device),
+                    for_one_item(text, self.device.one_lane_attribute, self.device.apart_bits),
                     self.device.build_options,
                     source.origin.all_nodes,
                     self.operators_of(source.origin),

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 
-from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.kernel_text.file_scope import Kernel, definitions
 
 _ONE_ITEM = "reqd_work_group_size(1, 1, 1)"
@@ -25,17 +24,20 @@ _OTHER_ITEMS = re.compile(
 )
 
 
-def for_one_item(source: str, device: DeviceInfo) -> str:
-    """A kernel's source as the device is best given it; others than such kernels stay as they are.
+def for_one_item(source: str, attribute: str, apart_bits: int) -> str:
+    """A kernel's source as a device is best given it; others than such kernels stay as they are.
+
+    ``attribute``: what the kernel is to say, if anything. ``apart_bits``: 0, or the code is to be a
+    function of its own, with vectors of so many bits.
 
     Raises:
         ValueError: the source cannot be taken apart.
     """
     if _ONE_ITEM not in source:
         return source
-    if device.one_lane_attribute:
-        source = source.replace(_ONE_ITEM, f"{_ONE_ITEM}, {device.one_lane_attribute}")
-    return _code_apart(source, 32 * device.vector_width) if device.code_apart else source
+    if attribute:
+        source = source.replace(_ONE_ITEM, f"{_ONE_ITEM}, {attribute}")
+    return _code_apart(source, apart_bits) if apart_bits else source
 
 
 def _code_apart(source: str, vector_bits: int) -> str:

@@ -197,7 +197,9 @@ class _Bench:
             # Not before: commands that print a help text load no compiler.
             from ocl_inductor.templates.render import render_file
 
-            source = for_one_item(render_file("matrix_rate.cl.jinja"), info)
+            source = for_one_item(
+                render_file("matrix_rate.cl.jinja"), info.one_lane_attribute, info.apart_bits
+            )
             tiles = cl.Program(device.context, source)
             tiles.build(options=list(info.build_options), cache_dir=False)
             self.kernels |= {k.function_name: k for k in tiles.all_kernels()}

@@ -101,7 +101,9 @@ class StandaloneKernel:
             },
         )
         self.source = prelude(Target(1, device.info), self.source) + self.source
-        self.source = for_one_item(self.source, device.info)
+        self.source = for_one_item(
+            self.source, device.info.one_lane_attribute, device.info.apart_bits
+        )
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)
         self.kernel = cl.Kernel(self.program, NAME)

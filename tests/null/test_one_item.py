@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
-from evaluate import make_device
 
 from ocl_inductor.kernel_text.one_item import for_one_item
 
-APART = dataclasses.replace(make_device(), code_apart=True, vector_width=16)
 KERNEL = """#pragma OPENCL FP_CONTRACT ON
 static float twice(float x) { return 2 * x; }
 
@@ -27,7 +23,7 @@ void double_them(__global const float *restrict arg0, __global float *restrict a
 
 def test_code_apart() -> None:
     assert (
-        for_one_item(KERNEL, APART)
+        for_one_item(KERNEL, "", 512)
         == """#pragma OPENCL FP_CONTRACT ON
 static float twice(float x) { return 2 * x; }
 
@@ -53,7 +49,7 @@ void double_them(__global const float *restrict arg0, __global float *restrict a
 
 def test_kernel_that_is_launched_once() -> None:
     one = KERNEL.replace("get_global_id(1)", "0").replace("get_global_id(0)", "0")
-    assert "    double_them_item(arg0, arg1, k0);" in for_one_item(one, APART)
+    assert "    double_them_item(arg0, arg1, k0);" in for_one_item(one, "", 512)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +66,15 @@ def test_kernel_that_is_launched_once() -> None:
     ],
 )
 def test_others_stay(other: str) -> None:
-    assert for_one_item(other, APART) == other
+    assert for_one_item(other, "", 512) == other
 
 
 def test_attribute_of_the_kernel() -> None:
-    device = dataclasses.replace(APART, one_lane_attribute="one_lane")
-    kernel = for_one_item(KERNEL, device).partition("__kernel")[2]
+    kernel = for_one_item(KERNEL, "one_lane", 512).partition("__kernel")[2]
     assert "reqd_work_group_size(1, 1, 1), one_lane))" in kernel
-    whole = for_one_item(KERNEL, dataclasses.replace(device, code_apart=False))
+    whole = for_one_item(KERNEL, "one_lane", 0)
     assert whole == KERNEL.replace("(1, 1, 1)", "(1, 1, 1), one_lane")
 
 
 def test_devices_that_need_nothing() -> None:
-    assert for_one_item(KERNEL, make_device()) == KERNEL
+    assert for_one_item(KERNEL, "", 0) == KERNEL
