@@ -40,7 +40,7 @@ class _Trimmed:
         self.file = file
 
     def write(self, text: str) -> int:
-        self.file.write(re.sub(r"[ ]+(?=\n)", "", text))
+        self.file.write(re.sub(r" +(?=\n)", "", text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

@@ -234,7 +234,7 @@ class Emitter:
         group = positions_of_a_counter(e)
         if not self.aligned or position.op != "index" or self.width % group:
             return None
-        split = self._lanes_of(position.payload)
+        split = self.lanes_of(position.payload)
         if split is None or split[1] != 1:
             return None
         assert self.vector_var is not None
@@ -249,7 +249,7 @@ class Emitter:
         index, bound = e.args
         if not self.aligned or index.op != "index" or bound.op != "const":
             return None
-        split = self._lanes_of(index.payload)
+        split = self.lanes_of(index.payload)
         if split is None or split[1] != 1:
             return None
         assert self.vector_var is not None
@@ -261,7 +261,7 @@ class Emitter:
 
     def _emit_index(self, e: Expr) -> Text:
         kind = register_type(e.dtype, 1)
-        split = self._lanes_of(e.payload)
+        split = self.lanes_of(e.payload)
         if split is None:
             wide = vector(kind, self.width)
             return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
@@ -272,16 +272,11 @@ class Emitter:
         wide = vector(kind, self.width)
         return Text(f"({wide})({text}) + {self._ramp(kind, stride)}", True)
 
-    def _lanes_of(self, index: sympy.Expr) -> tuple[sympy.Expr, int] | None:
+    def lanes_of(self, index: sympy.Expr) -> tuple[sympy.Expr, int] | None:
+        """The first lane's index and what lies between two lanes', where that is one number."""
         if self.vector_var is None:
             return index, 0
         return lane_stride(index, self.vector_var, self.width)
-
-    def first_lane(self, index: sympy.Expr) -> sympy.Expr:
-        """The index of the first lane's element, whose neighbours are the other lanes'."""
-        split = self._lanes_of(index)
-        assert split is not None and (self.width == 1 or split[1] == 1)
-        return split[0]
 
     def _ramp(self, kind: str, stride: int) -> str:
         steps = ", ".join(str(i * stride) for i in range(self.width))
@@ -317,7 +312,7 @@ class Emitter:
         names, lanes = self.indirect(e)
         split = None
         if not lanes:
-            split = self._lanes_of(index)
+            split = self.lanes_of(index)
             if split is not None and split[1] in (0, 1):
                 base = self.index_text(split[0], names)
                 target = self.target if split[1] == 1 else self.scalar
@@ -373,7 +368,7 @@ class Emitter:
             text = self.index_text(index, names)
             self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             return
-        split = None if lanes else self._lanes_of(index)
+        split = None if lanes else self.lanes_of(index)
         if split is not None and split[1] in (0, 1):
             text = self.index_text(split[0], names)
             if split[1] == 0:
@@ -401,7 +396,7 @@ class Emitter:
     ) -> list[str]:
         """Where each lane's element is, from variables that are declared in ``scope``.
 
-        ``split``: the index as :meth:`_lanes_of` has it; ``indirect``: parts of it, by ``names``,
+        ``split``: the index as :meth:`lanes_of` has it; ``indirect``: parts of it, by ``names``,
         differ between lanes. Steps of one length are part of the instructions' addresses; other
         positions are taken out of a vector one by one.
         """

@@ -191,10 +191,11 @@ class LoopKernel:
         if m.how == "set":
             writer.store_at(name, dtype, m.store, names, lanes, value)
             return
-        assert not lanes, "lanes are neighbours (lanes.py)"
+        split = writer.lanes_of(m.store)
+        assert split is not None and not lanes, "lanes are neighbours (lanes.py)"
         target, kind = writer.target, register_type(dtype, writer.width)
         place, old = writer.fresh("i"), writer.fresh()
-        at = writer.index_text(writer.first_lane(m.store), names)
+        at = writer.index_text(split[0], names)
         writer.line(f"const {self.index} {place} = {at};")
         writer.line(f"const {kind} {old} = {emit_load(target, dtype, name, place)};")
         leaf = Expr("load", (), dtype, None)

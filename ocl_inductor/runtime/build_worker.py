@@ -20,8 +20,10 @@ import pickle
 import select
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from ocl_inductor import quirks
 from ocl_inductor.device import Device, list_devices
@@ -29,12 +31,15 @@ from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
 from ocl_inductor.runtime.left_out import binary_without, can_leave_out
 
+#: The binary of the program that a function builds.
+Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
+
 #: Without a job for so long, it ends by itself.
 IDLE_SECONDS = 20.0
 
 
-def serve(device: Device, folder: Path | None, jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Answer jobs until there are no more."""
+def serve(device: Device, take: Take, jobs: BinaryIO, answers: BinaryIO) -> None:
+    """Answer jobs until there are no more; ``take``: gives the binary of what it builds."""
     device.context  # noqa: B018  (opens the driver)
     _send(answers, True)
     while True:
@@ -45,18 +50,12 @@ def serve(device: Device, folder: Path | None, jobs: BinaryIO, answers: BinaryIO
             source, options = pickle.load(jobs)
         except EOFError:
             return
-        _send(answers, _build(source, options, device, folder))
+        _send(answers, _build(source, options, device, take))
 
 
-def _build(source: str, options: tuple[str, ...], device: Device, folder: Path | None) -> bytes:
-    def build() -> Any:
-        return program_from_source(source, options, device)
-
-    unrun = quirks.unrun(device.names)
+def _build(source: str, options: tuple[str, ...], device: Device, take: Take) -> bytes:
     try:
-        if folder is None or unrun is None:
-            return binary_of(build())
-        return binary_without(unrun, build, folder)
+        return take(lambda: program_from_source(source, options, device))
     except (load_pyopencl().Error, OSError):
         return b""  # whoever asked builds it too, and gets the driver's message
 
@@ -71,23 +70,20 @@ def _main(names: quirks.Names, folder: str) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     device = next(d for d in list_devices() if d.names == names)
-    own = _steer(device.names, folder)
+    take = _steer(names, folder)
     # A job comes when the last one was answered, so the buffer holds nothing that select() misses.
-    serve(device, own, os.fdopen(0, "rb"), answers)
+    serve(device, take, os.fdopen(0, "rb"), answers)
 
 
-def _steer(names: quirks.Names, folder: str) -> Path | None:
-    """Before the driver is opened, and after it is listed (driver_survey.py says why).
-
-    What is returned is the folder where the driver keeps what it compiles; None: its own.
-    """
+def _steer(names: quirks.Names, folder: str) -> Take:
+    """Before the driver is opened, and after it is listed (driver_survey.py says why)."""
     for name, value in quirks.compiling(names).items():
         os.environ.setdefault(name, value)
     unrun = quirks.unrun(names)
     if unrun is None or not folder or not can_leave_out(Path(folder)):
-        return None
+        return lambda build: binary_of(build())
     os.environ[unrun.variable] = folder
-    return Path(folder)
+    return partial(binary_without, unrun, Path(folder))
 
 
 if __name__ == "__main__":

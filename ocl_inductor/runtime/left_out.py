@@ -33,7 +33,7 @@ def can_leave_out(folder: Path) -> bool:
     return True
 
 
-def binary_without(unrun: Unrun, build: Callable[[], Any], folder: Path) -> bytes:
+def binary_without(unrun: Unrun, folder: Path, build: Callable[[], Any]) -> bytes:
     """The binary of the program that ``build`` builds in ``folder``, without the version.
 
     Raises:

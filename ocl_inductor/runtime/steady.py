@@ -43,7 +43,7 @@ Uses = Sequence[tuple[Any, int]]
 #: What a draw writes is no larger, so that it is never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
 
-#: Runs a host call, with the outputs of this call by name.
+#: Runs a host call, with the output of this call that it writes, if any, by name.
 Draw = Callable[[HostCall, Mapping[str, torch.Tensor]], None]
 
 #: How a result comes about: an output whole, a view of one, an input, a view of one, or a constant.
@@ -94,7 +94,8 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
 
 def draws_of(plan: Plan) -> tuple[HostCall, ...]:
     """The host calls at the plan's beginning that read nothing and write a few bytes of it."""
-    buffers = {b.name: b for b in plan.buffers}
+    aliases = dict(plan.aliases)
+    buffers = {b.name: b for b in plan.buffers if b.name not in aliases}
     draws: list[HostCall] = []
     for step in plan.steps:
         if not isinstance(step, HostCall) or step.bodies or step.defines:
@@ -143,7 +144,6 @@ class SteadyCall:
         self.known = False
         self.replay: Replay | None = None
         self.draw = draw
-        self.draws = draws_of(plan)
         self.inputs = tuple(
             (position, s.stride, Argument(_nbytes(s), uses.get(s.name, ())))
             for position, s in enumerate(plan.inputs)
@@ -164,6 +164,8 @@ class SteadyCall:
             *(argument for *_, argument in self.outputs),
         )
         number = {b.name: n for n, b in enumerate(outputs)}
+        #: With the number of the output that each writes; None: scratch memory.
+        self.draws = tuple((step, number.get(step.results)) for step in draws_of(plan))
         self.names = tuple(s.name for s in plan.inputs)
         position = {name: n for n, name in enumerate(self.names)}
 
@@ -246,8 +248,8 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
-        for step in self.draws:
-            self.draw(step, dict(zip(self.own_makers, outputs, strict=True)))
+        for step, n in self.draws:
+            self.draw(step, {} if n is None else {step.results: outputs[n]})
         queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
         for kernel, global_size, local_size in self.prologue if changed else ():
             enqueue(queue, kernel, global_size, local_size)

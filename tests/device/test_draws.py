@@ -19,7 +19,6 @@ from ocl_inductor import profile
 from ocl_inductor.lowering.random_bits import ops
 from ocl_inductor.plan import HostCall, Plan
 from ocl_inductor.runtime import replay
-from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.steady import SteadyCall, draws_of
 
 ROWS, WIDTH, LAYERS, P = 256, 512, 4, 0.3
@@ -32,20 +31,6 @@ def _poisoned() -> Iterator[None]:
     torch.compiler.reset()
     with poisoned_memory():
         yield
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Plans in the order in which they are bound to a device."""
-    found: list[Plan] = []
-    init = Executor.__init__
-
-    def watch(self: Executor, plan: Plan, *args: Any, **kwargs: Any) -> None:
-        found.append(plan)
-        init(self, plan, *args, **kwargs)
-
-    monkeypatch.setattr(Executor, "__init__", watch)
-    return found
 
 
 @pytest.fixture
