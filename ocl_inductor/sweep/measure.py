@@ -22,7 +22,7 @@ from ocl_inductor.sweep.child import (
 from ocl_inductor.sweep.compiled import forget, guard_check_us, statistics
 from ocl_inductor.sweep.job import Job, Mode
 from ocl_inductor.sweep.status import Status
-from ocl_inductor.sweep.subject import fresh, load_subject, reset_seeds, stepper
+from ocl_inductor.sweep.subject import load_subject, reset_seeds, stepper
 from ocl_inductor.sweep.timing import interleave, wait_for_children
 
 Step = Callable[[], Any]
@@ -100,9 +100,14 @@ def start_up(backend: Backend, mode: Mode) -> float:
 
 
 def run_timed(job: Job, emit: Emit) -> None:
-    """All backends side by side; one that raises is left out with its message."""
+    """All backends side by side; one that raises is left out with its message.
+
+    They share the model, in training with its gradients and the optimiser's state: a large model
+    would not fit several times, and none has its weights in a better place.
+    """
     emit("phase", phase="load")
     subject = load_subject(job)
+    optimizer = subject.optimizer() if job.mode == "training" else None
     steps: dict[str, Step] = {}
     emit("phase", phase="backend")
     torch._dynamo.reset()
@@ -111,9 +116,9 @@ def run_timed(job: Job, emit: Emit) -> None:
         emit("progress", text=f"compiling for {label}")
         try:
             with backend.compiling():
-                own = fresh(subject) if job.mode == "training" else subject
                 reset_seeds()
-                step = stepper(job, own, backend.compile(own.module, job.dynamic or None))
+                call = backend.compile(subject.module, job.dynamic or None)
+                step = stepper(job, subject, call, optimizer)
                 start = time.perf_counter()
                 step()
                 seconds = time.perf_counter() - start

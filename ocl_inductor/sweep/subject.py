@@ -114,11 +114,17 @@ def casting(job: Job) -> Iterator[None]:
         yield
 
 
-def stepper(job: Job, subject: Subject, call: Callable[..., Any]) -> Callable[[], Any]:
+def stepper(
+    job: Job,
+    subject: Subject,
+    call: Callable[..., Any],
+    optimizer: torch.optim.Optimizer | None = None,
+) -> Callable[[], Any]:
     """One iteration: a forward pass without gradients, or a training step with the optimiser.
 
     Args:
         call: the subject's module, or its compiled form.
+        optimizer: one that other steppers of the subject use as well; by default one is made.
     """
     if job.mode == "inference":
 
@@ -127,7 +133,7 @@ def stepper(job: Job, subject: Subject, call: Callable[..., Any]) -> Callable[[]
                 return call(*subject.args, **subject.kwargs)
 
         return infer
-    optimizer = subject.optimizer()
+    optimizer = optimizer or subject.optimizer()
 
     def train() -> torch.Tensor:
         if optimizer is not None:
