@@ -25,13 +25,13 @@ from ocl_inductor.sweep.detections import in_order_of
 from ocl_inductor.sweep.distances import difference, floating, identical, rmse_ratio
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import compare_loss_curves
+from ocl_inductor.sweep.on_disk import unloaded
 from ocl_inductor.sweep.phases import PhaseClock
 from ocl_inductor.sweep.references import (
     Named,
     References,
     load_references,
     save_references,
-    unloaded,
 )
 from ocl_inductor.sweep.results import run_once
 from ocl_inductor.sweep.schema import ModelConfig, Tolerance

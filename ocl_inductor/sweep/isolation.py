@@ -40,7 +40,8 @@ class Limits:
 
     Attributes:
         timeout_s: seconds of wall time.
-        memory_bytes: resident memory of the process and its children together; None for no limit.
+        memory_bytes: resident memory of the process and its children together, without pages of
+            files, which the system takes back when it wants; None for no limit.
     """
 
     timeout_s: float
@@ -123,7 +124,7 @@ class _Guard(threading.Thread):
 
 
 def _resident_bytes(pid: int) -> int:
-    """Resident memory of a process and all its descendants."""
+    """Resident memory of a process and all its descendants, without pages of files (on Linux)."""
     try:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]
@@ -132,7 +133,8 @@ def _resident_bytes(pid: int) -> int:
     total = 0
     for member in family:
         try:
-            total += member.memory_info().rss
+            memory = member.memory_info()
+            total += memory.rss - getattr(memory, "shared", 0)
         except psutil.Error:
             continue  # ended in between
     return total

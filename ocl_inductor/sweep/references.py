@@ -8,19 +8,17 @@ in a file for the next. The file belongs to one row, mode, dtype and batch of on
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ocl_inductor.sweep.on_disk import bytes_of
+
 Named = dict[str, Any]
 #: More is made anew: gradients of the largest models in float64 would fill a small disk.
 _MOST_BYTES = 1 << 30
-#: As much as this moves to disk: the gradients of a model of gigabytes, several times.
-_MANY_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +51,5 @@ def save_references(file: str | None, references: References) -> None:
     os.replace(part, file)  # a process that is stopped here leaves nothing half written
 
 
-def unloaded(named: Named) -> Named:
-    """The same values, which take no memory while nobody reads them if they are many.
-
-    They lie in a file that is mapped, and that has no name any more: it goes with them.
-    """
-    if _bytes_of(named.values()) < _MANY_BYTES:
-        return named
-    with tempfile.TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True) as folder:
-        file = os.path.join(folder, "results.pt")
-        torch.save(named, file)
-        return torch.load(file, weights_only=True, mmap=True)  # type: ignore[no-any-return]
-
-
 def _bytes(references: References) -> int:
-    return _bytes_of((*references.eager.values(), *(references.wide or {}).values()))
-
-
-def _bytes_of(values: Iterable[Any]) -> int:
-    return sum(v.nbytes for v in values if isinstance(v, torch.Tensor))
+    return bytes_of((*references.eager.values(), *(references.wide or {}).values()))

@@ -9,22 +9,25 @@ from typing import Any
 import torch
 
 from ocl_inductor.sweep.job import Mode
+from ocl_inductor.sweep.on_disk import gradients_unloaded
 from ocl_inductor.sweep.subject import Subject
 
 
 def run_once(mode: Mode, subject: Subject, call: Callable[..., Any]) -> dict[str, Any]:
     """Run one forward pass, or one forward and backward pass, and collect what it gave.
 
-    The gradients are taken from the parameters: of a large model there is no room for a copy. A
-    parameter without one counts as one with a gradient of 0, as in dynamobench: a compiled backward
-    pass gives 0 where a model's output is not in the loss, and eager gives nothing.
+    The gradients are taken from the parameters: of a large model there is no room for a copy, and
+    each moves to disk as soon as it is complete. A parameter without one counts as one with a
+    gradient of 0, as in dynamobench: a compiled backward pass gives 0 where a model's output is not
+    in the loss, and eager gives nothing.
     """
     if mode == "inference":
         with torch.no_grad():
             return collect(call(*subject.args, **subject.kwargs))
     outputs = call(*subject.args, **subject.kwargs)
     loss = subject.loss(outputs)
-    loss.backward()
+    with gradients_unloaded(subject.module):
+        loss.backward()
     found = {**collect(outputs), "loss": loss.detach().clone()}
     for name, parameter in subject.module.named_parameters():
         if parameter.grad is not None:

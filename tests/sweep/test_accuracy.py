@@ -13,7 +13,7 @@ from rows import write_row
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.sweep import references
+from ocl_inductor.sweep import on_disk, references
 from ocl_inductor.sweep.accuracy import Rule, check_accuracy, compare
 from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
 from ocl_inductor.sweep.config import CONFIGS, load
@@ -243,16 +243,45 @@ def test_a_second_process_compares_with_what_the_first_made(
 
 def test_large_results_wait_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = {"out": values(), "loss": torch.tensor(3.0), "count": 3, "label": None}
-    assert references.unloaded(named) is named
-    monkeypatch.setattr(references, "_MANY_BYTES", 10)
+    assert on_disk.unloaded(named) is named
+    monkeypatch.setattr(on_disk, "MANY_BYTES", 10)
+    monkeypatch.setattr(on_disk, "FEW_BYTES", 10)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    found = references.unloaded(named)
+    found = on_disk.unloaded(named)
+    assert on_disk.unloaded(found)["out"] is found["out"], "it is there already"
     assert not list(tmp_path.iterdir())
     assert found.keys() == named.keys() and (found["count"], found["label"]) == (3, None)
     assert torch.equal(found["out"], named["out"]) and torch.equal(found["loss"], named["loss"])
     path = write_row(tmp_path, "small", "Small")
     job = Job("accuracy", "small", str(path), None, "training", ("aot_eager",), 4)
     assert check_accuracy(job, load(path), lambda event, **v: None).status is Status.PASS
+
+
+def test_gradients_of_large_models_move_to_disk_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Never are all of them in memory, and their values are those of a backward pass without."""
+    job = Job("accuracy", "small", str(write_row(tmp_path, "small", "Small")), mode="training")
+    subject = load_subject(job)
+    plain = run_once("training", subject, subject.module)
+    monkeypatch.setattr(on_disk, "MANY_BYTES", 10)
+    monkeypatch.setattr(on_disk, "FEW_BYTES", 200)  # a weight has 512, a bias 64
+    waiting: list[int] = []
+    move = on_disk._unload_gradient
+
+    def watched(parameter: torch.Tensor) -> None:
+        gradients = [p.grad for p in subject.module.parameters() if p.grad is not None]
+        waiting.append(sum(g.untyped_storage().filename is None for g in gradients))
+        move(parameter)
+
+    monkeypatch.setattr(on_disk, "_unload_gradient", watched)
+    found = run_once("training", subject, subject.module)
+    names = {f"grad of {name}" for name, _ in subject.module.named_parameters()}
+    mapped = {n for n, v in found.items() if v.untyped_storage().filename is not None}
+    assert mapped == {n for n in names if found[n].nbytes >= 200} and mapped
+    assert len(waiting) == len(names) and max(waiting) <= 1 + len(names - mapped)
+    assert all(torch.equal(found[n], plain[n]) for n in names)
+    assert not any(p._post_accumulate_grad_hooks for p in subject.module.parameters())
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
