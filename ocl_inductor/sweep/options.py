@@ -12,6 +12,7 @@ from ocl_inductor.sweep.config import CONFIGS
 from ocl_inductor.sweep.isolation import Limits
 from ocl_inductor.sweep.job import Job, Kind, Mode, What
 from ocl_inductor.sweep.selection import Row
+from ocl_inductor.sweep.status import Status
 
 #: Accuracy needs more than one sample, so that mistakes in batches show, but not many.
 ACCURACY_BATCH = 4
@@ -81,8 +82,13 @@ class RunOptions:
             return self.batch_size  # TorchBench's models have defaults of their own
         return self.batch_for(row, mode, what)
 
-    def command(self, row: Row, mode: Mode, what: What, backend: Backend) -> str:
-        """The command that repeats one result of this sweep alone."""
+    def command(
+        self, row: Row, mode: Mode, what: What, backend: Backend, status: Status = Status.PASS
+    ) -> str:
+        """The command that repeats one result of this sweep alone.
+
+        ``status``: what came out; where a limit ended it, the command has that limit.
+        """
         words = ["ocl-inductor", "sweep", "run", "--only", row.name, f"--{mode}", f"--{what}"]
         words += ["--backend", backend.label]
         if self.dtype != "float32":
@@ -97,6 +103,10 @@ class RunOptions:
             words += ["--threads", str(self.threads)]
         if self.loss_curve and what == "accuracy" and mode == "training":
             words += ["--loss-curve"]
+        if status is Status.TIMEOUT:
+            words += ["--timeout", f"{self.limits.timeout_s:g}"]
+        elif status in (Status.OOM, Status.EAGER_OOM) and self.limits.memory_bytes is not None:
+            words += ["--memory-limit", f"{self.limits.memory_bytes / 2**30:.2f}"]
         if row.torchbench is not None:
             words += ["--torchbench", _path(row.torchbench)]
         elif row.config_path is not None and row.config_path.parent != CONFIGS:

@@ -276,7 +276,7 @@ class Runner:
             dynamic=options.dynamic,
             sizes=options.sizes_for(row),
             metrics=dict(metrics or {}),
-            reproduce=options.command(row, unit.mode, unit.what, backend),
+            reproduce=options.command(row, unit.mode, unit.what, backend, status),
             log="\n".join(log.strip().splitlines()[-40:]),
         )
 

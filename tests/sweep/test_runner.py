@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,21 @@ def test_a_process_that_ends_badly_after_its_verdict_did_not_pass(
 
     runner, todo = make(tmp_path, answer, "accuracy")
     assert [r.status for r in runner.measure(todo[0], lambda text: None)] == [status] * 2
+
+
+@pytest.mark.parametrize(
+    ("outcome", "limit"),
+    [("timeout", "--timeout 7"), ("oom", "--memory-limit 1.50"), ("crashed", "")],
+)
+def test_what_a_limit_ended_is_repeated_with_that_limit(
+    tmp_path: Path, outcome: str, limit: str
+) -> None:
+    limits = Limits(7.0, 3 << 29)
+    answer = lambda job: Outcome(outcome, "no more")  # noqa: E731
+    runner, todo = make(tmp_path, answer, "accuracy", limits=limits)
+    command = runner.measure(todo[0], lambda text: None)[0].reproduce
+    found = re.findall(r"--(?:timeout|memory-limit) \S+", command)
+    assert found == ([limit] if limit else [])
 
 
 def test_the_backends_of_a_row_share_what_they_are_compared_with(tmp_path: Path) -> None:
