@@ -3,14 +3,15 @@
 The gradient of a ReLU jumps at 0. Where an input is nearer to 0 than rounding errors, the backend
 may be on the other side than eager, and a whole pixel's gradient comes or goes: far more than any
 tolerance, and nobody's mistake. So it is with max pooling, where the two largest values of a
-window are that near to each other: the gradient goes to another pixel. To tell that from a wrong
-gradient, the model runs in float64 twice: made to take the backend's side at every ReLU and its
-pixel in every window, and made to take eager's. What lies between the two is the kinks' effect on a
+window are that near to each other: the gradient goes to another pixel. And so it is with the boxes
+that a detector proposes, where two scores are that near. To tell that from a wrong gradient, the
+model runs in float64 twice: made to take the backend's side at every ReLU, its pixel in every
+window and its boxes, and made to take eager's. What lies between the two is the kinks' effect on a
 parameter's gradient. ``share`` says how much of it is in the backend's difference from eager: 1.00
 where kinks explain that difference.
 
 ReLUs and max pools (2d) are modules of ``torch.nn``; those that a model calls as functions are not
-seen.
+seen. What else rounding may decide passes through a ``Choice``.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ from ocl_inductor.sweep.accuracy import Rule, compare
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
+from ocl_inductor.sweep.models.choice import Choice
 from ocl_inductor.sweep.options import ACCURACY_BATCH
 from ocl_inductor.sweep.subject import Subject, fresh, in_float64, load_subject, reset_seeds
 
 Compile = Callable[[nn.Module], Callable[..., Any]]
 #: What was taken where, by the module's name and which of its calls it is: of a ReLU, for each
-#: input whether it is above 0; of a max pool, for each window the position of its largest value.
+#: input whether it is above 0; of a max pool, for each window the position of its largest value;
+#: of a choice, what was chosen.
 Sides = dict[tuple[str, int], torch.Tensor]
 Gradients = dict[str, torch.Tensor]
+#: Chosen vectors this near, as a share of the largest number in them, are the same one.
+_NEAR = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,9 @@ class _Watched(nn.Module):
 
 
 def _kinks(module: nn.Module) -> dict[str, nn.Module]:
-    return {n: m for n, m in module.named_modules() if isinstance(m, nn.ReLU | nn.MaxPool2d)}
+    return {
+        n: m for n, m in module.named_modules() if isinstance(m, nn.ReLU | nn.MaxPool2d | Choice)
+    }
 
 
 def _chosen(pool: nn.MaxPool2d, value: torch.Tensor) -> torch.Tensor:
@@ -106,28 +113,34 @@ def watch(subject: Subject, compile_: Compile = lambda module: module) -> tuple[
     """The sides at each kink and the gradients of one training step; ``subject`` is used up."""
     reset_seeds()
     torch._dynamo.reset()
+    kinks = _kinks(subject.module)
     call = compile_(_Watched(subject.module))
     outputs, taken = call(*subject.args, **subject.kwargs)
-    sides = {k: v.detach() > 0 if v.is_floating_point() else v for k, v in taken.items()}
+    sides = {
+        k: v.detach() > 0 if isinstance(kinks[k[0]], nn.ReLU) else v.detach()
+        for k, v in taken.items()
+    }
     return sides, _gradients(subject, outputs)
 
 
 def on_sides(subject: Subject, sides: Sides) -> Gradients:
     """The gradients where each kink is made to take ``sides``; ``subject`` is used up."""
     for name, kink in _kinks(subject.module).items():
-        kink.forward = _taking(name, sides)  # type: ignore[method-assign]
+        kink.forward = _taking(kink, name, sides)  # type: ignore[method-assign]
     reset_seeds()
     return _gradients(subject, subject.module(*subject.args, **subject.kwargs))
 
 
-def _taking(name: str, sides: Sides) -> Callable[[torch.Tensor], torch.Tensor]:
+def _taking(kink: nn.Module, name: str, sides: Sides) -> Callable[[torch.Tensor], torch.Tensor]:
     calls = 0
 
     def forward(value: torch.Tensor) -> torch.Tensor:
         nonlocal calls
         taken = sides[name, calls]
         calls += 1
-        if taken.dtype is not torch.bool:  # positions of a max pool
+        if isinstance(kink, Choice):
+            return taken.to(value.dtype)
+        if isinstance(kink, nn.MaxPool2d):
             pixels = value.flatten(-2).gather(-1, taken.flatten(-2))
             return pixels.reshape(taken.shape)
         # As little above 0 as can be, yet more than its neighbours at 0: a pooling function after
@@ -136,6 +149,14 @@ def _taking(name: str, sides: Sides) -> Callable[[torch.Tensor], torch.Tensor]:
         return torch.where(taken, lifted, 0.0)
 
     return forward
+
+
+def _differing(eager: torch.Tensor, ours: torch.Tensor) -> int:
+    """In how many places the two differ; of chosen vectors, how many are near none of eager's."""
+    if not eager.is_floating_point():
+        return int((ours != eager).sum())
+    near = _NEAR * float(eager.abs().max())
+    return int((torch.cdist(ours, eager).amin(dim=-1) > near).sum())
 
 
 def _gradients(subject: Subject, outputs: Any) -> Gradients:
@@ -156,7 +177,7 @@ def explain(
     _, exact = watch(in_float64(job, subject))
     eager_moved = on_sides(in_float64(job, subject), eager_sides)
     ours_moved = on_sides(in_float64(job, subject), our_sides)
-    other = {key: int((our_sides[key] != eager_sides[key]).sum()) for key in eager_sides}
+    other = {key: _differing(eager_sides[key], our_sides[key]) for key in eager_sides}
     found = []
     for name, gradient in exact.items():
         effect = ours_moved[name] - eager_moved[name]
@@ -201,7 +222,7 @@ def main(name: str, device: str | None, everything: bool) -> None:
     with torch._dynamo.config.patch(config.dynamo):
         other, found = explain(job, subject, lambda module: backend.compile(module, None))
     total = sum(other.values())
-    click.echo(f"{total} times another side than eager, in {len(other)} ReLUs and max pools")
+    click.echo(f"{total} times another side than eager, in {len(other)} places")
     for (kink, _), count in other.items():
         click.echo(f"  {kink}: {count}")
     shown = [e for e in found if everything or not e.accepted]

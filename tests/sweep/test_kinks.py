@@ -13,6 +13,7 @@ from torch import nn
 
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.kinks import explain, main
+from ocl_inductor.sweep.models.choice import Choice
 
 JOB = Job("accuracy", mode="training", backends=("opencl",))
 NEAR = 1e-6  # what a backend's rounding moves the inputs of a ReLU by
@@ -74,6 +75,35 @@ def test_a_kink_explains_a_whole_pixel() -> None:
         assert by_name[name].share == pytest.approx(1.0, abs=1e-4)
         assert by_name[name].rest < 1e-3 * by_name[name].effect
     assert by_name["2.weight"].accepted  # what lies behind the ReLU sees a value of 0 either way
+
+
+class Proposes(nn.Module):
+    """Weighs the two vectors that it likes best."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen = Choice()
+        self.weight = nn.Parameter(torch.tensor([1.0, -2.0, 3.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        best = (x @ self.weight.detach()).topk(2, dim=1).indices
+        return self.chosen(x.gather(1, best[..., None].expand(-1, -1, 3))) * self.weight
+
+
+def test_another_choice_explains_a_gradient() -> None:
+    x = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(5))
+    subject = Toy(Proposes(), (x,))
+
+    def another(chosen: torch.Tensor) -> torch.Tensor:
+        """One vector of the first sample is another."""
+        changed = chosen.clone()
+        changed[0, 1] = x[0, (x[0] @ subject.module.weight.detach()).argmin()]
+        return changed
+
+    other, (found,) = explain(JOB, subject, backend(another, Choice))
+    assert other == {("chosen", 0): 1}
+    assert not found.accepted and found.effect > 0.1
+    assert found.share == pytest.approx(1.0, abs=1e-5) and found.rest < 1e-4 * found.effect
 
 
 class Scaled(nn.Module):

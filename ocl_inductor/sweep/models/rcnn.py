@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ocl_inductor.sweep.models.choice import Choice
 from ocl_inductor.sweep.models.detection_backbone import Pyramid, ResNet
 from ocl_inductor.sweep.models.detection_boxes import (
     anchors,
@@ -81,6 +82,7 @@ class Rcnn(nn.Module):
             inputs = 2048 if kind == "dc5" else 1024
             self.strides, self.sizes = (16,), [[32, 64, 128, 256, 512]]
         self.proposer = _Proposer(inputs, 3 * len(self.sizes[0]))
+        self.proposed = Choice()
         if kind == "c4":
             assert isinstance(self.backbone, ResNet)
             self.head: nn.Module = self.backbone.rest[0]
@@ -143,7 +145,8 @@ class Rcnn(nn.Module):
             scores.append(kept[0])
             boxes.append(kept[1])
         order = torch.cat(scores, dim=1).topk(self.proposals, dim=1).indices
-        return take(torch.cat(boxes, dim=1), order)
+        proposed: Tensor = self.proposed(take(torch.cat(boxes, dim=1), order))
+        return proposed
 
     def _features(self, maps: list[Tensor], rois: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors (B * R, W) of regions, and the maps (B * R, C, s, s) that masks start from."""
