@@ -10,6 +10,7 @@ from ocl_inductor.passes.accumulate import scatter_into_sums
 from ocl_inductor.passes.attention import fuse_attention
 from ocl_inductor.passes.effects import remove_effect_tokens
 from ocl_inductor.passes.replace_random import replace_random
+from ocl_inductor.passes.sums_of_products import join_sums_of_products
 
 
 def remove_dead_code(gm: GraphModule) -> GraphModule:
@@ -28,6 +29,7 @@ PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     remove_dead_code,
     fuse_attention,
     scatter_into_sums,
+    join_sums_of_products,
     remove_effect_tokens,
 )
 
