@@ -17,7 +17,9 @@ from torch.fx import GraphModule, Node
 
 aten = torch.ops.aten
 
-_TRANSPOSITIONS = (aten.t.default, aten.permute.default, aten.transpose.int)
+#: A product is joined where it has at least this many times the numbers of its operands, which wait
+#: in memory for the last product and are read and written to lie side by side.
+_TIMES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +92,35 @@ def _terms(root: Node) -> tuple[list[Node], set[Node]]:
 def _product(term: Node, terms: Sequence[Node]) -> _Product | None:
     """The product that ``term`` is, where nothing else reads it and its operands are small."""
     node, flipped = term, False
-    while node.target in _TRANSPOSITIONS and len(node.users) == 1:
+    while _is_transposition(node) and len(node.users) == 1:
         node, flipped = node.args[0], not flipped  # type: ignore[assignment]
-    if node.target is not aten.mm.default or len(node.users) != 1 or terms.count(term) > 1:
+    if node.target is not aten.mm.default or len(node.users) != 1:
         return None
-    if len(term.users) != 1:
+    if len(term.users) != 1 or terms.count(term) > 1:
         return None
     m, k = node.args[0].meta["val"].shape  # type: ignore[union-attr]
     n = node.args[1].meta["val"].shape[1]  # type: ignore[union-attr]
-    # Putting them side by side reads and writes the operands; a product less is one less to write
-    # and to read.
-    small = isinstance(k, int) and k * (m + n) <= m * n
+    small = isinstance(k, int) and _TIMES * k * (m + n) <= m * n
     return _Product(term, node, flipped) if small else None
+
+
+def _is_transposition(node: Node) -> bool:
+    """Whether it exchanges the two dimensions of a matrix."""
+    match node.target:
+        case aten.t.default:
+            return True
+        case aten.permute.default:
+            return [d % 2 for d in node.args[1]] == [1, 0]  # type: ignore[operator, union-attr]
+        case aten.transpose.int:
+            return node.args[1] % 2 != node.args[2] % 2  # type: ignore[operator]
+    return False
 
 
 def _joined(before: Node, products: Sequence[_Product]) -> Node:
     """The sum of ``products``, computed in front of ``before``."""
     lefts = [p.product.args[0] for p in products]
     rights = [p.product.args[1] for p in products]
-    if all(x.target in _TRANSPOSITIONS for x in lefts):  # type: ignore[union-attr]
+    if all(_is_transposition(x) for x in lefts):  # type: ignore[arg-type]
         rows = _call(before, aten.cat.default, [x.args[0] for x in lefts], 0)  # type: ignore[union-attr]
         left = _call(before, aten.permute.default, rows, [1, 0])
     else:

@@ -63,8 +63,8 @@ def test_which_products_are_joined() -> None:
     assert left(_summed, a, b, c) == 2, "one for each orientation"
     pair = lambda a, b: a[:1].t() @ b[:1] + a[1:2].t() @ b[1:2]  # noqa: E731
     assert left(pair, a, b) == 1
-    # Not: a product that something else reads, one with a factor, one that is broadcast, one that
-    # is as deep as it is large.
+    # Not: a product that something else reads, one with a factor, one that is broadcast, one whose
+    # operands are not small beside it.
     kept = lambda a, b: [(p := a[:1].t() @ b[:1]) + a[1:2].t() @ b[1:2], p]  # noqa: E731
     assert left(kept, a, b) == 2
     scaled = lambda a, b: aten.add(a[:1].t() @ b[:1], a[1:2].t() @ b[1:2], alpha=2)  # noqa: E731
@@ -73,6 +73,26 @@ def test_which_products_are_joined() -> None:
     assert left(wide, a, b) == 2
     deep = lambda a, b: a.t() @ b + (a + 1).t() @ (b + 1)  # noqa: E731
     assert left(deep, random(40, 40), random(40, 27)) == 2
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda x: aten.permute(x, [0, 1]),
+        lambda x: aten.permute(x, [-2, -1]),
+        lambda x: aten.transpose(x, 1, -1),
+    ],
+)
+def test_dimensions_that_stay_where_they_are(same: Any) -> None:
+    """Not every permutation of a matrix transposes it; a square one would not show by its size."""
+    a, b = random(2, 30), random(2, 30)
+    outer = lambda a, b, i: a[i : i + 1].t() @ b[i : i + 1]  # noqa: E731
+    terms = lambda a, b: same(outer(a, b, 0)) + outer(a, b, 1).t()  # noqa: E731
+    column = lambda a, i: same(a[i : i + 1].t())  # noqa: E731
+    operands = lambda a, b: column(a, 0) @ b[:1] + column(a, 1) @ b[1:]  # noqa: E731
+    for fn in (terms, operands):
+        gm = join_sums_of_products(make_fx(fn, tracing_mode="fake")(a, b))
+        torch.testing.assert_close(gm(a, b), fn(a, b))
 
 
 def test_a_sum_of_a_product_with_itself() -> None:
