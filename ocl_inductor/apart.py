@@ -18,7 +18,13 @@ def environment() -> Mapping[str, str]:
     """What it needs to find the same packages, and nothing that lies in the working folder."""
     root = str(Path(__file__).parents[1])  # this very package, wherever it was found
     path = os.pathsep.join([root, *(p for p in sys.path if p)])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYTHONSAFEPATH": "1",
+        # numpy's threads wait for work, of which there is none, on a core that others could use.
+        "OPENBLAS_NUM_THREADS": "1",
+    }
 
 
 def answer(

@@ -32,7 +32,11 @@ from ocl_inductor.report.values import GraphReport, Report
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.pressure import release_idle
-from ocl_inductor.runtime.programs import forget_programs, start_builders
+from ocl_inductor.runtime.programs import (
+    forget_programs,
+    start_builders,
+    start_first_builder,
+)
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
@@ -76,9 +80,14 @@ def compile_with(
     if torch._dynamo.config.repro_after == "aot":
         raise UnsupportedMinifierError
     settings = Settings.resolve(mode, options)
-    device = select_device(settings.device)
+    device = select_device(settings.device, partial(start_first_builder, settings=settings))
+    info = device.info
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
-    return capture(gm, example_inputs, compiler, device, settings, keep_plans=observe is None)
+    capture_for = partial(
+        capture, gm, example_inputs, compiler, device, settings, keep_plans=observe is None
+    )
+    compiled = capture_for()
+    return compiled if device.holds(info) else capture_for()
 
 
 def compile_graph(
@@ -98,7 +107,7 @@ def compile_graph(
     ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`;
     ``free_outputs``: positions of those that may have any strides.
     """
-    start_builders(device, settings)
+    start_builders(device, settings, len(_operators(gm)))
     plan_for = partial(
         make_plan,
         shape_env=shape_env,

@@ -11,14 +11,21 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from concurrent.futures import Future
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
-from ocl_inductor import amx, driver_processor, fork, quirks
+from ocl_inductor import amx, driver_library, driver_processor, fork, quirks
 from ocl_inductor.calling_thread import EXTENSION, calling_queue
 from ocl_inductor.device_info import DeviceInfo, ask, kind_of, names_of
-from ocl_inductor.device_probe import amx_works, calling_thread_works, zero_copy_works
+from ocl_inductor.device_probe import (
+    amx_works,
+    calling_thread_works,
+    twin_works,
+    zero_copy_known,
+    zero_copy_works,
+)
 from ocl_inductor.driver_survey import Library, Listed
 from ocl_inductor.drivers import (
     driver_platforms,
@@ -40,6 +47,10 @@ class Device:
 
     #: With these in its environment a process lists the device.
     variables: Mapping[str, str] = MappingProxyType({})
+    #: Tests whether the device works in place, in a process that is there; may raise.
+    tester: Callable[[], bool] | None = None
+    #: That test, under way.
+    _test: Future[bool] | None = None
 
     def __init__(
         self,
@@ -97,15 +108,16 @@ class Device:
         return found
 
     def _wanted_twin(self) -> quirks.Twin | None:
-        """What to have the driver list besides, if it does that well and the user lets us."""
+        """What to have the driver list besides, if the user lets us."""
         twin = self._twin
         if twin is None or any(v in os.environ for v in twin.variables):
             return None
-        if not Settings.resolve().calling_thread:
-            return None
+        return twin if Settings.resolve().calling_thread else None
+
+    def _twin_works(self) -> bool:
+        assert self._twin is not None
         key = f"{self.names.platform_version}|{self.names.name}"
-        name = twin.name(self.names)
-        return twin if calling_thread_works(key, self.names, name, twin.variables) else None
+        return twin_works(key, self.names, self._twin, self._library)
 
     @property
     def calling_thread(self) -> Device | None:
@@ -120,7 +132,7 @@ class Device:
         info = self.info  # opens the driver
         if not info.zero_copy:
             return None
-        if self._opened_twin is not None:
+        if self._opened_twin is not None and self._twin_works():
             assert self._twin is not None
             found = Device(self._opened_twin)
             found.variables = self._twin.variables
@@ -140,9 +152,19 @@ class Device:
 
     @property
     def info(self) -> DeviceInfo:
-        """The facts; the first use on a machine runs self-tests (small kernels)."""
+        """The facts; the first use on a machine runs self-tests (small kernels), or has ``tester``
+        run one: whoever uses the facts then asks ``holds`` before anything runs.
+        """
         with self._lock:
             return self._info
+
+    def holds(self, info: DeviceInfo) -> bool:
+        """Whether what ``info`` said is still true when no test is under way any more."""
+        if self._test is not None and not self._test.result():
+            with self._lock:
+                self._info = dataclasses.replace(self._info, zero_copy=False)
+                self._calling_thread = None
+        return self.info == info
 
     def ask_meanwhile(self) -> None:
         """Have another thread find out the facts, for which the first use waits 0.3 s otherwise."""
@@ -173,10 +195,23 @@ class Device:
         release_code()  # the driver has told what it is: most of that code runs once
         if not info.unified_memory:
             return info
-        names = self.names if self._opened_apart else None
-        works = zero_copy_works(info.key, lambda: (self.context, self.queue), names)
+        works = self._works_in_place(info)
         tiles = info.kind == "cpu" and amx.permitted() and amx_works(info.key, self.names)
         return dataclasses.replace(info, zero_copy=works, amx=tiles)
+
+    def _works_in_place(self, info: DeviceInfo) -> bool:
+        names = self.names if self._opened_apart else None
+        test = partial(
+            zero_copy_works, info.key, lambda: (self.context, self.queue), names, self.tester
+        )
+        if self.tester is None or info.kind != "cpu" or zero_copy_known(info.key):
+            return test()
+        # Every driver of a CPU that was tried does. The test waits for a compiler to be loaded.
+        under_way = self._test = Future[bool]()
+        threading.Thread(
+            target=lambda: under_way.set_result(test()), name="ocl_inductor test"
+        ).start()
+        return True
 
     @cached_property
     def _context(self) -> Any:
@@ -245,6 +280,21 @@ def _of_the_loader() -> list[list[Device]]:
     return [[Device(cl_device, d) for cl_device, d in _devices_of(p, 0)] for p in platforms]
 
 
+def devices_in(library: str) -> list[Device]:
+    """The devices of one driver, opened now in a process that opens no other.
+
+    Raises:
+        NeedsLoaderError: only the OpenCL loader can open it.
+    """
+    cl = load_pyopencl()
+    platforms = [cl.Platform.from_int_ptr(x) for x in driver_library.platform_ids(library)]
+    return [
+        Device(cl_device, found)
+        for number, platform in enumerate(platforms)
+        for cl_device, found in _devices_of(platform, number)
+    ]
+
+
 def listed(platforms: Sequence[Any]) -> tuple[Listed, ...]:
     """The devices of a driver's pyopencl Platforms, as plain data."""
     return tuple(d for n, p in enumerate(platforms) for _, d in _devices_of(p, n))
@@ -273,15 +323,20 @@ def list_devices() -> list[Device]:
         return list(_devices())
 
 
-def select_device(spec: str | None = None) -> Device:
+def select_device(
+    spec: str | None = None, meanwhile: Callable[[Device], None] | None = None
+) -> Device:
     """The device `spec` names, or the preferred one for None.
 
     A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
     platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
-    (from 0, in order of preference). Raises NoDeviceError where there is no device at all and
+    (from 0, in order of preference). ``meanwhile`` is called when it is chosen, before its driver
+    is opened and asked. Raises NoDeviceError where there is no device at all and
     DeviceNotFoundError where none matches.
     """
     chosen = _choose(spec)
+    if meanwhile is not None:
+        meanwhile(chosen)
     try:
         chosen.cl_device  # noqa: B018  (opens the driver)
     except DriverChangedError as error:

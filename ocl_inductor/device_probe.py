@@ -25,7 +25,7 @@ from ocl_inductor.calling_thread import calling_queue
 from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
-from ocl_inductor.quirks import Names
+from ocl_inductor.quirks import Names, Twin
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.whole_file import write_whole
 
@@ -37,20 +37,35 @@ _SECONDS = 120
 
 
 def zero_copy_works(
-    key: str, handles: Callable[[], tuple[Any, Any]], names: Names | None = None
+    key: str,
+    handles: Callable[[], tuple[Any, Any]],
+    names: Names | None = None,
+    tester: Callable[[], bool] | None = None,
 ) -> bool:
     """The remembered answer for the driver `key`, or that of a test run now.
 
     `handles` makes the pyopencl context and queue; it is called only when the test runs. With
     `names` the test runs in another process, which loads the driver's compiler and may crash, on
-    the device that has these names. Never raises: a driver that fails the test, in whatever way,
-    does not work in place.
+    the device that has these names; `tester` asks one that is there, or raises. Never raises: a
+    driver that fails the test, in whatever way, does not work in place.
     """
-    return _answered(
-        "zero_copy",
-        key,
-        lambda: zero_copy_test(*handles()) if names is None else _tested_apart("zero_copy", names),
-    )
+
+    def test() -> bool:
+        if names is None:
+            return zero_copy_test(*handles())
+        try:
+            if tester is not None:
+                return tester()
+        except Exception as error:
+            _log.info("self-test of %s in a process that was there: %s", key, error)
+        return _tested_apart("zero_copy", names)
+
+    return _answered("zero_copy", key, test)
+
+
+def zero_copy_known(key: str) -> bool:
+    """Whether ``zero_copy_works`` has an answer without a test."""
+    return _remembered("zero_copy", key) is not None
 
 
 def command_buffers_work(key: str, names: Names) -> bool:
@@ -69,38 +84,44 @@ def amx_works(key: str, names: Names) -> bool:
     return _answered("amx", key, lambda: _tested_apart("amx", names))
 
 
-def calling_thread_works(
-    key: str, names: Names, twin: str = "", variables: Mapping[str, str] | None = None
-) -> bool:
-    """Whether kernels run in the calling thread: remembered, or tested in a process.
-
-    ``twin``: name of the device that does it, which the driver lists when ``variables`` are set;
-    empty: a queue of the device ``names`` does. Never raises.
+def calling_thread_works(key: str, names: Names) -> bool:
+    """Whether a queue of the device runs kernels in the calling thread: remembered, or tested in a
+    process. Never raises.
     """
+    return _answered("calling_thread", key, lambda: _tested_apart("calling_thread", names))
+
+
+def twin_works(key: str, names: Names, twin: Twin, library: str) -> bool:
+    """The same of the twin of the device ``names``, which the driver ``library`` lists besides."""
+    named = replace(names, name=twin.name(names))
     return _answered(
         "calling_thread",
-        f"{key}|{twin}",
-        lambda: _tested_apart(
-            "calling_thread", replace(names, name=twin) if twin else names, variables
-        ),
+        f"{key}|{named.name}",
+        lambda: _tested_apart("calling_thread", named, library, twin.variables),
     )
 
 
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
-    path = _answer_path(question, key)
-    try:
-        answer = json.loads(path.read_text())
-        if answer["key"] == key and isinstance(answer[question], bool):
-            return bool(answer[question])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # missing or damaged: a miss
+    known = _remembered(question, key)
+    if known is not None:
+        return known
     try:
         works = test()
     except Exception as error:
         _log.info("self-test %s failed on %s: %s", question, key, error)
         works = False
-    _remember(path, {"key": key, question: works})
+    _remember(_answer_path(question, key), {"key": key, question: works})
     return works
+
+
+def _remembered(question: str, key: str) -> bool | None:
+    try:
+        answer = json.loads(_answer_path(question, key).read_text())
+        if answer["key"] == key and isinstance(answer[question], bool):
+            return bool(answer[question])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing or damaged: a miss
+    return None
 
 
 def zero_copy_test(context: Any, queue: Any) -> bool:
@@ -123,10 +144,18 @@ def zero_copy_test(context: Any, queue: Any) -> bool:
     return True
 
 
-def _tested_apart(question: str, names: Names, variables: Mapping[str, str] | None = None) -> bool:
+def _tested_apart(
+    question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
+) -> bool:
+    """``library``: the only driver to open, with ``variables``; empty: list what is there."""
     facts = json.dumps(asdict(names))
     done = apart.answer(
-        "ocl_inductor.device_probe", question, facts, seconds=_SECONDS, variables=variables
+        "ocl_inductor.device_probe",
+        question,
+        facts,
+        library,
+        seconds=_SECONDS,
+        variables={**({"OCL_ICD_VENDORS": "/nonexistent"} if library else {}), **(variables or {})},
     )
     answers = {f"{question}: True": True, f"{question}: False": False}
     for line in done.stdout.splitlines():  # drivers print to standard output too
@@ -135,10 +164,11 @@ def _tested_apart(question: str, names: Names, variables: Mapping[str, str] | No
     raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
 
 
-def _test_here(question: str, names: Names) -> bool:
-    from ocl_inductor.device import list_devices
+def _test_here(question: str, names: Names, library: str) -> bool:
+    from ocl_inductor.device import devices_in, list_devices
 
-    device = next(d for d in list_devices() if d.names == names)
+    devices = devices_in(library) if library else list_devices()
+    device = next(d for d in devices if d.names == names)
     if question == "command_buffer":
         return command_buffer_test(device)
     if question == "amx":
@@ -162,6 +192,7 @@ def _remember(path: Path, answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _question, _facts = sys.argv[1:]
-    print(f"\n{_question}: {_test_here(_question, Names(**json.loads(_facts)))}", flush=True)
+    _question, _facts, _library = sys.argv[1:]
+    _works = _test_here(_question, Names(**json.loads(_facts)), _library)
+    print(f"\n{_question}: {_works}", flush=True)
     os._exit(0)  # some drivers do not end well

@@ -40,6 +40,7 @@ from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.meanwhile import made_meanwhile
 from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.runtime.programs import start_builders
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
 from ocl_inductor.staged_plan import StagedPlan
@@ -117,6 +118,7 @@ class Session:
     key: str
     files: PlanFiles
     graphs: Graphs
+    missed: Callable[[], None]  # is told that no entry fits
 
 
 _session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", default=None)
@@ -146,7 +148,8 @@ def keeping_plans(
     provide_digest(settings.cache_dir)
     key = plan_key(device.info.for_settings(settings), settings, shared_memory(inputs))
     files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
-    session = Session(device, settings, key, files, Graphs(stored=True))
+    missed = partial(start_builders, device, settings, kernels=1)
+    session = Session(device, settings, key, files, Graphs(stored=True), missed)
     tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
     bypasses = counters["autograd_cache_bypass"]
@@ -372,6 +375,7 @@ def _install() -> None:
                 continue
             artifacts.record(artifacts.PLAN, key, content)
             yield entry, content, True
+        session.missed()
 
     _leave_inductor_alone()
     AOTAutogradCachePickler.__init__ = init_pickler  # type: ignore[method-assign]

@@ -25,10 +25,13 @@ from ocl_inductor.device import Device
 from ocl_inductor.drivers import surveyed
 from ocl_inductor.log import logger
 from ocl_inductor.quirks import Names
+from ocl_inductor.runtime.build_worker import Job
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
 _MODULE = "ocl_inductor.runtime.build_worker"
+#: No twin of the device (``quirks.Twin``): it would be tested before it is opened.
+_ALONE = {"OCL_INDUCTOR_CALLING_THREAD": "0"}
 #: A driver that ends so many workers is not tried again.
 _MOST_LOST = 3
 
@@ -60,7 +63,7 @@ class _Worker:
                 self.folder = tempfile.mkdtemp(prefix="ocl_inductor-")
             self.process = subprocess.Popen(
                 apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder),
-                env={**apart.environment(), **device.variables},
+                env={**apart.environment(), **_ALONE, **device.variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us; it ends with its input
@@ -77,26 +80,26 @@ class _Worker:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def build(self, source: str, options: Sequence[str]) -> bytes:
+    def answer(self, job: Job) -> bytes:
         """A program's binary, maybe empty. After an exception the worker is of no use.
 
         Raises:
             CompilerCrashedError, WorkerLostError: see there.
         """
         try:
-            pickle.dump((source, tuple(options)), self.jobs)
+            pickle.dump(job, self.jobs)
             self.jobs.flush()
             if not self.open:
                 self.open = pickle.load(self.answers)
-            binary = pickle.load(self.answers)
+            answer = pickle.load(self.answers)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             code = self._code()
             if self.open and code is not None and code in _CRASHES:
                 raise CompilerCrashedError(signal.Signals(-code).name) from error
             raise WorkerLostError(f"it ended with {code}: {error}") from error
-        if not isinstance(binary, bytes):
+        if not isinstance(answer, bytes):
             raise WorkerLostError("its answer is none")
-        return binary
+        return answer
 
     def _code(self) -> int | None:
         """What it ended with, or is about to."""
@@ -128,14 +131,17 @@ class Builders:
         self.busy = 0
         self.lost = 0
 
-    def start(self, most: int) -> None:
-        """Have one worker, if none is there: it opens the driver while others plan."""
+    def start(self, count: int) -> None:
+        """Have ``count`` workers: they open the driver and load its compiler while others plan."""
         with self.lock:
-            if most and not self.busy and not self._take_idle(keep=True) and self._usable():
-                try:
+            for worker in [w for w in self.idle if not w.alive]:
+                worker.end()
+                self.idle.remove(worker)
+            try:
+                while self._usable() and self.busy + len(self.idle) < count:
                     self.idle.append(_Worker(self.device))
-                except WorkerLostError as error:
-                    self._lose(error)
+            except WorkerLostError as error:
+                self._lose(error)
 
     def build(self, source: str, options: Sequence[str], most: int) -> bytes | None:
         """A program's binary from one of at most ``most`` workers; None: build it here.
@@ -143,6 +149,20 @@ class Builders:
         Raises:
             CompilerCrashedError: building it here would end this process.
         """
+        return self._answer((source, tuple(options)), most) or None
+
+    def test(self) -> bool:
+        """Whether the device works in place (device_probe.py), tested by a worker.
+
+        Raises:
+            CompilerCrashedError, WorkerLostError: see there.
+        """
+        answer = self._answer(None, 1)
+        if answer is None:
+            raise WorkerLostError("there is none")
+        return bool(answer)
+
+    def _answer(self, job: Job, most: int) -> bytes | None:
         if not most:
             return None
         for _ in range(2):  # an idle worker may end at the moment it is asked
@@ -155,7 +175,7 @@ class Builders:
             try:
                 if worker is None:
                     worker = _Worker(self.device)
-                binary = worker.build(source, options)
+                answer = worker.answer(job)
             except WorkerLostError as error:
                 self._done()
                 if worker is not None:
@@ -169,7 +189,7 @@ class Builders:
                     worker.end()
                 raise
             self._done(worker)
-            return binary or None
+            return answer
         return None
 
     def end(self) -> None:
@@ -182,12 +202,10 @@ class Builders:
     def _usable(self) -> bool:
         return compiles_apart() and self.lost < _MOST_LOST
 
-    def _take_idle(self, keep: bool = False) -> _Worker | None:
+    def _take_idle(self) -> _Worker | None:
         while self.idle:
             worker = self.idle.pop()
             if worker.alive:
-                if keep:
-                    self.idle.append(worker)
                 return worker
             worker.end()
         return None

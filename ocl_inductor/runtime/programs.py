@@ -48,9 +48,20 @@ def build_kernels(
     return [found[key] for key in keys]
 
 
-def start_builders(device: Device, settings: Settings) -> None:
-    """Say that kernels will be built soon: what builds them opens its driver meanwhile."""
-    builders_of(device).start(settings.compile_processes)
+def start_builders(device: Device, settings: Settings, kernels: int) -> None:
+    """Say that some ``kernels`` will be built: what builds them loads the compiler meanwhile."""
+    builders = builders_of(device)
+    count = min(settings.compile_processes, settings.compile_threads, kernels)
+    if count:
+        builders.start(count)
+        device.tester = builders.test
+
+
+def start_first_builder(device: Device, settings: Settings) -> None:
+    """The same at once, where nothing is kept that could make it needless."""
+    plans = settings.cache_dir / "plans"
+    if not settings.cache or not plans.is_dir() or not any(plans.iterdir()):
+        start_builders(device, settings, 1)
 
 
 def kernel_folder(settings: Settings) -> Path | None:

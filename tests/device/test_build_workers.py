@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan import Kernel
 from ocl_inductor.quirks import compiling
 from ocl_inductor.runtime import builders, making
-from ocl_inductor.runtime.builders import Builders
+from ocl_inductor.runtime.builders import Builders, WorkerLostError
 from ocl_inductor.runtime.driver_programs import program_from_binary
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.settings import Settings
@@ -65,6 +66,30 @@ def test_a_source_larger_than_a_pipe(fresh: Builders, device: Device) -> None:
     binary = fresh.build(long, device.info.build_options, 1)
     assert binary and program_from_binary(binary, device).kernel_names == "k"
     assert "compile_workers_lost" not in counters["opencl"]
+
+
+def test_workers_load_the_compiler_before_there_are_jobs(fresh: Builders) -> None:
+    fresh.start(2)
+    fresh.start(1)
+    first, second = fresh.idle
+    assert pickle.load(first.answers) and pickle.load(second.answers)
+    first.open = second.open = True
+    fresh.end()
+    fresh.start(1)
+    fresh.idle[0].process.kill()
+    fresh.idle[0].process.wait()
+    fresh.start(1)
+    assert [w.alive for w in fresh.idle] == [True] and fresh.lost == 0
+
+
+def test_worker_tests_whether_the_device_works_in_place(
+    fresh: Builders, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fresh.test() is device.info.zero_copy is True
+    monkeypatch.setattr(apart.sys, "executable", "/no/such/python")
+    fresh.end()
+    with pytest.raises(WorkerLostError):
+        fresh.test()
 
 
 def test_refused_source_is_left_to_this_process(fresh: Builders, device: Device) -> None:
@@ -188,16 +213,17 @@ def test_compiled_model(driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def crashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """A compiler that crashes on kernels named ``mine``: when it optimises; ``[True]``: always."""
     always = [False]
-    build = builders._Worker.build
+    answer = builders._Worker.answer
 
-    def crash(self: Any, source: str, options: Any) -> bytes:
+    def crash(self: Any, job: Any) -> bytes:
+        source, options = job
         if "mine" in source and (always[0] or making._DO_NOT_OPTIMISE not in options):
-            build(self, "__kernel void k() {}", ())  # so that it has opened the driver
+            answer(self, ("__kernel void k() {}", ()))  # so that it has opened the driver
             os.kill(self.process.pid, signal.SIGABRT)
-        return build(self, source, options)
+        return answer(self, job)
 
     torch.compiler.reset()
-    monkeypatch.setattr(builders._Worker, "build", crash)
+    monkeypatch.setattr(builders._Worker, "answer", crash)
     yield always
     builders.end_idle()
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from ocl_inductor import apart, device, device_probe
 from ocl_inductor.device import list_devices, select_device
 from ocl_inductor.plan import Launch
 from ocl_inductor.profiler import profile
+from ocl_inductor.quirks import Twin
 from ocl_inductor.runtime import home
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -160,15 +162,14 @@ def test_driver_that_fails_the_test_is_left_alone(
     caller: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = select_device(caller)
-    if chosen._twin is None:
-        fresh = [device.Device(chosen.cl_device) for _ in range(2)]
-        found = [lambda d=d: d.calling_thread for d in fresh]
-    else:  # the driver is open: ask what it would be opened for
-        twin = device.Device(None, chosen._listed, chosen._library, chosen._twin)
-        found = [twin._wanted_twin] * 2
-    assert found[0]() is not None
-    monkeypatch.setattr(device, "calling_thread_works", lambda *args: False)
-    assert found[1]() is None
+    fresh = [device.Device(chosen.cl_device, twin=chosen._twin) for _ in range(2)]
+    for found in fresh:
+        found._opened_twin = chosen._opened_twin
+        found._library = chosen._library
+    assert fresh[0].calling_thread is not None
+    for question in ("calling_thread_works", "twin_works"):
+        monkeypatch.setattr(device, question, lambda *args: False)
+    assert fresh[1].calling_thread is None
 
 
 def test_answers_are_remembered(
@@ -177,15 +178,29 @@ def test_answers_are_remembered(
     monkeypatch.setattr(device_probe, "default_cache_dir", lambda: tmp_path)
     asked = []
 
-    def tested(question: str, names: Any, variables: Any) -> bool:
-        asked.append((names.name, variables))
+    def tested(question: str, names: Any, *how: Any) -> bool:
+        asked.append((names.name, *how))
         return True
 
     monkeypatch.setattr(device_probe, "_tested_apart", tested)
     names = select_device(caller).names
+    twin = Twin({"A": "1"}, names.name[:3], "twin")
     for _ in range(2):
-        assert device_probe.calling_thread_works("key", names, "twin", {"A": "1"})
-    assert asked == [("twin", {"A": "1"})]
+        assert device_probe.calling_thread_works("key", names)
+        assert device_probe.twin_works("key", names, twin, "library.so")
+    named = "twin" + names.name[3:]
+    assert asked == [(names.name,), (named, "library.so", {"A": "1"})]
+
+
+def test_the_test_of_a_twin_opens_one_driver(
+    caller: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = select_device(caller)
+    if chosen._twin is None:
+        pytest.skip("the driver has no twin")
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    assert device_probe.twin_works("key", chosen.names, chosen._twin, chosen._library)
+    assert [x.name for x in tmp_path.iterdir()] == ["probe"]  # no survey of the others
 
 
 @pytest.mark.parametrize(

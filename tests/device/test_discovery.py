@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from agreement import two_drivers
 
 from ocl_inductor import device_probe, drivers
 from ocl_inductor.device import Device, list_devices, select_device
@@ -187,6 +190,65 @@ def test_failing_self_test_means_no_zero_copy(
         raise RuntimeError("driver is broken")
 
     assert device_probe.zero_copy_works("broken", handles) is False
+
+
+def test_tester_is_asked_first(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And another process, where it cannot answer."""
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    asked = []
+
+    def apart(question: str, names: object) -> bool:
+        asked.append(question)
+        return False
+
+    def broken() -> bool:
+        raise OSError("it ended")
+
+    monkeypatch.setattr(device_probe, "_tested_apart", apart)
+
+    def works(key: str, tester: Callable[[], bool]) -> bool:
+        return device_probe.zero_copy_works(key, lambda: (None, None), device.names, tester)
+
+    assert works("one", lambda: True) and not asked
+    assert not works("two", broken) and asked == ["zero_copy"]
+    assert device_probe.zero_copy_known("two") and not device_probe.zero_copy_known("three")
+    assert works("one", broken)  # remembered
+
+
+_FIRST_USE = """
+import sys, torch
+from ocl_inductor import compile
+from ocl_inductor.device import select_device
+from ocl_inductor.runtime.builders import Builders
+
+_, driver, says = sys.argv
+if says == "no":
+    Builders.test = lambda self: False
+captures = []
+capture = compile.capture
+compile.capture = lambda *args, **how: captures.append(args) or capture(*args, **how)
+model, x = torch.nn.Linear(33, 17).eval(), torch.randn(5, 33)
+function = torch.compile(model, backend="opencl", options={"device": driver})
+with torch.no_grad():
+    torch.testing.assert_close(function(x), model(x))
+assert torch._dynamo.utils.counters["opencl"]["kernels_built_apart"]
+print(len(captures), select_device(driver).info.zero_copy)
+"""
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize(("says", "captures"), [("yes", "1 True"), ("no", "2 False")])
+def test_first_compilation_does_not_wait_for_the_self_test(
+    driver: str, says: str, captures: str, tmp_path: Path
+) -> None:
+    """It goes on as if it had passed; where it has not, it is done again before anything runs."""
+    processes = {"OCL_INDUCTOR_COMPILE_PROCESSES": "2"}
+    environment = {**os.environ, "OCL_INDUCTOR_CACHE_DIR": str(tmp_path), **processes}
+    command = [sys.executable, "-c", _FIRST_USE, driver, says]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-1:] == [captures], done.stderr
 
 
 def test_facts_are_found_out_once_and_meanwhile(
