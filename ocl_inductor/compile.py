@@ -107,7 +107,7 @@ def compile_graph(
     ``kind``: forward, backward or inference; ``visible_outputs``: see :class:`Plan`;
     ``free_outputs``: positions of those that may have any strides.
     """
-    start_builders(device, settings, len(_operators(gm)))
+    start_builders(device, settings, kernels=1 + len(_operators(gm)) // 2)
     plan_for = partial(
         make_plan,
         shape_env=shape_env,

@@ -47,8 +47,8 @@ class Device:
 
     #: With these in its environment a process lists the device.
     variables: Mapping[str, str] = MappingProxyType({})
-    #: Tests whether the device works in place, in a process that is there; may raise.
-    tester: Callable[[], bool] | None = None
+    #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
+    tester: Callable[[Device], bool] | None = None
     #: That test, under way.
     _test: Future[bool] | None = None
 
@@ -64,7 +64,7 @@ class Device:
         """
         self._opened = cl_device
         self._listed = listed if listed is not None else _listed((0, 0), cl_device)
-        self._library = library
+        self.library = library
         self._twin = twin
         self._opened_twin: Any = None
         self._opened_apart = cl_device is None
@@ -90,7 +90,7 @@ class Device:
         twin = self._wanted_twin()
         try:
             with opening({} if twin is None else twin.variables):
-                devices = driver_platforms(self._library)[platform].get_devices()
+                devices = driver_platforms(self.library)[platform].get_devices()
             if twin is not None:
                 named = {d.name.strip(): d for d in devices}
                 self._opened_twin = named.get(twin.name(self.names))
@@ -107,6 +107,16 @@ class Device:
                 driver_processor.introduce(opened, names_of(opened))
         return found
 
+    @property
+    def apart(self) -> tuple[str, Mapping[str, str]]:
+        """For a process that is to use the device: the only driver to open, empty where it looks
+        for itself, and what its environment needs.
+        """
+        if not self.variables:
+            return "", {}
+        # The other drivers need not be surveyed with these variables.
+        return self.library, {**self.variables, "OCL_ICD_VENDORS": "/nonexistent"}
+
     def _wanted_twin(self) -> quirks.Twin | None:
         """What to have the driver list besides, if the user lets us."""
         twin = self._twin
@@ -114,10 +124,16 @@ class Device:
             return None
         return twin if Settings.resolve().calling_thread else None
 
-    def _twin_works(self) -> bool:
+    def _twin_device(self) -> Device | None:
+        """The opened twin, if kernels run well on it."""
+        if self._opened_twin is None:
+            return None
         assert self._twin is not None
-        key = f"{self.names.platform_version}|{self.names.name}"
-        return twin_works(key, self.names, self._twin, self._library)
+        found = Device(self._opened_twin, library=self.library)
+        found.variables = self._twin.variables
+        tester = None if self.tester is None else partial(self.tester, found)
+        key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
+        return found if twin_works(key, found, tester) else None
 
     @property
     def calling_thread(self) -> Device | None:
@@ -132,10 +148,9 @@ class Device:
         info = self.info  # opens the driver
         if not info.zero_copy:
             return None
-        if self._opened_twin is not None and self._twin_works():
-            assert self._twin is not None
-            found = Device(self._opened_twin)
-            found.variables = self._twin.variables
+        found = self._twin_device()
+        if found is not None:
+            pass
         elif EXTENSION in info.extensions and calling_thread_works(info.key, self.names):
             found = Device(self._opened, self._listed)
         else:
@@ -201,9 +216,9 @@ class Device:
 
     def _works_in_place(self, info: DeviceInfo) -> bool:
         names = self.names if self._opened_apart else None
-        test = partial(
-            zero_copy_works, info.key, lambda: (self.context, self.queue), names, self.tester
-        )
+        tester = None if self.tester is None else partial(self.tester, self)
+        handles = lambda: (self.context, self.queue)  # noqa: E731
+        test = partial(zero_copy_works, info.key, handles, names, tester)
         if self.tester is None or info.kind != "cpu" or zero_copy_known(info.key):
             return test()
         # Every driver of a CPU that was tried does. The test waits for a compiler to be loaded.

@@ -14,9 +14,9 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,12 @@ from ocl_inductor.calling_thread import calling_queue
 from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
-from ocl_inductor.quirks import Names, Twin
+from ocl_inductor.quirks import Names
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from ocl_inductor.device import Device
 
 _log = logger(__name__)
 _SCHEMA = 2
@@ -50,17 +53,11 @@ def zero_copy_works(
     driver that fails the test, in whatever way, does not work in place.
     """
 
-    def test() -> bool:
-        if names is None:
-            return zero_copy_test(*handles())
-        try:
-            if tester is not None:
-                return tester()
-        except Exception as error:
-            _log.info("self-test of %s in a process that was there: %s", key, error)
-        return _tested_apart("zero_copy", names)
-
-    return _answered("zero_copy", key, test)
+    return _answered(
+        "zero_copy",
+        key,
+        lambda: zero_copy_test(*handles()) if names is None else _tested(tester, names),
+    )
 
 
 def zero_copy_known(key: str) -> bool:
@@ -91,14 +88,20 @@ def calling_thread_works(key: str, names: Names) -> bool:
     return _answered("calling_thread", key, lambda: _tested_apart("calling_thread", names))
 
 
-def twin_works(key: str, names: Names, twin: Twin, library: str) -> bool:
-    """The same of the twin of the device ``names``, which the driver ``library`` lists besides."""
-    named = replace(names, name=twin.name(names))
-    return _answered(
-        "calling_thread",
-        f"{key}|{named.name}",
-        lambda: _tested_apart("calling_thread", named, library, twin.variables),
-    )
+def twin_works(key: str, twin: Device, tester: Callable[[], bool] | None = None) -> bool:
+    """The same of a device that runs all kernels so, listed when its variables are set."""
+    return _answered("calling_thread", key, lambda: _tested(tester, twin.names, twin))
+
+
+def _tested(tester: Callable[[], bool] | None, names: Names, twin: Device | None = None) -> bool:
+    try:
+        if tester is not None:
+            return tester()
+    except Exception as error:
+        _log.info("self-test of %s in a process that was there: %s", names.name, error)
+    if twin is None:
+        return _tested_apart("zero_copy", names)
+    return _tested_apart("calling_thread", names, *twin.apart)
 
 
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
@@ -147,7 +150,7 @@ def zero_copy_test(context: Any, queue: Any) -> bool:
 def _tested_apart(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> bool:
-    """``library``: the only driver to open, with ``variables``; empty: list what is there."""
+    """``library``, ``variables``: see ``Device.apart``."""
     facts = json.dumps(asdict(names))
     done = apart.answer(
         "ocl_inductor.device_probe",
@@ -155,7 +158,7 @@ def _tested_apart(
         facts,
         library,
         seconds=_SECONDS,
-        variables={**({"OCL_ICD_VENDORS": "/nonexistent"} if library else {}), **(variables or {})},
+        variables=variables,
     )
     answers = {f"{question}: True": True, f"{question}: False": False}
     for line in done.stdout.splitlines():  # drivers print to standard output too

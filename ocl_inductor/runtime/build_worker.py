@@ -1,11 +1,12 @@
 """The process that compiles kernels.
 
-``python -m ocl_inductor.runtime.build_worker <device> <folder>``
+``python -m ocl_inductor.runtime.build_worker <device> <folder> <library>``
 
 A driver's compiler keeps what it takes: after a dozen kernels a process is 100 to 200 MiB larger,
 and never gets smaller. So sources come here, binaries go back (see builders.py), and the memory
 goes with the process. It ends when its input does, or when nothing came for a while. The
-folder, unless its name is empty, is its own: what is in it is removed (left_out.py).
+folder, unless its name is empty, is its own: what is in it is removed (left_out.py). The library is
+that of the only driver to open, or empty (``Device.apart``).
 
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from ocl_inductor import quirks
-from ocl_inductor.device import Device, list_devices
+from ocl_inductor.device import Device, devices_in, list_devices
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.device_probe import zero_copy_test
 from ocl_inductor.drivers import load_pyopencl
@@ -82,12 +83,13 @@ def _send(answers: BinaryIO, value: bool | bytes) -> None:
     answers.flush()
 
 
-def _main(names: quirks.Names, folder: str) -> None:
+def _main(names: quirks.Names, folder: str, library: str) -> None:
     # Drivers print to standard output; the answers go where they do not.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    device = next(d for d in list_devices() if d.names == names)
+    listed = [] if library else list_devices()
     take = _steer(names, folder)
+    device = next(d for d in listed or devices_in(library) if d.names == names)
     # A job comes when the last one was answered, so the buffer holds nothing that select() misses.
     serve(device, take, os.fdopen(0, "rb"), answers)
 
@@ -104,9 +106,9 @@ def _steer(names: quirks.Names, folder: str) -> Take:
 
 
 if __name__ == "__main__":
-    _names, _folder = sys.argv[1:]
+    _names, _folder, _library = sys.argv[1:]
     try:
-        _main(quirks.Names(**json.loads(_names)), _folder)
+        _main(quirks.Names(**json.loads(_names)), _folder, _library)
     except BrokenPipeError:
         pass  # nobody waits for the answer any more
     finally:

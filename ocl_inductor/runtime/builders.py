@@ -57,13 +57,14 @@ class _Worker:
     """One process; used by one thread at a time."""
 
     def __init__(self, device: Device) -> None:
+        library, variables = device.apart
         self.folder = ""  # of what the driver compiles there, where it is to compile less
         try:
             if quirks.unrun(device.names) is not None:
                 self.folder = tempfile.mkdtemp(prefix="ocl_inductor-")
             self.process = subprocess.Popen(
-                apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder),
-                env={**apart.environment(), **_ALONE, **device.variables},
+                apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder, library),
+                env={**apart.environment(), **_ALONE, **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us; it ends with its input

@@ -10,6 +10,13 @@ from ocl_inductor.plan import Kernel
 #: Each kernel's entry in the cache holds the binary of its whole batch: 8 KiB for a program and 2
 #: for each kernel in it, on Intel's driver.
 MOST_KERNELS = 8
+#: A worker more, if it is not there yet, loads the compiler for as long as some kernels take.
+_FEWEST_KERNELS = 4
+
+
+def workers_for(kernels: int, workers: int) -> int:
+    """How many of ``workers`` are worth while for so many kernels."""
+    return min(workers, -(-kernels // _FEWEST_KERNELS))
 
 
 def batches(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kernel]]:
@@ -22,8 +29,9 @@ def batches(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kerne
 
 def _even(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kernel]]:
     """Batches that take about the same time, as many as keep all workers busy to the end."""
+    workers = workers_for(len(kernels), workers)
     rounds = -(-len(kernels) // (MOST_KERNELS * workers))
-    found: list[dict[str, Kernel]] = [{} for _ in range(min(len(kernels), rounds * workers))]
+    found: list[dict[str, Kernel]] = [{} for _ in range(rounds * workers)]
     # The longest first, each to where the least is yet: the source's length is as good a measure
     # of the compiler's time as any.
     length = [0] * len(found)

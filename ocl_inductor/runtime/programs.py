@@ -15,6 +15,7 @@ from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime.builders import builders_of
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.making import BuiltKernel, make_kernels
+from ocl_inductor.runtime.program_batches import workers_for
 from ocl_inductor.runtime.progress import progress
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import make_key
@@ -49,12 +50,17 @@ def build_kernels(
 
 
 def start_builders(device: Device, settings: Settings, kernels: int) -> None:
-    """Say that some ``kernels`` will be built: what builds them loads the compiler meanwhile."""
-    builders = builders_of(device)
-    count = min(settings.compile_processes, settings.compile_threads, kernels)
+    """Say that about so many ``kernels`` will be built: what builds them loads the compiler
+    meanwhile.
+    """
+    count = workers_for(kernels, min(settings.compile_processes, settings.compile_threads))
     if count:
-        builders.start(count)
-        device.tester = builders.test
+        builders_of(device).start(count)
+        device.tester = _tested_by_builder
+
+
+def _tested_by_builder(device: Device) -> bool:
+    return builders_of(device).test()
 
 
 def start_first_builder(device: Device, settings: Settings) -> None:

@@ -21,8 +21,8 @@ from ocl_inductor import apart, device, device_probe
 from ocl_inductor.device import list_devices, select_device
 from ocl_inductor.plan import Launch
 from ocl_inductor.profiler import profile
-from ocl_inductor.quirks import Twin
 from ocl_inductor.runtime import home
+from ocl_inductor.runtime.builders import Builders
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -165,7 +165,7 @@ def test_driver_that_fails_the_test_is_left_alone(
     fresh = [device.Device(chosen.cl_device, twin=chosen._twin) for _ in range(2)]
     for found in fresh:
         found._opened_twin = chosen._opened_twin
-        found._library = chosen._library
+        found.library = chosen.library
     assert fresh[0].calling_thread is not None
     for question in ("calling_thread_works", "twin_works"):
         monkeypatch.setattr(device, question, lambda *args: False)
@@ -184,22 +184,28 @@ def test_answers_are_remembered(
 
     monkeypatch.setattr(device_probe, "_tested_apart", tested)
     names = select_device(caller).names
-    twin = Twin({"A": "1"}, names.name[:3], "twin")
+    twin: Any = SimpleNamespace(names=names, apart=("library.so", {"A": "1"}))
     for _ in range(2):
         assert device_probe.calling_thread_works("key", names)
-        assert device_probe.twin_works("key", names, twin, "library.so")
-    named = "twin" + names.name[3:]
-    assert asked == [(names.name,), (named, "library.so", {"A": "1"})]
+        assert device_probe.twin_works("other key", twin)
+        assert device_probe.twin_works("third key", twin, lambda: True)
+    assert asked == [(names.name,), (names.name, "library.so", {"A": "1"})]
 
 
 def test_the_test_of_a_twin_opens_one_driver(
     caller: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In a process for it, and in one that compiles for the twin."""
     chosen = select_device(caller)
-    if chosen._twin is None:
+    twin = chosen.calling_thread
+    assert twin is not None
+    if not twin.variables:
         pytest.skip("the driver has no twin")
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
-    assert device_probe.twin_works("key", chosen.names, chosen._twin, chosen._library)
+    assert device_probe.twin_works("key", twin)
+    made = Builders(twin)
+    assert made.test()
+    made.end()
     assert [x.name for x in tmp_path.iterdir()] == ["probe"]  # no survey of the others
 
 

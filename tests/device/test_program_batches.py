@@ -14,7 +14,7 @@ from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime.making import BuiltKernel
-from ocl_inductor.runtime.program_batches import MOST_KERNELS, batches
+from ocl_inductor.runtime.program_batches import MOST_KERNELS, batches, workers_for
 from ocl_inductor.runtime.programs import build_kernels, forget_programs
 from ocl_inductor.settings import Settings
 
@@ -103,7 +103,11 @@ def test_batches(count: int, workers: int) -> None:
     assert {key: k for b in found for key, k in b.items()} == kernels
     assert sum(map(len, found)) == count
     assert all(0 < len(b) <= MOST_KERNELS for b in found)
-    assert len(found) % workers == 0 or len(found) == count
+    assert len(found) % workers_for(count, workers) == 0
+
+
+def test_a_worker_has_some_kernels() -> None:
+    assert [workers_for(n, 2) for n in (0, 1, 4, 5, 100)] == [0, 1, 1, 2, 2]
 
 
 def test_other_options_are_another_program() -> None:
