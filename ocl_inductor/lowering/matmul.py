@@ -11,6 +11,7 @@ from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.few_rows import few_rows
 from ocl_inductor.lowering.product_template import product_by_template
+from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, depends_on, full
 from ocl_inductor.lowering.values import (
@@ -122,7 +123,7 @@ def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.d
     lead, (i, j, k) = list(variables[:nb]), variables[nb:]
     left = reindex(a, size, [*lead, i, k])
     right = reindex(b, size, [*lead, k, j])
-    return ctx.reduce(Value(size, out, op("mul", left.body, right.body)), [nb + 2], "sum")
+    return reduce_dims(ctx, Value(size, out, op("mul", left.body, right.body)), [nb + 2], "sum")
 
 
 # -- operators ----------------------------------------------------------------------------

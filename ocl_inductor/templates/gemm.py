@@ -14,6 +14,8 @@ Parameters (sizes and strides in elements, static or symbolic):
   or in n, and k static where the profile is vector: each work-item packs the panel that it needs;
 * ``k_chunk`` (vector): 0, or the terms of one partial sum: the first dimension of ``batch`` and
   ``out_batch`` then counts the parts, and its strides are those of a chunk;
+* ``k_part`` (vector): 0, or how many terms all tiles of a work-item add up before they go on, at
+  most ``MAX_K_CHAIN``; B is not "strided" then;
 * ``max_chain`` (vector): longest chain of additions, where that is not ``MAX_K_CHAIN``;
 * ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``side r_rows r_columns
   slab``: the tile (simt; see simt_tiles.py);
@@ -30,6 +32,7 @@ import numpy as np
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.templates.blocking import (
+    LINE_BYTES,
     MAX_K_CHAIN,
     ceil_div,
     inner_loop,
@@ -83,6 +86,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         }
     nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
     depth, chain = chunk or p["k"], p.get("max_chain", MAX_K_CHAIN)
+    part = p.get("k_part", 0)
     packed_rows, whole = p["a_layout"] == "panels", whole_tiles(p["m"], p["mr"])
     own = ""
     if p["b_layout"] == "strided":
@@ -96,7 +100,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": p["mr"],
         "MB": p["mb"],
         "k_chunk": chunk,
-        "k_block": 0 if is_static(depth) and int(depth) <= chain else chain,
+        "k_part": part,
+        "LINE": LINE_BYTES // (8 if p["acc"] == "double" else 4),
+        "k_block": 0 if part or (is_static(depth) and int(depth) <= chain) else chain,
         "own_panel": own,
         "ragged_depth": bool(own) and any(d % p["lanes"] for d in (p["k"], chunk)),
         **prefetching(device, nr, p["acc"], 0 if own else depth),
@@ -124,7 +130,8 @@ def _next_panel(device: DeviceInfo, p: Params) -> dict[str, Any]:
     """
     nothing = {"next_lines": 0, "next_rows": ""}
     rows, bytes_of_row = p["k"], p["nv"] * p["lanes"] * (8 if p["acc"] == "double" else 4)
-    if not device.prefetch or p["b_layout"] != "panels" or p.get("k_chunk") or not is_static(rows):
+    parts = p.get("k_chunk") or p.get("k_part")
+    if not device.prefetch or p["b_layout"] != "panels" or parts or not is_static(rows):
         return nothing
     if p["mb"] == 1:
         # Used once: what comes next lies in the same panel first.

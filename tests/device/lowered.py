@@ -26,8 +26,8 @@ from ocl_inductor.tune.standalone import StandaloneKernel
 
 
 class DeviceHarness(Harness):
-    """As Harness, for one device and profile; ``vector_width`` and ``amx`` may pretend another
-    machine."""
+    """As Harness, for one device and profile; ``vector_width``, ``amx`` and ``compute_units``
+    may pretend another machine."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class DeviceHarness(Harness):
         profile: str,
         vector_width: int | None = None,
         amx: bool | None = None,
+        compute_units: int | None = None,
     ) -> None:
         super().__init__()
         self.device, self.profile = device, profile
@@ -43,6 +44,7 @@ class DeviceHarness(Harness):
             profile=profile,
             vector_width=vector_width or (16 if profile == "vector" else 1),
             amx=device.info.amx if amx is None else amx,
+            compute_units=compute_units or device.info.compute_units,
         )
         self.ctx = LoweringContext(facts, Settings())
 
@@ -83,10 +85,11 @@ def check_on(
     atol: float = 1e-4,
     vector_width: int | None = None,
     amx: bool | None = None,
+    compute_units: int | None = None,
     **kwargs: Any,
 ) -> DeviceHarness:
     """Lower, compute and compare dtype, size and numbers with eager."""
-    harness = DeviceHarness(device, profile, vector_width, amx)
+    harness = DeviceHarness(device, profile, vector_width, amx, compute_units)
     computed = harness.compute(harness.lower(target, *args, **kwargs))
     compare(computed, target(*args, **kwargs), rtol, atol)
     return harness

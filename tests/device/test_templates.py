@@ -11,6 +11,7 @@ import torch
 from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_takes_minutes
 
 from ocl_inductor.device import Device
+from ocl_inductor.ir.nodes import Template
 from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import GEMM
@@ -45,6 +46,38 @@ def test_mm_of_narrower_machines(on: tuple[Device, str], width: int) -> None:
         pytest.skip("has no width")
     for m, k, n in ((40, 30, 50), (7, 500, 8), (2, 90, 100)):
         check_on(*on, aten.mm.default, rand(m, k), rand(k, n), vector_width=width)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "chunk"),
+    [(260, 1100, 50, 0), (513, 1025, 7, 0), (256, 700, 33, 0), (600, 1030, 300, 0),
+     (300, 9000, 32, 1)],
+)  # fmt: skip
+def test_mm_of_columns_in_parts(on: tuple[Device, str], m: int, k: int, n: int, chunk: int) -> None:
+    """A^T B with a long sum, as a layer's weight gradient is; ``chunk``: on so many compute units
+    that some of them would have no rows, of chunks too."""
+    a = (rand(k, m) / k**0.5).t()  # results of about 1
+    units = 64 if chunk else None
+    harness = check_on(*on, aten.mm.default, a, rand(k, n), amx=False, compute_units=units)
+    (found,) = (x for x in harness.ctx.nodes if isinstance(x, Template))
+    if on[1] == "vector":
+        params = dict(found.params)
+        assert 0 < params["k_part"] <= 384 and bool(params.get("k_chunk")) is bool(chunk)
+
+
+def test_more_of_columns_in_parts(on: tuple[Device, str]) -> None:
+    check_on(*on, aten.bmm.default, rand(2, 1040, 256).mT, rand(2, 1040, 30), amx=False)
+    bias = rand(40)
+    check_on(*on, aten.addmm.default, bias, rand(1040, 256).t(), rand(1040, 40), amx=False)
+    if on[0].info.fp64:
+        a, b = rand(1040, 130, dtype=torch.float64), rand(1040, 9, dtype=torch.float64)
+        check_on(*on, aten.mm.default, a.t(), b, rtol=1e-12, atol=1e-12)
+
+
+def test_one_row_reads_a_large_matrix_row_by_row(on: tuple[Device, str]) -> None:
+    harness = check_on(*on, aten.mm.default, rand(1, 1101), rand(1101, 300))
+    if on[1] == "vector":
+        assert len(harness.ctx.nodes) == 2  # blocks of rows, and their sum
 
 
 def test_mm_transposed_and_sliced(on: tuple[Device, str]) -> None:
