@@ -89,7 +89,6 @@ def product_by_template(
         b = cast_value(b, out)
         return product_by_matrix_unit(ctx, part, a, a_view, b, out_batch, out_order)
     batch = a.size[:-2]
-    nb = len(batch)
     params: dict[str, Any] = {
         "m": m, "n": n, "k": k,
         "batch": batch,
@@ -102,13 +101,27 @@ def product_by_template(
         "m_hint": ctx.hint(m),
         "n_hint": ctx.hint(n),
     }  # fmt: skip
-    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
     if ctx.device.profile == "simt":
+        size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
         tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
         params = ctx.tuned("gemm", params, [t.params() for t in tiles])
         return ctx.template("gemm", out, size, order, [a, b], **params)
+    return _by_vectors(ctx, params, a, a_view, b, out)
+
+
+def _by_vectors(
+    ctx: LoweringContext,
+    params: dict[str, Any],
+    a: Value,
+    a_view: StridedView,
+    b: Value,
+    out: torch.dtype,
+) -> Value:
+    """The product of profile ``vector``; ``params``: without blocking and with A where it lies."""
+    m, n, k, batch = (params[x] for x in ("m", "n", "k", "batch"))
+    out_batch, out_order, nb = params["out_batch"], params["out_order"], len(batch)
     batches = ctx.hint(prod(batch)) if batch else 1
     rows, columns = params["m_hint"], params["n_hint"]
     b_bytes = ctx.hint(prod((k, n))) * out.itemsize
@@ -123,16 +136,12 @@ def product_by_template(
         blockings = tuple(dict.fromkeys(_with_few_sums(x, out) for x in blockings))
     if pack_a:
         params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
-    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
     tall = [with_tall_items(ctx.device, x, rows, columns, batches) for x in blockings]
     chunk = _chunk_of_sum(ctx, k, rows, tall[0], out)
+    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
     own = None
-    if (
-        lying is None
-        and not part
-        and (ctx.is_kept(b) or _rereads_rows(ctx, tall[0], chunk or k, out))
-    ):
-        own = _packed_by_items(b, tall[0], chunk or k, out)
+    if lying is None and not k_part:
+        own = _packed_by_items(ctx, b, tall[0], chunk or k, out)
     if lying is not None:
         params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
         blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
@@ -148,7 +157,7 @@ def product_by_template(
     if pack_a:
         a = pack_panels(ctx, transposed(once_a), params["mr"])
         params["a_strides"] = _batch_strides(a, shared_a[:nb])
-    if lying is None and own is None:
+    if params["b_layout"] == "panels":
         b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
         params["b_strides"] = _batch_strides(b, shared_b[:nb])
     if own is None:
@@ -157,11 +166,12 @@ def product_by_template(
         chunk = 0
     if chunk:
         return _sum_of_parts(ctx, params, chunk, out, [a, b])
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
     return ctx.template("gemm", out, size, order, [a, b], **params)
 
 
 def _packed_by_items(
-    b: Value, blocking: Blocking, depth: Size, dtype: torch.dtype
+    ctx: LoweringContext, b: Value, blocking: Blocking, depth: Size, dtype: torch.dtype
 ) -> StridedView | None:
     """B where it lies, if each work-item is to pack the panel that it needs, of ``depth`` rows."""
     view = strided_view(b)
@@ -169,15 +179,10 @@ def _packed_by_items(
         return None
     if not same(view.stride[-1], 1) and not same(view.stride[-2], 1):
         return None
+    rows_bytes = blocking.mr * blocking.mb * int(depth) * dtype.itemsize
+    if rows_bytes > _MAX_ROWS_BYTES and not ctx.is_kept(b):
+        return None
     return view if packs_own_panel(blocking, int(depth), dtype) else None
-
-
-def _rereads_rows(
-    ctx: LoweringContext, blocking: Blocking, depth: Size, dtype: torch.dtype
-) -> bool:
-    """Whether a work-item's rows of A may stay in a third-level cache for the next panel."""
-    rows = blocking.mr * blocking.mb
-    return rows * ctx.hint(depth) * dtype.itemsize <= _MAX_ROWS_BYTES
 
 
 def packs_own_panel(blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
