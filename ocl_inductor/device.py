@@ -149,11 +149,10 @@ class Device:
         if not info.zero_copy:
             return None
         found = self._twin_device()
-        if found is not None:
-            pass
-        elif EXTENSION in info.extensions and calling_thread_works(info.key, self.names):
+        has_queues = found is None and EXTENSION in info.extensions
+        if has_queues and calling_thread_works(info.key, self.names):
             found = Device(self._opened, self._listed)
-        else:
+        if found is None:
             return None
         found._queue = calling_queue(found.cl_device, found.context)
         found._info = dataclasses.replace(

@@ -65,9 +65,12 @@ def _tested_by_builder(device: Device) -> bool:
 
 def start_first_builder(device: Device, settings: Settings) -> None:
     """The same at once, where nothing is kept that could make it needless."""
-    plans = settings.cache_dir / "plans"
-    if not settings.cache or not plans.is_dir() or not any(plans.iterdir()):
-        start_builders(device, settings, 1)
+    try:
+        needed = not settings.cache or not any((settings.cache_dir / "plans").iterdir())
+    except OSError:  # there is no such folder
+        needed = True
+    if needed:
+        start_builders(device, settings, kernels=1)
 
 
 def kernel_folder(settings: Settings) -> Path | None:
