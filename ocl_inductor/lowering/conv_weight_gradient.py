@@ -30,8 +30,8 @@ _MIN_PIXELS_APART = 512
 #: What a part reads for one tile of rows and columns should stay in the second-level cache.
 _PART_BYTES = 3 << 17
 #: So should what it reads for all tiles where kernels are 1×1, since neighbours read the same
-#: lines; but for fewer windows than this the parts' results take as long. 256 channels and 64, 12544
-#: windows, Intel's driver on a Zen 5: 231 GFLOP/s with 1400 windows to a part, 310 with 336.
+#: lines; but for fewer windows than this the parts' results take as long. 256 channels and 64,
+#: 12544 windows, Intel's driver on a Zen 5: 231 GFLOP/s with 1400 windows to a part, 310 with 336.
 _WHOLE_PART_BYTES, _MIN_PART_WINDOWS = 1 << 19, 256
 #: Fewer channels than this make lanes, or rows, that the template cannot fill.
 _MIN_LANES = 4
