@@ -37,6 +37,7 @@ from ocl_inductor.drivers import (
 )
 from ocl_inductor.errors import DeviceNotFoundError, DriverChangedError, NoDeviceError
 from ocl_inductor.log import logger
+from ocl_inductor.meanwhile import made_meanwhile
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
@@ -216,16 +217,15 @@ class Device:
     def _works_in_place(self, info: DeviceInfo) -> bool:
         names = self.names if self._opened_apart else None
         tester = None if self.tester is None else partial(self.tester, self)
-        handles = lambda: (self.context, self.queue)  # noqa: E731
-        test = partial(zero_copy_works, info.key, handles, names, tester)
-        if self.tester is None or info.kind != "cpu" or zero_copy_known(info.key):
+        test = partial(zero_copy_works, info.key, self._handles, names, tester)
+        if tester is None or info.kind != "cpu" or zero_copy_known(info.key):
             return test()
         # Every driver of a CPU that was tried does. The test waits for a compiler to be loaded.
-        under_way = self._test = Future[bool]()
-        threading.Thread(
-            target=lambda: under_way.set_result(test()), name="ocl_inductor test"
-        ).start()
+        self._test = made_meanwhile(test)
         return True
+
+    def _handles(self) -> tuple[Any, Any]:
+        return self.context, self.queue
 
     @cached_property
     def _context(self) -> Any:

@@ -52,7 +52,6 @@ def zero_copy_works(
     the device that has these names; `tester` asks one that is there, or raises. Never raises: a
     driver that fails the test, in whatever way, does not work in place.
     """
-
     return _answered(
         "zero_copy",
         key,

@@ -32,13 +32,13 @@ from ocl_inductor.capture.plan_key import (
 from ocl_inductor.capture.torch_sources import provide_digest
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
+from ocl_inductor.meanwhile import made_meanwhile
 from ocl_inductor.plan import Plan
 from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.report.trace import trace_kernels
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.meanwhile import made_meanwhile
 from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.programs import start_builders
 from ocl_inductor.runtime.staged import StagedExecutor

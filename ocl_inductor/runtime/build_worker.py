@@ -44,7 +44,6 @@ IDLE_SECONDS = 20.0
 #: Built before there are jobs: the first program has a driver load its compiler's own library, 0.45
 #: s on PoCL, 0.1 on Intel's.
 _FIRST = "__kernel void first(__global float *a) { a[0] = 1.0f; }"
-
 _YES = b"yes"
 
 

@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"settings"},
     {"log"},
     {"dtypes", "debug", "launch_example", "kernel_text"},
-    {"quirks", "fork", "apart"},
+    {"quirks", "fork", "apart", "meanwhile"},
     {
         "command_buffer",
         "cpu_flags",

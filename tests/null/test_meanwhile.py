@@ -12,7 +12,7 @@ from torch._dynamo import callback
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ocl_inductor.capture import collection
-from ocl_inductor.runtime.meanwhile import made_meanwhile
+from ocl_inductor.meanwhile import made_meanwhile
 
 
 def test_no_mode_of_this_thread_is_on_in_the_other() -> None:
