@@ -17,7 +17,7 @@ from ocl_inductor import device_probe
 from ocl_inductor.command_buffer import NotRecordedError
 from ocl_inductor.device import select_device
 from ocl_inductor.profiler import profile
-from ocl_inductor.runtime import replay
+from ocl_inductor.runtime import recycling, replay
 
 COUNTERS = tuple(replay.COUNTERS.values())
 
@@ -91,6 +91,9 @@ class Watched:
         monkeypatch.setattr(replay.Recording, "enqueue", counted_run)
         monkeypatch.setattr(replay.Replay, "_choose", lambda r: setattr(r, "chosen", "record"))
         monkeypatch.setattr(replay, "MOST_CALLS", 1)
+        # Small results too lie where the last one was, unless it is kept: not where it suits the
+        # allocator, which may go through many places in turn.
+        monkeypatch.setattr(recycling, "MIN_BYTES", 0)
 
 
 def test_recorded_calls_follow_what_moves(recorder: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,10 +111,8 @@ def test_recorded_calls_follow_what_moves(recorder: str, monkeypatch: pytest.Mon
         return result
 
     check(fixed)
-    for _ in range(400):  # nothing is allocated in between: results lie where the last one was
+    for _ in range(8):
         function(fixed)
-        if watched.run >= 5 and watched.made < watched.run:
-            break
     assert watched.run >= 5 and watched.made < watched.run
     for _ in range(12):
         check(fixed.normal_())
@@ -140,11 +141,8 @@ def test_scratch_memory_may_move(recorder: str, monkeypatch: pytest.MonkeyPatch)
     def check(x: torch.Tensor) -> None:
         torch.testing.assert_close(function(x.normal_()), chain(x), rtol=1e-4, atol=1e-3)
 
-    check(x)
-    for _ in range(100):  # nothing is allocated in between
+    for _ in range(8):
         function(x)
-        if watched.run >= 3:
-            break
     assert watched.run >= 3
     check(x)
     check(wide)
