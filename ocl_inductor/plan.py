@@ -197,8 +197,9 @@ class Plan:
 
     ``statistics``, bytes of scratch memory for the example's sizes: ``peak_bytes`` planned,
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
-    buffer for itself); ``kept_bytes``: what is computed from parameters; ``alone_ns``, where it is
-    known: about what one core takes for the steps.
+    buffer for itself); ``kept_bytes``: what is computed from parameters.
+
+    ``alone``: one core is done with the steps before others were told of them (codegen/alone.py).
     """
 
     symbols: tuple[str, ...]
@@ -218,3 +219,4 @@ class Plan:
     parts: tuple[tuple[int, ...], ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)
+    alone: bool = False

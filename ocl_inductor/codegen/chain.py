@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import torch
 
+from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.kernel_names import canonical_names
@@ -27,10 +28,6 @@ from ocl_inductor.kernel_text.renaming import renamed
 
 #: What a launch costs at least (measured: 2.3 to 13 microseconds).
 _LAUNCH_SECONDS = 3e-6
-#: What one core does with data in its caches, rather too little than too much.
-_FLOPS_PER_SECOND = 30e9
-_BYTES_PER_SECOND = 20e9
-_CALLS_PER_SECOND = 1e9
 #: Longer programs take the driver long to compile.
 MAX_PARTS = 32
 
@@ -42,29 +39,23 @@ _OTHER_WORK_ITEMS = re.compile(
 )
 
 
-def chainable(source: KernelSource, cost: Cost, device: DeviceInfo) -> bool:
-    """Whether one work-item can do the kernel's work, sooner than a launch gets others to help."""
-    sizes = (*source.global_size, *source.scalars, cost.flops, cost.bytes, cost.calls)
+def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, alone: bool) -> bool:
+    """Whether one work-item can do the kernel's work, sooner than a launch gets others to help.
+
+    ``alone``: there are no others, since one core does the whole plan.
+    """
     if (
         not device.chains
         or device.profile != "vector"
-        or not all(map(is_static, sizes))
+        or not all(map(is_static, (*source.global_size, *source.scalars)))
+        or not is_known(cost)
         or any(n != 1 for n in source.local_size or ())
         or _OTHER_WORK_ITEMS.search(source.text)
     ):
         return False
     items = math.prod(map(int, source.global_size))
-    helpers = max(min(items, device.compute_units), 1)
-    return seconds_alone(cost) * (1 - 1 / helpers) < _LAUNCH_SECONDS
-
-
-def seconds_alone(cost: Cost) -> float:
-    """About what one core takes for a kernel, rather too long; its cost must be numbers."""
-    return (
-        int(cost.flops) / _FLOPS_PER_SECOND
-        + int(cost.bytes) / _BYTES_PER_SECOND
-        + int(cost.calls) / _CALLS_PER_SECOND
-    )
+    helpers = min(items, device.compute_units)
+    return alone or saved_by_others(seconds_alone(cost, device), helpers) < _LAUNCH_SECONDS
 
 
 def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from ocl_inductor.codegen.chain import chain, chainable, fits, seconds_alone
+from ocl_inductor.codegen.alone import sooner_alone
+from ocl_inductor.codegen.chain import chain, chainable, fits
 from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.generalise import generalise
@@ -132,7 +133,10 @@ class _PlanBuilder:
             own = self.form(drafts[b[0]]) if len(b) > 1 else None
             rooms[own] = max(len(b), rooms.get(own, 0))
         drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
-        runs = self.chains(drafts)
+        runs = self.chains(drafts, alone=False)
+        alone = self.is_alone(drafts, len(runs))
+        if alone:
+            runs = self.chains(drafts, alone=True)
         steps = [self.step(_as_one([drafts[n] for n in run], chain)) for run in runs]
         watched = self.watched(prologue)
         calls = [s for s in steps if isinstance(s, HostCall)]
@@ -173,8 +177,8 @@ class _PlanBuilder:
                 "lower_bound_bytes": self.memory.lower_bound_bytes,
                 "unplanned_bytes": self.memory.unplanned_bytes,
                 "kept_bytes": self.memory.kept_bytes,
-                **self.alone(drafts),
             },
+            alone=alone,
         )
 
     # -- steps -----------------------------------------------------------------------------
@@ -258,14 +262,17 @@ class _PlanBuilder:
 
     # -- small launches after each other ---------------------------------------------------
 
-    def chains(self, drafts: Sequence[Draft | HostCall]) -> list[list[int]]:
-        """Numbers of the drafts that become one launch each, in order."""
+    def chains(self, drafts: Sequence[Draft | HostCall], alone: bool) -> list[list[int]]:
+        """Numbers of the drafts that become one launch each, in order; ``alone``: see
+        :func:`chainable`.
+        """
         runs: list[list[int]] = []
         links: list[KernelSource] = []  # of the last run, while it may go on
         for n, draft in enumerate(drafts):
             own: list[KernelSource] = []
             if self.chained and isinstance(draft, Draft):
-                own = [draft.source] if chainable(draft.source, draft.cost, self.device) else []
+                may = chainable(draft.source, draft.cost, self.device, alone)
+                own = [draft.source] if may else []
             if own and links and fits(links + own, self.device):
                 runs[-1].append(n)
                 links += own
@@ -274,13 +281,10 @@ class _PlanBuilder:
                 links = own
         return runs
 
-    def alone(self, drafts: Sequence[Draft | HostCall]) -> dict[str, int]:
-        """``alone_ns``: about what one core takes for all kernels; nothing if nobody can say."""
+    def is_alone(self, drafts: Sequence[Draft | HostCall], launches: int) -> bool:
+        """Whether the plan is for one core: launches only, and done before others were told."""
         costs = [d.cost for d in drafts if isinstance(d, Draft)]
-        sizes = [n for c in costs for n in (c.flops, c.bytes, c.calls)]
-        if len(costs) < len(drafts) or not all(map(is_static, sizes)):
-            return {}
-        return {"alone_ns": round(1e9 * sum(map(seconds_alone, costs)))}
+        return len(costs) == len(drafts) and sooner_alone(costs, launches, self.device)
 
     # -- kernels ---------------------------------------------------------------------------
 

@@ -11,6 +11,9 @@ from ocl_inductor.plan import BufferSpec
 from ocl_inductor.runtime.arena import aligned
 from ocl_inductor.runtime.recycling import allocated
 
+#: Smaller tensors are not worth a place in a block.
+MIN_PART_BYTES = 128 << 10
+
 #: Those that exist, by address.
 _blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
 

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from ocl_inductor.plan import Launch, Plan
 from ocl_inductor.runtime.arena import Lifetime, aligned, place_within
-from ocl_inductor.runtime.block import bytes_in_block
-from ocl_inductor.runtime.recycling import MIN_BYTES
+from ocl_inductor.runtime.block import MIN_PART_BYTES, bytes_in_block
 from ocl_inductor.runtime.roles import Roles
 
 #: Results keep their block alive, so they should fill at least this part of it.
@@ -62,7 +61,7 @@ def places_in_block(
         return max(spans.get(name, (-1, -1))[1] for name in names)
 
     fixed = [(Lifetime(-1, last_use(part), part.nbytes), part.offset) for part in saved]
-    results = [b for b in roles.outputs if b.name in spans and bytes_in_block(b) >= MIN_BYTES]
+    results = [b for b in roles.outputs if b.name in spans and bytes_in_block(b) >= MIN_PART_BYTES]
     results.sort(key=bytes_in_block, reverse=True)
     lives = [Lifetime(spans[b.name][0], end, bytes_in_block(b)) for b in results]
     filled = sum(x.nbytes for x, _ in _found(lives, place_within(nbytes, fixed, lives)))

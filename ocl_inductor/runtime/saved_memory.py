@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 
 from ocl_inductor.plan import BufferSpec
-from ocl_inductor.runtime.block import Block, bytes_in_block
-from ocl_inductor.runtime.recycling import MIN_BYTES, Maker, keeps
+from ocl_inductor.runtime.block import MIN_PART_BYTES, Block, bytes_in_block
+from ocl_inductor.runtime.recycling import Maker, keeps
 
 #: Less is not worth a block.
 MIN_BLOCK_BYTES = 1 << 20
@@ -25,7 +25,7 @@ _MOST_BLOCKS = 2
 
 def makers_of_saved(specs: Sequence[BufferSpec]) -> dict[str, Maker]:
     """What makes those of a plan's saved outputs, of static sizes, that lie in a block."""
-    large = [s for s in specs if bytes_in_block(s) >= MIN_BYTES]
+    large = [s for s in specs if bytes_in_block(s) >= MIN_PART_BYTES]
     nbytes = sum(map(bytes_in_block, large))
     if nbytes < MIN_BLOCK_BYTES:
         return {}

@@ -19,9 +19,7 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor import apart, device, device_probe
 from ocl_inductor.device import list_devices, select_device
-from ocl_inductor.plan import Launch
 from ocl_inductor.profiler import profile
-from ocl_inductor.runtime import home
 from ocl_inductor.runtime.builders import Builders
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -94,6 +92,33 @@ def test_training_step(caller: str) -> None:
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b)
     assert _small_plans() == 2  # forward and backward
+
+
+def test_many_middling_kernels_are_one_launch(caller: str, plans: list[Any]) -> None:
+    """Each is work for several cores, but to tell them of each would take longer than all of it."""
+    info = select_device(caller).info
+    rows = int(18 * info.vector_width / (1 - 1 / max(info.compute_units, 2)))
+    layers = [m for _ in range(8) for m in (nn.Linear(16, 16), nn.Tanh())]
+    model = nn.Sequential(*layers)
+    function = compiled(model, caller)
+    for _ in range(4):
+        x = random(rows, 16)
+        expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+        with poisoned_memory():
+            found = torch.autograd.grad(function(x).square().sum(), list(model.parameters()))
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    assert _small_plans() == 2
+    assert [len(plan.steps) for plan in plans] == [1, 1]
+
+
+def test_large_kernels_are_for_all_cores(caller: str, plans: list[Any]) -> None:
+    model = nn.Sequential(*[nn.Linear(256, 256) for _ in range(3)])
+    x = random(256, 256)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model, caller)(x), model(x))
+    assert _small_plans() == 0
+    assert [len(plan.steps) for plan in plans] == [3]
 
 
 def test_threads_call_one_model_and_several(caller: str) -> None:
@@ -207,20 +232,6 @@ def test_the_test_of_a_twin_opens_one_driver(
     assert made.test()
     made.end()
     assert [x.name for x in tmp_path.iterdir()] == ["probe"]  # no survey of the others
-
-
-@pytest.mark.parametrize(
-    ("alone_ns", "launches", "small"),
-    [(9_000, 1, True), (11_000, 1, False), (21_000, 4, True), (-1, 1, False)],
-)
-def test_small_is_what_handing_over_costs_more_than(
-    alone_ns: int, launches: int, small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two cores halve the time; each launch costs 4 µs more and a wait 1."""
-    steps = [Launch(0, (), (), (), (1,), (1,), 0, 0)] * launches
-    plan: Any = SimpleNamespace(statistics={"alone_ns": alone_ns}, steps=steps)
-    there: Any = SimpleNamespace(info=SimpleNamespace(launch_s=4e-6, wait_s=1e-6, compute_units=2))
-    assert home._is_small(plan, there) is small
 
 
 def test_twin_is_not_listed_and_leaves_the_environment_alone(caller: str) -> None:
