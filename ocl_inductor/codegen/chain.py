@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone
+from ocl_inductor.codegen.alone import is_known, saved_by_others
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.kernel_names import canonical_names
@@ -54,8 +54,7 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, alone: bool)
     ):
         return False
     items = math.prod(map(int, source.global_size))
-    helpers = min(items, device.compute_units)
-    return alone or saved_by_others(seconds_alone(cost, device), helpers) < _LAUNCH_SECONDS
+    return alone or saved_by_others(cost, items, device) < _LAUNCH_SECONDS
 
 
 def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from ocl_inductor.codegen.alone import sooner_alone
+from ocl_inductor.codegen.alone import is_known, saved_by_others, sooner_alone
 from ocl_inductor.codegen.chain import chain, chainable, fits
 from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
@@ -85,6 +86,12 @@ class Draft:
     global_size: Sequence[Any]
     cost: Cost
 
+    @property
+    def work_groups(self) -> int:
+        """How many there are; sizes must be static."""
+        items = math.prod(map(int, self.global_size))
+        return items // math.prod(self.source.local_size or (1,))
+
 
 class _PlanBuilder:
     def __init__(
@@ -134,7 +141,7 @@ class _PlanBuilder:
             rooms[own] = max(len(b), rooms.get(own, 0))
         drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
         runs = self.chains(drafts, alone=False)
-        alone = self.is_alone(drafts, len(runs))
+        alone = self.is_alone(drafts, runs)
         if alone:
             runs = self.chains(drafts, alone=True)
         steps = [self.step(_as_one([drafts[n] for n in run], chain)) for run in runs]
@@ -281,10 +288,26 @@ class _PlanBuilder:
                 links = own
         return runs
 
-    def is_alone(self, drafts: Sequence[Draft | HostCall], launches: int) -> bool:
-        """Whether the plan is for one core: launches only, and done before others were told."""
-        costs = [d.cost for d in drafts if isinstance(d, Draft)]
-        return len(costs) == len(drafts) and sooner_alone(costs, launches, self.device)
+    def is_alone(
+        self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]
+    ) -> bool:
+        """Whether the plan is for one core: launches only, and done before others were told.
+
+        ``runs``: the launches there would be for all cores. Of those that are chains, one core does
+        the work in any case.
+        """
+        for draft in drafts:
+            if isinstance(draft, HostCall):
+                return False
+            if not is_known(draft.cost) or not all(map(is_static, draft.global_size)):
+                return False
+        single = [drafts[run[0]] for run in runs if len(run) == 1]
+        saved = sum(
+            saved_by_others(d.cost, d.work_groups, self.device)
+            for d in single
+            if isinstance(d, Draft)
+        )
+        return sooner_alone(saved, len(runs), self.device)
 
     # -- kernels ---------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sympy
 
-from ocl_inductor.codegen.alone import seconds_alone, sooner_alone
+from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone, sooner_alone
 from ocl_inductor.codegen.cost import Cost
 
 
@@ -19,25 +19,24 @@ def device(lanes: int = 8, units: int = 2) -> Any:
 
 def lasting(seconds: float) -> Cost:
     """A kernel that one core takes so long for, of arithmetic alone."""
-    flops = round(seconds / seconds_alone(Cost(1, 0, 0), device()))
-    return Cost(flops, 0, 0)
+    return Cost(round(seconds / seconds_alone(Cost(1, 0, 0), device())), 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "launches", "sooner"),
-    [(9e-6, 1, True), (11e-6, 1, False), (33e-6, 4, True), (35e-6, 4, False)],
+    ("units", "work_groups", "saved"),
+    [(2, 100, 5e-6), (4, 100, 7.5e-6), (4, 2, 5e-6), (4, 1, 0.0), (1, 100, 0.0)],
 )
-def test_half_of_it_is_what_a_second_core_saves(
-    seconds: float, launches: int, sooner: bool
-) -> None:
-    costs = [lasting(seconds / launches)] * launches
-    assert sooner_alone(costs, launches, device()) is sooner
+def test_others_save_what_there_is_for_them(units: int, work_groups: int, saved: float) -> None:
+    found = saved_by_others(lasting(10e-6), work_groups, device(units=units))
+    assert found == pytest.approx(saved, rel=1e-3)
 
 
-def test_more_cores_save_more() -> None:
-    costs = [lasting(9e-6)]
-    assert sooner_alone(costs, 1, device(units=2))
-    assert not sooner_alone(costs, 1, device(units=8))
+@pytest.mark.parametrize(
+    ("saved", "launches", "sooner"),
+    [(4e-6, 1, True), (6e-6, 1, False), (16e-6, 4, True), (18e-6, 4, False)],
+)
+def test_telling_others_takes_time(saved: float, launches: int, sooner: bool) -> None:
+    assert sooner_alone(saved, launches, device()) is sooner
 
 
 def test_wider_vectors_take_less() -> None:
@@ -50,5 +49,6 @@ def test_memory_is_slower_than_caches() -> None:
     assert large > 4 * small
 
 
-def test_sizes_that_nobody_knows_yet_are_for_all_cores() -> None:
-    assert not sooner_alone([Cost(0, 4 * sympy.Symbol("n"), 0)], 1, device())
+def test_sizes_that_nobody_knows_yet() -> None:
+    assert is_known(Cost(0, 4, 0))
+    assert not is_known(Cost(0, 4 * sympy.Symbol("n"), 0))
