@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import GmWrapper
 from torch._functorch._aot_autograd.schemas import OutputType
@@ -21,14 +20,13 @@ from ocl_inductor.capture.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.direct import without_wrappers
 from ocl_inductor.capture.expand import expand_higher_order
-from ocl_inductor.capture.overwritten import keep_overwritten_inputs
+from ocl_inductor.capture.partition import FREE, VISIBLE, partition
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
-from ocl_inductor.capture.saved_layout import free_outputs, report_strides, take_strides
+from ocl_inductor.capture.saved_layout import report_strides, take_strides
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
 from ocl_inductor.lowering.walk import RENEWED, TRAINED, VIEWED
-from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
@@ -48,11 +46,6 @@ for _module in _IMPORTED_LATE:
         import_module(_module)
 leave_old_objects_alone()
 trace_ctc_loss()
-
-#: In the meta data of a forward graph: how many outputs come before those saved for backward.
-_VISIBLE = "ocl_inductor_visible_outputs"
-#: There, too: positions of outputs whose strides are ours to choose.
-_FREE = "ocl_inductor_free_outputs"
 
 GraphCompiler = Callable[..., Executor | StagedExecutor]
 
@@ -87,7 +80,7 @@ def capture(
             bw_compiler=graphs.compiler(_compiler(compile_graph, "backward")),
             inference_compiler=graphs.compiler(_compiler(compile_graph, "inference")),
             decompositions=LazyDecompositions(),
-            partition_fn=_partition,
+            partition_fn=partition,
             # Else every tensor that is written in place comes back as a new one, to be copied.
             keep_inference_input_mutations=True,
         )
@@ -117,20 +110,6 @@ def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
     return [fixed(x) for x in example_inputs]
 
 
-def _partition(
-    joint: GraphModule, inputs: Sequence[Any], **options: Any
-) -> tuple[GraphModule, GraphModule]:
-    """Forward and backward of a joint graph, with the random numbers of both from one seed."""
-    joint = keep_overwritten_inputs(replace_random(expand_higher_order(joint)))
-    forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
-    # What follows these outputs is saved for the backward graph, and nobody else sees it.
-    visible = options.get("num_fwd_outputs")
-    forward.meta[_VISIBLE] = visible
-    if visible is not None:
-        forward.meta[_FREE] = free_outputs(forward, backward, visible)
-    return forward, backward
-
-
 def _keep_saved_tensors() -> None:
     """Tell AOTAutograd that nothing writes over what is saved for the backward graph.
 
@@ -154,7 +133,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
             _mark_views(gm)
         if kind == "forward":
             _mark_trained(gm)
-        free = gm.meta.get(_FREE, frozenset())
+        free = gm.meta.get(FREE, frozenset())
         fake_mode = detect_fake_mode(inputs)
         # The compiler makes real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
@@ -163,7 +142,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
                 static_inputs=_static_inputs(len(inputs)) if static else frozenset(),
                 shape_env=fake_mode.shape_env if fake_mode is not None else None,
                 kind=kind,
-                visible_outputs=gm.meta.get(_VISIBLE),
+                visible_outputs=gm.meta.get(VISIBLE),
                 free_outputs=free,
             )
         if isinstance(compiled, Executor):

@@ -288,9 +288,7 @@ class _PlanBuilder:
                 links = own
         return runs
 
-    def is_alone(
-        self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]
-    ) -> bool:
+    def is_alone(self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]) -> bool:
         """Whether the plan is for one core: launches only, and done before others were told.
 
         ``runs``: the launches there would be for all cores. Of those that are chains, one core does

@@ -6,7 +6,6 @@ The input goes to memory first, so that its producers are not computed once for 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import sympy
 import torch
@@ -66,46 +65,64 @@ def is_larger(candidate: Expr, best: Expr) -> Expr:
     return op("logical_or", larger, compare("ne", candidate, candidate))
 
 
-def max_pool(ctx: LoweringContext, x: Value, windows: Windows) -> tuple[Value, Value]:
-    """``(values, int64 positions in the flattened spatial dimensions)``."""
+#: What an offset in a window is stored as.
+OFFSET = torch.int8
+
+
+def max_pool(
+    ctx: LoweringContext, x: Value, windows: Windows, offsets: bool = False
+) -> tuple[Value, Value]:
+    """``(values, int64 positions in the flattened spatial dimensions)``.
+
+    ``offsets``: instead of positions, numbers of the points in their windows, as ``OFFSET``; of
+    windows of at most ``MAX_UNROLLED_POINTS`` points.
+    """
     n = len(windows.kernel)
     x = ctx.realize(x)
     size = (*x.size[: x.ndim - n], *windows.counts)
     if any(same(s, 0) for s in size):
-        return full(size, 0, x.dtype), full(size, 0, torch.int64)
+        return full(size, 0, x.dtype), full(size, 0, OFFSET if offsets else torch.int64)
     if windows.points > MAX_UNROLLED_POINTS:
         return _max_pool_loop(ctx, x, windows, size)
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))
     lead, own = variables[:-n], window_vars(len(size), n)
     read = _reader(x, lead)
-    strides = contiguous_strides(windows.extents)
+    strides = contiguous_strides(windows.kernel if offsets else windows.extents)
     best = const(lowest(x.dtype), x.dtype)
-    position = _first_position(windows, own, strides, ranges)
-    for offsets in windows.unrolled():
-        at = windows.coordinates(own, offsets)
+    position = _first_position(windows, own, strides, offsets)
+    for point in windows.unrolled():
+        at = windows.coordinates(own, point)
         inside = windows.inside(at, ranges)
         # Outside counts as the lowest value, which never beats what was seen.
         candidate = masked_read(inside, read(at), lowest(x.dtype))
         take = is_larger(candidate, best)
-        position = where(take, index_value(linear(at, strides), position.dtype), position)
+        here = linear(point if offsets else at, strides)
+        position = where(take, index_value(here, position.dtype), position)
         best = op("maximum", best, candidate)
-    return tidy(size, x.dtype, best), tidy(size, torch.int64, cast(position, torch.int64))
+    wanted = OFFSET if offsets else torch.int64
+    return tidy(size, x.dtype, best), tidy(size, wanted, cast(position, wanted))
 
 
 def _first_position(
-    windows: Windows, own: Sequence[sympy.Expr], strides: Sequence[Size], ranges: Any
+    windows: Windows, own: Sequence[sympy.Expr], strides: Sequence[Size], offsets: bool
 ) -> Expr:
-    """Position of each window's first point inside the input: the answer where all are -inf."""
+    """Position of each window's first point inside the input, or its number in the window: the
+    answer where all are -inf.
+    """
     total: Expr | None = None
-    dtype = position_dtype(*windows.extents)
+    dtype = torch.int32 if offsets else position_dtype(*windows.extents)
     for k, w in enumerate(own):
         start, step = windows.origin(k, w), windows.dilation[k]
         steps = -(-windows.padding[k] // step)  # points of the first window in the left padding
-        first = index_value(start + steps * step, dtype)
+
+        def answer(i: int, start: sympy.Expr = start, step: int = step) -> Expr:
+            return index_value(sympy.Integer(i) if offsets else start + i * step, dtype)
+
+        first = answer(steps)
         for i in range(steps - 1, -1, -1):
-            here = index_value(start + i * step, dtype)
-            first = where(compare("ge", here, const(0, dtype)), here, first)
+            inside = compare("ge", index_value(start + i * step, dtype), const(0, dtype))
+            first = where(inside, answer(i), first)
         if not same(strides[k], 1):
             first = op("mul", first, index_value(strides[k], dtype))
         total = first if total is None else op("add", total, first)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, where
@@ -38,43 +39,44 @@ from ocl_inductor.lowering.windows import (
 aten = torch.ops.aten
 
 
-def _sum_of(
+def sum_of_windows(
     ctx: LoweringContext,
-    x: Value,
+    size: Sequence[Size],
+    result: torch.dtype,
     covering: Covering,
     sources: Sequence[tuple[Value, int]],
-    term: Callable[[Sequence[Expr]], Expr],
+    term: Callable[[Sequence[Expr], Sequence[sympy.Expr]], Expr],
 ) -> Value:
-    """Sum ``term`` over the covering windows, into a gradient of ``x``'s size and dtype.
+    """Sum ``term`` over the covering windows, into a gradient of this size and dtype.
 
     A few windows are written out; more are a reduction.
 
     Args:
-        sources: what ``term`` gets of each window, and what makes it 0.
+        sources: what ``term`` gets of each window, beside its coordinates, and what makes it 0.
     """
-    n, dtype = len(covering.most), accumulation_dtype(x.dtype)
+    n, ndim, dtype = len(covering.most), len(size), accumulation_dtype(result)
     looped = math.prod(covering.most) > MAX_UNROLLED_POINTS
     reached = covering.reached if looped else ((0, 0),) * n
     read = [_framed(ctx, *s, reached) if looped else s[0] for s in sources]
-    whole = (*x.size, *covering.most) if looped else x.size
+    whole = (*size, *covering.most) if looped else tuple(size)
     variables = loop_vars(len(whole))
     ranges = dict(zip(variables, whole, strict=True))
-    lead, own = variables[: x.ndim - n], variables[x.ndim - n : x.ndim]
+    lead, own = variables[: ndim - n], variables[ndim - n : ndim]
 
     def part(at: Sequence[Offset]) -> Expr:
         windows, condition = covering.cover(own, at, ranges, looped)
         o = [w - first for w, (first, _) in zip(windows, reached, strict=True)]
-        value = term([source.at([*lead, *o]) for source in read])
+        value = term([source.at([*lead, *o]) for source in read], windows)
         return masked_read(condition, cast(value, dtype), 0)
 
     if looped:
-        parts = tidy(whole, dtype, part(variables[x.ndim :]))
-        total = reduce_dims(ctx, parts, list(range(x.ndim, len(whole))), "sum")
-        return cast_value(total, x.dtype)
+        parts = tidy(whole, dtype, part(variables[ndim:]))
+        total = reduce_dims(ctx, parts, list(range(ndim, len(whole))), "sum")
+        return cast_value(total, result)
     body: Expr = const(0, dtype)
     for at in itertools.product(*map(range, covering.most)):
         body = op("add", body, part(at))
-    return cast_value(tidy(x.size, dtype, body), x.dtype)
+    return cast_value(tidy(size, dtype, body), result)
 
 
 def _framed(
@@ -107,12 +109,12 @@ def max_pool_backward(
     dtype = position_dtype(*windows.extents)
     here = index_value(linear(own, contiguous_strides(windows.extents)), dtype)
 
-    def term(window: Sequence[Expr]) -> Expr:
-        value, position = window
+    def term(read: Sequence[Expr], window: Sequence[sympy.Expr]) -> Expr:
+        value, position = read
         return where(compare("eq", position, here), value, const(0, grad.dtype))
 
     sources = ((grad, 0), (cast_value(indices, dtype), -1))
-    return _sum_of(ctx, x, WindowCovering(windows), sources, term)
+    return sum_of_windows(ctx, x.size, x.dtype, WindowCovering(windows), sources, term)
 
 
 def _lower_max_backward(
@@ -188,7 +190,7 @@ def _sum_of_shares(
     grad = ctx.realize(grad)
     body = op("div", cast(grad.body, points.dtype), points)
     shares = Value(grad.size, points.dtype, body)
-    return _sum_of(ctx, x, covering, [(shares, 0)], lambda window: window[0])
+    return sum_of_windows(ctx, x.size, x.dtype, covering, [(shares, 0)], lambda read, _: read[0])
 
 
 @register(aten.avg_pool2d_backward.default)

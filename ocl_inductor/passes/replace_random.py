@@ -7,28 +7,21 @@ inference graph gets its seed in the same way.
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ocl_inductor.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.lowering.pointwise import bind
 from ocl_inductor.lowering.random_bits import UNIFORM_BITS, ops
+from ocl_inductor.passes.nodes import evaluate, first_result, keep_meta
 from ocl_inductor.passes.random_formulas import FORMULAS, KeepOnHost
 
 aten = torch.ops.aten
-
-#: What new nodes take over from the one they replace.
-_KEPT_META = frozenset(
-    {"stack_trace", "partitioner_tag", "ac_graph_id", "custom", "nn_module_stack"}
-)
 
 
 def replace_random(gm: GraphModule) -> GraphModule:
@@ -44,17 +37,12 @@ def replace_random(gm: GraphModule) -> GraphModule:
     return gm
 
 
-def _first_result(node: Node) -> torch.Tensor:
-    value = node.meta["val"]
-    return value[0] if isinstance(value, (tuple, list)) else value
-
-
 def _is_plain(node: Node) -> bool:
     """Whether the call draws from the default generator, into an ordinary CPU tensor."""
     arguments = bind(node.target, node.args, node.kwargs)
     if arguments.get("generator") is not None or arguments.get("pin_memory"):
         return False
-    fake = _first_result(node)
+    fake = first_result(node)
     plain = fake.device.type == "cpu" and fake.layout is torch.strided
     return plain and fake.dtype in SUPPORTED_DTYPES
 
@@ -112,7 +100,7 @@ class _Seeds:
             at = node if backward else next(n for n in self.graph.nodes if n.op != "placeholder")
             with self.graph.inserting_before(at):
                 seed = self.graph.call_function(ops.draw_seed.default, (place,))
-            seed.meta["val"] = _evaluate(node, seed)
+            seed.meta["val"] = evaluate(node, seed)
             # It has no inputs: nothing else tells the partitioner where it belongs, and drawn again
             # in the backward it would be another seed.
             seed.meta["partitioner_tag"] = f"must_be_in_{place}"
@@ -128,20 +116,12 @@ def is_tagged_backward(node: Node) -> bool:
     return node.meta.get("partitioner_tag") in ("is_backward", "must_be_in_backward")
 
 
-def _evaluate(like: Node, node: Node) -> Any:
-    """What a new node stands for, computed with traced tensors; ``like`` lends their mode."""
-    mode = detect_fake_mode([_first_result(like)])
-    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    with mode or contextlib.nullcontext():
-        return node.target(*args, **kwargs)  # type: ignore[operator]
-
-
 class _Draw:
     """See :class:`ocl_inductor.passes.random_formulas.Draw`."""
 
     def __init__(self, node: Node, seeds: _Seeds, stream: int) -> None:
         self.node = node
-        self.fake = _first_result(node)
+        self.fake = first_result(node)
         self.dtype = self.fake.dtype
         self.seeds = seeds
         self.stream = stream
@@ -191,8 +171,8 @@ class _Draw:
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
         made = self.node.graph.call_function(target, args, kwargs)
         self.made.append(made)
-        made.meta |= {k: v for k, v in self.node.meta.items() if k in _KEPT_META}
-        made.meta["val"] = _evaluate(self.node, made)
+        keep_meta(made, self.node)
+        made.meta["val"] = evaluate(self.node, made)
         tensors = [n for n in made.all_input_nodes if isinstance(n.meta["val"], torch.Tensor)]
         if set(tensors) <= self.random | set(self.seeds.seeds.values()):
             self.random.add(made)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+
+from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten
 
@@ -121,26 +122,21 @@ def _joined(before: Node, products: Sequence[_Product]) -> Node:
     lefts = [p.product.args[0] for p in products]
     rights = [p.product.args[1] for p in products]
     if all(_is_transposition(x) for x in lefts):  # type: ignore[arg-type]
-        rows = _call(before, aten.cat.default, [x.args[0] for x in lefts], 0)  # type: ignore[union-attr]
-        left = _call(before, aten.permute.default, rows, [1, 0])
+        rows = call_before(before, aten.cat.default, [x.args[0] for x in lefts], 0)  # type: ignore[union-attr]
+        left = call_before(before, aten.permute.default, rows, [1, 0])
     else:
-        left = _call(before, aten.cat.default, lefts, 1)
-    total = _call(before, aten.mm.default, left, _call(before, aten.cat.default, rights, 0))
-    return _call(before, aten.permute.default, total, [1, 0]) if products[0].flipped else total
+        left = call_before(before, aten.cat.default, lefts, 1)
+    right = call_before(before, aten.cat.default, rights, 0)
+    total = call_before(before, aten.mm.default, left, right)
+    if products[0].flipped:
+        return call_before(before, aten.permute.default, total, [1, 0])
+    return total
 
 
 def _replace(root: Node, terms: Sequence[Node]) -> None:
     """``root`` becomes the sum of ``terms``, unless that would lie in memory in another order."""
     total, *rest = terms
     for term in rest:
-        total = _call(root, aten.add.Tensor, total, term)
+        total = call_before(root, aten.add.Tensor, total, term)
     if total.meta["val"].stride() == root.meta["val"].stride():
         root.replace_all_uses_with(total)
-
-
-def _call(before: Node, target: Any, *args: Any) -> Node:
-    with before.graph.inserting_before(before):
-        new = before.graph.call_function(target, args)
-    fakes = torch.fx.node.map_arg(args, lambda node: node.meta["val"])
-    new.meta = {**before.meta, "val": target(*fakes)}
-    return new

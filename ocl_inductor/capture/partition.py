@@ -1,0 +1,82 @@
+"""A joint graph to its forward and its backward, and what the one saves for the other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._functorch import partitioners
+from torch.fx import GraphModule
+
+from ocl_inductor.capture.expand import expand_higher_order
+from ocl_inductor.capture.overwritten import keep_overwritten_inputs
+from ocl_inductor.capture.saved_layout import free_outputs
+from ocl_inductor.passes.masks import read_masks
+from ocl_inductor.passes.normalised import split_normalisations
+from ocl_inductor.passes.pool_offsets import save_offsets
+from ocl_inductor.passes.replace_random import replace_random
+
+aten = torch.ops.aten
+
+#: In the meta data of a forward graph: how many outputs come before those saved for backward.
+VISIBLE = "ocl_inductor_visible_outputs"
+#: There, too: positions of outputs whose strides are ours to choose.
+FREE = "ocl_inductor_free_outputs"
+
+#: Pointwise operators that the partitioner does not know, since Inductor decomposes them: it takes
+#: them for kernels of their own, for which everything they read has to be in memory.
+_POINTWISE = (
+    aten.elu_backward,
+    aten.hardshrink_backward,
+    aten.hardsigmoid_backward,
+    aten.hardswish_backward,
+    aten.hardtanh_backward,
+    aten.leaky_relu_backward,
+    aten.log_sigmoid_backward,
+    aten.mish_backward,
+    aten.softplus_backward,
+    aten.softshrink_backward,
+)
+
+
+def partition(
+    joint: GraphModule, inputs: Sequence[Any], **options: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of a joint graph, with the random numbers of both from one seed.
+
+    Rewritten before, so that the forward saves little: what is cheap to compute from something else
+    that is saved is computed again.
+    """
+    joint = replace_random(expand_higher_order(joint))
+    joint = save_offsets(read_masks(split_normalisations(joint)))
+    joint = keep_overwritten_inputs(joint)
+    with _more_pointwise_operators():
+        forward, backward = partitioners.min_cut_rematerialization_partition(
+            joint, inputs, **options
+        )
+    # What follows these outputs is saved for the backward graph, and nobody else sees it.
+    visible = options.get("num_fwd_outputs")
+    forward.meta[VISIBLE] = visible
+    if visible is not None:
+        forward.meta[FREE] = free_outputs(forward, backward, visible)
+    return forward, backward
+
+
+@contextlib.contextmanager
+def _more_pointwise_operators() -> Iterator[None]:
+    """The partitioner's lists with ours in addition."""
+    lists = partitioners.get_default_op_list
+
+    def longer() -> partitioners.OpTypes:
+        found = lists()
+        found.fusible_ops.update(_POINTWISE)
+        found.recomputable_ops.update(_POINTWISE)
+        return found
+
+    partitioners.get_default_op_list = longer
+    try:
+        yield
+    finally:
+        partitioners.get_default_op_list = lists

@@ -1,0 +1,44 @@
+"""New nodes in a traced graph, each with what it stands for."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+#: What new nodes take over from the one they replace.
+KEPT_META = frozenset(
+    {"stack_trace", "partitioner_tag", "ac_graph_id", "custom", "nn_module_stack"}
+)
+
+
+def call_before(node: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
+    """A call in front of ``node``, as a part of what that does."""
+    with node.graph.inserting_before(node):
+        made = node.graph.call_function(target, args, kwargs)
+    keep_meta(made, node)
+    made.meta["val"] = evaluate(node, made)
+    return made
+
+
+def keep_meta(made: Node, node: Node) -> None:
+    """``made`` replaces ``node``, or does a part of what it does."""
+    made.meta |= {k: v for k, v in node.meta.items() if k in KEPT_META}
+
+
+def evaluate(like: Node, node: Node) -> Any:
+    """What a new node stands for, computed with traced tensors; ``like`` lends their mode."""
+    mode = detect_fake_mode([first_result(like)])
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    with mode or contextlib.nullcontext():
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+
+def first_result(node: Node) -> torch.Tensor:
+    """What the call gives, or the first of it where that is several tensors."""
+    value = node.meta["val"]
+    return value[0] if isinstance(value, (tuple, list)) else value
