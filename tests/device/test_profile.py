@@ -308,6 +308,7 @@ def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
 
 @one_driver
 @pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.usefixtures("apart")
 def test_table_fits(driver: str, width: int) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)
     with ocl_inductor.profile() as p:
