@@ -29,7 +29,9 @@ Numbers = dict[str, int]
 
 
 def numbers(plans: list[Plan]) -> Numbers:
-    """Of all graphs of a model together; bytes moved count each buffer of a kernel once."""
+    """Of all graphs of a model together; bytes moved count each buffer of a kernel once, saved ones
+    what a forward graph keeps for its backward graph beyond its inputs.
+    """
     steps = [s for p in plans for s in p.steps]
     launches = [s for s in steps if isinstance(s, Launch)]
     return {
@@ -39,7 +41,16 @@ def numbers(plans: list[Plan]) -> Numbers:
         "peak_bytes": sum(p.statistics["peak_bytes"] for p in plans),
         "lower_bound_bytes": sum(p.statistics["lower_bound_bytes"] for p in plans),
         "moved_bytes": sum(int(s.bytes) for s in launches),
+        "saved_bytes": sum(map(_saved, plans)),
     }
+
+
+def _saved(plan: Plan) -> int:
+    if plan.visible_outputs is None:
+        return 0
+    made = {b.name: int(b.extent) * b.dtype.itemsize for b in plan.buffers}
+    kept = {o.name for o in plan.outputs[plan.visible_outputs :]}
+    return sum(made.get(name, 0) for name in kept)
 
 
 def cases() -> Iterator[object]:
