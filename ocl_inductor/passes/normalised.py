@@ -21,8 +21,7 @@ from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten
 
-#: From a normalisation's arguments, mean and 1/deviation: views of these two, and of the other
-#: tensors it takes, that line up with the input; and the view of the input in which they do.
+#: Sizes in which input, statistics and weights line up.
 _Aligned = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
 
 
@@ -48,10 +47,13 @@ def _results(node: Node) -> dict[Any, Node]:
 def _is_plain(node: Node) -> bool:
     """Whether the statistics are those of the input, and exact enough to compute with."""
     arguments = bind(node.target, node.args, node.kwargs)
-    dtype = arguments["input"].meta["val"].dtype
-    results = _results(node)
+    x, results = arguments["input"].meta["val"], _results(node)
+    dtype = x.dtype
+    # Views that line groups up are written for numbers.
+    known = all(isinstance(n, int) for n in x.shape)
     return (
         arguments.get("training", True)
+        and (known or "group" not in arguments)
         and dtype in (torch.float32, torch.float64)
         and all(value.dtype is dtype for value in node.meta["val"])
         and 0 in results
@@ -71,7 +73,7 @@ def _group_shapes(x: torch.Tensor, arguments: dict[str, Any]) -> _Aligned:
     return [n, groups, inner, *rest], [n, groups, 1, *ones], [groups, inner, *ones]
 
 
-#: The sizes in which input, statistics and weights broadcast.
+#: Normalisations, and how their operands line up.
 _SHAPES: dict[Any, Callable[[torch.Tensor, dict[str, Any]], _Aligned]] = {
     aten._native_batch_norm_legit_functional.default: _batch_shapes,
     aten.native_group_norm.default: _group_shapes,

@@ -209,6 +209,25 @@ def test_gradients_of_normalised_layers(driver: str, name: str) -> None:
 
 
 @each_driver
+@pytest.mark.parametrize(
+    "norm", [nn.BatchNorm2d(8), nn.GroupNorm(2, 8)], ids=lambda m: type(m).__name__
+)
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_normalised_layers_of_any_size(
+    driver: str, norm: nn.Module, order: torch.memory_format, recwarn: pytest.WarningsRecorder
+) -> None:
+    def fn(x: Tensor) -> Tensor:
+        return F.silu(norm(x))
+
+    function = compiled(fn, driver, dynamic=True)
+    for n in (3, 5, 7):
+        x = random(n, 8, n + 4, 6).to(memory_format=order)
+        for a, b in zip(gradients(function, [x]), gradients(fn, [x]), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    assert not [w for w in recwarn if "SymInt" in str(w.message)]
+
+
+@each_driver
 def test_a_relu_between_pooling_and_a_joint_saves_nothing_of_its_own(driver: str) -> None:
     """As in a U-Net: its result goes to where nothing has to be saved, and comes from the input of
     the normalisation again.
