@@ -12,8 +12,8 @@ from functorch.compile import aot_function, make_boxed_func
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ocl_inductor.capture.autograd import _partition
 from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.partition import partition
 from ocl_inductor.lowering.random_bits import ops
 from ocl_inductor.passes import run_passes
 from ocl_inductor.passes.random_formulas import FORMULAS
@@ -52,7 +52,7 @@ def training(fn: Callable[..., Any], *args: Any) -> tuple[GraphModule, GraphModu
         return make_boxed_func(gm.forward)
 
     traced = aot_function(
-        fn, compiler, compiler, partition_fn=_partition, decompositions=decomposition_table()
+        fn, compiler, compiler, partition_fn=partition, decompositions=decomposition_table()
     )
     result = traced(*args)
     result.sum().backward()
