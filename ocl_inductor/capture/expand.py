@@ -22,9 +22,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ocl_inductor.capture.decompositions import decomposition_table
-
-#: What pasted nodes take over from the call they replace.
-_KEPT_META = ("stack_trace", "partitioner_tag", "ac_graph_id", "custom", "nn_module_stack")
+from ocl_inductor.passes.nodes import KEPT_META
 
 
 def expand_higher_order(gm: GraphModule) -> GraphModule:
@@ -101,7 +99,7 @@ def _replace(gm: GraphModule, node: Node, body: GraphModule, operands: Sequence[
     """
     graph = gm.graph
     mode = detect_fake_mode([_value(gm, n) for n in node.all_input_nodes])
-    kept = {k: node.meta[k] for k in _KEPT_META if k in node.meta}
+    kept = {k: node.meta[k] for k in KEPT_META if k in node.meta}
     env: dict[Node, Any] = {}
     given = iter(operands)
     results: Any = ()

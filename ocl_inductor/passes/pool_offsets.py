@@ -8,6 +8,7 @@ graph. The operators are in ``lowering/pool_offsets.py``.
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -64,9 +65,6 @@ def _pooling(node: Node) -> _Pooling | None:
     results = {user.args[1]: user for user in node.users if user.target is operator.getitem}
     positions = results.get(1)
     kernel = per_dim(arguments["kernel_size"], n)
-    points = 1
-    for k in kernel:
-        points *= k
     if (
         positions is None
         or len(results) < len(node.users)
@@ -75,7 +73,7 @@ def _pooling(node: Node) -> _Pooling | None:
             user.target is not gradient or user.args[-1] is not positions
             for user in positions.users
         )
-        or points > MAX_UNROLLED_POINTS
+        or math.prod(kernel) > MAX_UNROLLED_POINTS
         or per_dim(arguments["dilation"], n) != [1] * n
         or arguments["self"].meta["val"].dtype not in SUPPORTED_DTYPES
     ):

@@ -17,6 +17,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
 
+from ocl_inductor.passes.nodes import call_before
+
 aten = torch.ops.aten
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -134,11 +136,7 @@ def _cut_at(gm: GraphModule, pieces: list[Piece], node: Node, bindings: dict[Any
     added: list[Node] = []
 
     def call(target: Any, *args: Node) -> Node:
-        with gm.graph.inserting_before(node):
-            new = gm.graph.call_function(target, args)
-        fakes = [a.meta["val"] for a in args]
-        with fakes[0].fake_mode:
-            new.meta["val"] = target(*fakes)
+        new = call_before(node, target, *args)
         added.append(new)
         return new
 
