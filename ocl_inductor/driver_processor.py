@@ -1,7 +1,8 @@
 """A processor that is newer than the driver's compiler.
 
 PoCL asks LLVM for the processor's name and gives the answer back to LLVM with every program. An
-LLVM older than the processor says that it has no name for it, and refuses the answer. The name
+LLVM older than the processor says that it has no name for it, and refuses the answer; or it says
+the name of an older one of the same family, without the newer one's instructions. The name
 lies in PoCL's own description of the device (``llvm_cpu`` of its ``struct _cl_device_id``), and
 nothing but that is asked: so an older processor is named there, all of whose instructions this one
 has (``Stranger`` in quirks.py).
@@ -33,14 +34,16 @@ def introduce(device: Any, names: quirks.Names) -> None:
     Nothing happens where the driver knows it, where the system does not show a process its own
     memory, or where the name is not found there: then no program builds, as without.
     """
-    stranger = quirks.stranger(names)
-    if stranger is None or not device.version.strip().endswith(stranger.version):
-        return
-    if device.int_ptr in _introduced:
+    said = device.version.strip().rpartition("-")[2]
+    stranger = next((x for x in quirks.strangers(names) if x.name == said), None)
+    if stranger is None or device.int_ptr in _introduced:
         return
     try:
         flags = cpu_flags()
-        relative = next(name for name, needed in stranger.relatives.items() if needed <= flags)
+        runs = (name for name, needed in stranger.relatives.items() if needed <= flags)
+        relative = next(runs, None)
+        if relative is None:
+            return  # it is what the driver says
         _replace(device.int_ptr, stranger.name.encode(), relative.encode())
     except (OSError, LookupError) as error:
         _log.info("%s does not know this processor: %s", names.platform_version, error)

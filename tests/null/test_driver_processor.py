@@ -74,10 +74,26 @@ def test_the_best_relative_whose_instructions_it_has(
     assert told(driver) == relative  # a second time
 
 
-def test_a_processor_that_the_driver_knows_keeps_its_name() -> None:
-    version = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3"
-    driver = Driver(b"znver3", version)
-    assert told(driver) == b"znver3"
+ZNVER3 = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3"
+
+
+def test_a_newer_processor_is_not_taken_for_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor(ZEN_5, tmp_path, monkeypatch)  # as Zen 4's
+    driver = Driver(b"znver3", ZNVER3)
+    assert told(driver) == b"skx"
+    assert driver_processor.device_version(driver.device) == f"{ZNVER3} as skx"
+
+
+@pytest.mark.parametrize("name", ["znver3", "znver2", "haswell"])
+def test_a_processor_that_the_driver_knows_keeps_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor("avx avx2 fma f16c bmi1 bmi2 movbe abm", tmp_path, monkeypatch)
+    version = ZNVER3.replace("znver3", name)
+    driver = Driver(name.encode(), version)
+    assert told(driver) == name.encode()
     assert driver_processor.device_version(driver.device) == version
 
 
