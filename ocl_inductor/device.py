@@ -18,10 +18,12 @@ from typing import Any
 
 from ocl_inductor import amx, driver_library, driver_processor, fork, quirks
 from ocl_inductor.calling_thread import EXTENSION, calling_queue
+from ocl_inductor.compile_target import Target
 from ocl_inductor.device_info import DeviceInfo, ask, kind_of, names_of
 from ocl_inductor.device_probe import (
     amx_works,
     calling_thread_works,
+    target_of,
     twin_works,
     zero_copy_known,
     zero_copy_works,
@@ -50,6 +52,8 @@ class Device:
     variables: Mapping[str, str] = MappingProxyType({})
     #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
     tester: Callable[[Device], bool] | None = None
+    #: Asks the driver's compiler for its target, in such a process; may raise.
+    target_asker: Callable[[Device], Target | None] | None = None
     #: That test, under way.
     _test: Future[bool] | None = None
 
@@ -208,11 +212,19 @@ class Device:
     def _info(self) -> DeviceInfo:
         info = DeviceInfo.from_pyopencl(self.cl_device)
         release_code()  # the driver has told what it is: most of that code runs once
+        if info.kind == "cpu" and info.profile == "vector":
+            info = info.compiled_for(self._target(info))
         if not info.unified_memory:
             return info
         works = self._works_in_place(info)
         tiles = info.kind == "cpu" and amx.permitted() and amx_works(info.key, self.names)
         return dataclasses.replace(info, zero_copy=works, amx=tiles)
+
+    def _target(self, info: DeviceInfo) -> Target | None:
+        # A variable that tells a compiler its target is not among what the driver says of itself.
+        told = (os.environ.get(name, "") for name in quirks.cpu_target_variables())
+        asker = None if self.target_asker is None else partial(self.target_asker, self)
+        return target_of("|".join((info.key, *told)), self.names, asker)
 
     def _works_in_place(self, info: DeviceInfo) -> bool:
         names = self.names if self._opened_apart else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocl_inductor import driver_processor, quirks
+from ocl_inductor.compile_target import Target
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.settings import Settings
 
@@ -49,6 +50,7 @@ class DeviceInfo:
     fp16: bool
     fp64: bool
     fast_fma: bool  # builtin fma() is one instruction
+    target_fma: bool  # on CPUs: what its compiler makes code for has fused multiply-add
     prefetch: bool  # __builtin_prefetch(address) is one instruction
     inline_assembly: bool  # its compiler takes __asm__ statements
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
@@ -80,7 +82,7 @@ class DeviceInfo:
                 self.driver_version,
                 self.platform_version,
                 self.device_version,
-                f"w{self.vector_width}",
+                f"w{self.vector_width}" if self.target_fma else f"w{self.vector_width} without fma",
             )
         )
 
@@ -120,6 +122,7 @@ class DeviceInfo:
             fp64="cl_khr_fp64" in extensions or bool(ask(device, "double_fp_config", 0)),
             # CPU drivers do not all set the FMA bit although they have it.
             fast_fma=kind == "cpu" or _reports_fma(device),
+            target_fma=True,
             prefetch=False,
             inline_assembly=False,
             streaming=False,
@@ -134,6 +137,17 @@ class DeviceInfo:
             code_apart=False,
         )
         return dataclasses.replace(info, **quirks.changes(names))
+
+    def compiled_for(self, target: Target | None) -> DeviceInfo:
+        """The facts of a CPU whose compiler makes code for ``target``; None: not known."""
+        if target is None:
+            return self
+        return dataclasses.replace(
+            self,
+            vector_width=min(self.vector_width, target.lanes),
+            target_fma=target.fma,
+            fast_fma=self.fast_fma and target.fma,
+        )
 
     def for_settings(self, settings: Settings) -> DeviceInfo:
         """The facts with a forced profile or memory strategy in place of the device's own."""

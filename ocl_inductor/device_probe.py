@@ -23,6 +23,7 @@ import numpy as np
 from ocl_inductor import amx, apart
 from ocl_inductor.calling_thread import calling_queue
 from ocl_inductor.command_buffer import command_buffer_test
+from ocl_inductor.compile_target import Target, compile_target
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.quirks import Names
@@ -37,6 +38,7 @@ _SCHEMA = 2
 _SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
 _COUNT = 1024
 _SECONDS = 120
+_MARK = "ocl_inductor answers"
 
 
 def zero_copy_works(
@@ -62,6 +64,43 @@ def zero_copy_works(
 def zero_copy_known(key: str) -> bool:
     """Whether ``zero_copy_works`` has an answer without a test."""
     return _remembered("zero_copy", key) is not None
+
+
+def target_of(
+    key: str, names: Names, tester: Callable[[], Target | None] | None = None
+) -> Target | None:
+    """What the driver's compiler makes code for: remembered, or asked in another process.
+
+    Arguments as of ``zero_copy_works``. None where the compiler does not tell. Never raises.
+    """
+    known = _kept("target", key)
+    if isinstance(known, dict):
+        return _target(known)
+    try:
+        target = _asked_target(key, names, tester)
+    except Exception as error:
+        _log.info("the compiler of %s was not asked for its target: %s", key, error)
+        target = None
+    _keep("target", key, {} if target is None else asdict(target))
+    return target
+
+
+def _asked_target(
+    key: str, names: Names, tester: Callable[[], Target | None] | None
+) -> Target | None:
+    if tester is not None:
+        try:
+            return tester()
+        except Exception as error:
+            _log.info("%s was not asked in a process that was there: %s", names.name, error)
+    answers = _apart("target", names)
+    if isinstance(answers.get("zero_copy"), bool):  # is asked for next
+        _keep("zero_copy", key, answers["zero_copy"])
+    return _target(answers["target"])
+
+
+def _target(facts: dict[str, Any]) -> Target | None:
+    return Target(int(facts["lanes"]), bool(facts["fma"])) if facts else None
 
 
 def command_buffers_work(key: str, names: Names) -> bool:
@@ -112,18 +151,13 @@ def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
     except Exception as error:
         _log.info("self-test %s failed on %s: %s", question, key, error)
         works = False
-    _remember(_answer_path(question, key), {"key": key, question: works})
+    _keep(question, key, works)
     return works
 
 
 def _remembered(question: str, key: str) -> bool | None:
-    try:
-        answer = json.loads(_answer_path(question, key).read_text())
-        if answer["key"] == key and isinstance(answer[question], bool):
-            return bool(answer[question])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # missing or damaged: a miss
-    return None
+    known = _kept(question, key)
+    return known if isinstance(known, bool) else None
 
 
 def zero_copy_test(context: Any, queue: Any) -> bool:
@@ -149,35 +183,53 @@ def zero_copy_test(context: Any, queue: Any) -> bool:
 def _tested_apart(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> bool:
-    """``library``, ``variables``: see ``Device.apart``."""
-    facts = json.dumps(asdict(names))
+    return bool(_apart(question, names, library, variables)[question])
+
+
+def _apart(
+    question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Answers of a process of its own, by question, the one that was asked among them.
+
+    ``library``, ``variables``: see ``Device.apart``. Raises RuntimeError where there is none.
+    """
     done = apart.answer(
         "ocl_inductor.device_probe",
         question,
-        facts,
+        json.dumps(asdict(names)),
         library,
         seconds=_SECONDS,
         variables=variables,
     )
-    answers = {f"{question}: True": True, f"{question}: False": False}
     for line in done.stdout.splitlines():  # drivers print to standard output too
-        if line in answers:
-            return answers[line]
+        mark, _, text = line.partition(": ")
+        if mark == _MARK:
+            return dict(json.loads(text))
     raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
 
 
-def _test_here(question: str, names: Names, library: str) -> bool:
+def _test_here(question: str, names: Names, library: str) -> dict[str, Any]:
     from ocl_inductor.device import devices_in, list_devices
 
     devices = devices_in(library) if library else list_devices()
     device = next(d for d in devices if d.names == names)
-    if question == "command_buffer":
-        return command_buffer_test(device)
-    if question == "amx":
-        return amx.permitted() and amx.amx_test(device.context, device.queue)
-    if question == "calling_thread":
-        return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
-    return zero_copy_test(device.context, device.queue)
+    if question == "target":
+        target = compile_target(device.context)
+        works = zero_copy_test(device.context, device.queue)
+        return {"target": {} if target is None else asdict(target), "zero_copy": works}
+    return {question: _TESTS[question](device)}
+
+
+def _calling_thread_test(device: Device) -> bool:
+    return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
+
+
+_TESTS: Mapping[str, Callable[[Any], bool]] = {
+    "command_buffer": command_buffer_test,
+    "amx": lambda device: amx.permitted() and amx.amx_test(device.context, device.queue),
+    "calling_thread": _calling_thread_test,
+    "zero_copy": lambda device: zero_copy_test(device.context, device.queue),
+}
 
 
 def _answer_path(question: str, key: str) -> Path:
@@ -185,16 +237,25 @@ def _answer_path(question: str, key: str) -> Path:
     return default_cache_dir() / "probe" / f"{digest}.json"
 
 
-def _remember(path: Path, answer: dict[str, Any]) -> None:
+def _kept(question: str, key: str) -> Any:
+    try:
+        answer = json.loads(_answer_path(question, key).read_text())
+        return answer[question] if answer["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # missing or damaged: a miss
+
+
+def _keep(question: str, key: str, value: Any) -> None:
+    path = _answer_path(question, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(answer))
+        write_whole(path, json.dumps({"key": key, question: value}))
     except OSError as error:
         _log.info("the self-test's answer was not kept: %s", error)
 
 
 if __name__ == "__main__":
     _question, _facts, _library = sys.argv[1:]
-    _works = _test_here(_question, Names(**json.loads(_facts)), _library)
-    print(f"\n{_question}: {_works}", flush=True)
+    _answers = _test_here(_question, Names(**json.loads(_facts)), _library)
+    print(f"\n{_MARK}: {json.dumps(_answers)}", flush=True)
     os._exit(0)  # some drivers do not end well

@@ -5,51 +5,98 @@ LLVM older than the processor says that it has no name for it, and refuses the a
 the name of an older one of the same family, without the newer one's instructions. The name
 lies in PoCL's own description of the device (``llvm_cpu`` of its ``struct _cl_device_id``), and
 nothing but that is asked: so an older processor is named there, all of whose instructions this one
-has (``Stranger`` in quirks.py).
+has (``Stranger`` in quirks.py); and so is what OCL_INDUCTOR_CPU_TARGET asks for.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Any
 
 from ocl_inductor import quirks
 from ocl_inductor.cpu_flags import cpu_flags
+from ocl_inductor.errors import UnknownOptionError
 from ocl_inductor.log import logger
 
 _log = logger(__name__)
 _MEMORY = Path("/proc/self/mem")
+#: The instructions that code for CPUs may use, by a name of ``quirks.CPU_TARGETS``: for tests.
+_ENV = "OCL_INDUCTOR_CPU_TARGET"
 #: Bytes of a driver's description of a device that are searched: PoCL 3.0 has the name at 640. The
 #: description of its next device follows.
 _DESCRIPTION = 1024
+#: The processor's name in a device's version, behind the target triple.
+_NAME = re.compile(r"-linux-(?:gnu|musl)-(\S+)$")
 #: By the address of a device.
 _introduced: dict[int, str] = {}
 
 
 def introduce(device: Any, names: quirks.Names) -> None:
-    """Name a relative of the processor of a pyopencl Device to a driver that does not know it.
+    """Name another processor to the driver of a pyopencl Device: the one that is asked for, or a
+    relative of this one where the driver does not know it.
 
     Nothing happens where the driver knows it, where the system does not show a process its own
     memory, or where the name is not found there: then no program builds, as without.
+
+    Raises:
+        UnknownOptionError: OCL_INDUCTOR_CPU_TARGET says nothing that exists.
     """
-    said = device.version.strip().rpartition("-")[2]
-    stranger = next((x for x in quirks.strangers(names) if x.name == said), None)
-    if stranger is None or device.int_ptr in _introduced:
+    found = _NAME.search(device.version.strip())
+    if found is None or device.int_ptr in _introduced:
         return
+    said = found.group(1)
     try:
-        flags = cpu_flags()
-        runs = (name for name, needed in stranger.relatives.items() if needed <= flags)
-        relative = next(runs, None)
-        if relative is None:
-            return  # it is what the driver says
-        _replace(device.int_ptr, stranger.name.encode(), relative.encode())
+        name = _asked_for(names) or _relative(said, names)
+        if name is None:
+            return
+        _replace(device.int_ptr, said.encode(), name.encode())
     except (OSError, LookupError) as error:
-        _log.info("%s does not know this processor: %s", names.platform_version, error)
+        _log.info("%s cannot be told of this processor: %s", names.platform_version, error)
         return
-    _introduced[device.int_ptr] = relative
-    _log.info("%s does not know this processor: it is told %s", names.platform_version, relative)
+    _introduced[device.int_ptr] = name
+    _log.info("%s calls this processor %s: it is told %s", names.platform_version, said, name)
+
+
+def _forced_target() -> str | None:
+    value = os.environ.get(_ENV)
+    if not value:
+        return None
+    flags = cpu_flags()
+    runs = tuple(name for name, needed in quirks.CPU_TARGETS.items() if needed <= flags)
+    if value not in runs:
+        raise UnknownOptionError(f"value of {_ENV} on this processor", value, runs)
+    return value
+
+
+def _asked_for(names: quirks.Names) -> str | None:
+    target, targets = _forced_target(), quirks.cpu_targets(names)
+    if target is None or targets is None or targets.variable:
+        return None
+    return targets.names[target]
+
+
+def _relative(said: str, names: quirks.Names) -> str | None:
+    stranger = next((x for x in quirks.strangers(names) if x.name == said), None)
+    if stranger is None:
+        return None
+    flags = cpu_flags()
+    return next((name for name, needed in stranger.relatives.items() if needed <= flags), None)
+
+
+def set_target_variables() -> None:
+    """Before drivers open: what OCL_INDUCTOR_CPU_TARGET asks for, in the words of those that take
+    it from the environment. What a user has set there stays.
+
+    Raises:
+        UnknownOptionError: it says nothing that exists.
+    """
+    target = _forced_target()
+    if target is not None:
+        for variable, values in quirks.cpu_target_variables().items():
+            os.environ.setdefault(variable, values[target])
 
 
 def device_version(device: Any) -> str:
@@ -62,9 +109,11 @@ def device_version(device: Any) -> str:
 def _replace(description: int, old: bytes, new: bytes) -> None:
     """Overwrite the text ``old`` to which a pointer in a description leads: the first that does.
 
-    Raises LookupError where none does, and OSError where memory cannot be read.
+    Raises LookupError where none does or ``new`` is longer, and OSError where memory cannot be
+    read.
     """
-    assert len(new) <= len(old)  # it has no more room
+    if len(new) > len(old):
+        raise LookupError("its name for it has no room for another")
     memory = os.open(
         _MEMORY, os.O_RDWR
     )  # says no to what is not mapped, where a pointer would trap

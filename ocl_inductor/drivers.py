@@ -31,6 +31,7 @@ from typing import Any
 
 from ocl_inductor import driver_library, driver_survey, fork, quirks
 from ocl_inductor.driver_code import DriverCode
+from ocl_inductor.driver_processor import set_target_variables
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.whole_file import write_whole
@@ -63,6 +64,7 @@ def _load() -> ModuleType:
             "pyopencl was imported first: if it has listed platforms already, drivers that come "
             "with a wheel may be missing; import torch and compile before that to see them"
         )
+    set_target_variables()
     apart = surveyed() is not None
     with _vendors_in_environment(apart):
         import pyopencl

@@ -110,6 +110,20 @@ class Stranger:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuTargets:
+    """How a CPU driver's compiler is told for which instructions to make code.
+
+    Attributes:
+        names: by instruction set, what its compiler calls a processor that has it.
+        variable: takes such a name while the driver opens; empty: the name in the driver's
+            description of the device is replaced (driver_processor.py).
+    """
+
+    names: Mapping[str, str]
+    variable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unrun:
     """A version of each kernel that a driver's binaries hold, though no launch of ours runs it.
 
@@ -133,9 +147,10 @@ class Quirk:
     `changes` replaces fields of the ``DeviceInfo``; `preference` orders devices of one kind;
     `short` is the name a user may give (``{version}`` is group 1 of the first pattern). `twin`: how
     the driver comes to list the device a second time, for kernels that run in the calling thread.
-    `stranger`: a processor that it does not know or takes for another. `compiling`: variables of
-    the environment that the driver's compiler asks for, in processes that do nothing else
-    (builders.py). `unrun`: what they need not compile (runtime/left_out.py).
+    `stranger`: a processor that it does not know or takes for another. `cpu_targets`: how it is
+    told another one. `compiling`: variables of the environment that the driver's compiler asks
+    for, in processes that do nothing else (builders.py). `unrun`: what they need not compile
+    (runtime/left_out.py).
     """
 
     match: Mapping[str, str]
@@ -145,6 +160,7 @@ class Quirk:
     short: str = ""
     twin: Twin | None = None
     stranger: Stranger | None = None
+    cpu_targets: CpuTargets | None = None
     compiling: Mapping[str, str] = field(default_factory=dict)
     unrun: Unrun | None = None
 
@@ -163,6 +179,15 @@ class Quirk:
 _POCL = r"PoCL (\d+\.\d+)"
 _AVX2 = frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "abm"})
 _AVX512 = _AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+
+#: What code for a CPU may be made for, and the flags, as Linux lists them, of processors that run
+#: it.
+CPU_TARGETS = {
+    "avx512": _AVX512,
+    "avx2": _AVX2,
+    "avx": frozenset({"avx"}),
+    "sse4.2": frozenset({"sse4_2"}),
+}
 
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
@@ -271,6 +296,25 @@ QUIRKS: tuple[Quirk, ...] = (
         "3.1 with LLVM 15 finds such a name by itself.",
     ),
     Quirk(
+        match={"platform_name": r"^Intel\(R\) OpenCL$"},
+        cpu_targets=CpuTargets(
+            {"avx512": "skx", "avx2": "core-avx2", "avx": "corei7-avx", "sse4.2": "corei7"},
+            variable="CL_CONFIG_CPU_TARGET_ARCH",
+        ),
+        why="So that code for other processors runs on this one, in tests. The registers in its "
+        "binaries of 2026.2 follow it: zmm, ymm, ymm without FMA, xmm. Names it does not know make "
+        "the device unavailable.",
+    ),
+    Quirk(
+        match={"platform_version": r"PoCL (3\.[01])"},
+        cpu_targets=CpuTargets(
+            {"avx512": "skx", "avx2": "znver2", "avx": "btver2", "sse4.2": "corei7"}
+        ),
+        why="The same. The names are the short ones: they have to fit in the place of another. "
+        "The built-in library stays that of the processor; its functions of the target's width "
+        "(16, 8 and 4 lanes) were right in all of 21 tried.",
+    ),
+    Quirk(
         match={"platform_version": r"PoCL (3\.0)"},
         stranger=Stranger("znver3", {"skx": _AVX512}),
         why="LLVM 14 takes AMD's processors of 2022 (Zen 4: family 25, from model 16) for Zen 3, "
@@ -330,6 +374,17 @@ def twin(names: Names) -> Twin | None:
 def strangers(names: Names) -> tuple[Stranger, ...]:
     """Which processors this driver does not know."""
     return tuple(q.stranger for q in in_force(names) if q.stranger is not None)
+
+
+def cpu_targets(names: Names) -> CpuTargets | None:
+    """How this driver's compiler is told for which instructions to make code."""
+    return next((q.cpu_targets for q in in_force(names) if q.cpu_targets is not None), None)
+
+
+def cpu_target_variables() -> dict[str, Mapping[str, str]]:
+    """Variables that say it, with their values by instruction set."""
+    found = (q.cpu_targets for q in QUIRKS if q.cpu_targets is not None)
+    return {t.variable: t.names for t in found if t.variable}
 
 
 def compiling(names: Names) -> dict[str, str]:

@@ -10,8 +10,9 @@ that of the only driver to open, or empty (``Device.apart``).
 
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
-empty where the driver refuses the source or gives no binary. The job None asks whether the device
-works in place (device_probe.py): something, or empty.
+empty where the driver refuses the source or gives no binary. A job may be a question instead:
+``zero_copy``, whether the device works in place (device_probe.py), is answered by something, or
+empty; ``target``, what its compiler makes code for (compile_target.py), by its facts as JSON.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ import select
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from ocl_inductor import quirks
+from ocl_inductor.compile_target import compile_target
 from ocl_inductor.device import Device, devices_in, list_devices
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.device_probe import zero_copy_test
@@ -37,7 +40,7 @@ from ocl_inductor.runtime.left_out import binary_without, can_leave_out
 
 #: The binary of the program that a function builds.
 Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
-Job: TypeAlias = "tuple[str, tuple[str, ...]] | None"
+Job: TypeAlias = tuple[str, tuple[str, ...]] | Literal["zero_copy", "target"]
 
 #: Without a job for so long, it ends by itself.
 IDLE_SECONDS = 20.0
@@ -60,7 +63,10 @@ def serve(device: Device, take: Take, jobs: BinaryIO, answers: BinaryIO) -> None
             job: Job = pickle.load(jobs)
         except EOFError:
             return
-        _send(answers, _test(device) if job is None else _build(*job, device, take))
+        if isinstance(job, tuple):
+            _send(answers, _build(*job, device, take))
+        else:
+            _send(answers, _QUESTIONS[job](device))
 
 
 def _build(source: str, options: tuple[str, ...], device: Device, take: Take) -> bytes:
@@ -75,6 +81,17 @@ def _test(device: Device) -> bytes:
         return _YES if zero_copy_test(device.context, device.queue) else b""
     except load_pyopencl().Error:
         return b""
+
+
+def _target(device: Device) -> bytes:
+    try:
+        target = compile_target(device.context)
+    except load_pyopencl().Error:
+        target = None
+    return json.dumps({} if target is None else asdict(target)).encode()
+
+
+_QUESTIONS = {"zero_copy": _test, "target": _target}
 
 
 def _send(answers: BinaryIO, value: bool | bytes) -> None:

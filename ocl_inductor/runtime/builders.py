@@ -18,9 +18,10 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from ocl_inductor import apart, quirks
+from ocl_inductor.compile_target import Target
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import surveyed
 from ocl_inductor.log import logger
@@ -158,10 +159,22 @@ class Builders:
         Raises:
             CompilerCrashedError, WorkerLostError: see there.
         """
-        answer = self._answer(None, 1)
+        return bool(self._asked("zero_copy"))
+
+    def target(self) -> Target | None:
+        """What the driver's compiler makes code for; None where it does not tell.
+
+        Raises:
+            CompilerCrashedError, WorkerLostError: see there.
+        """
+        facts = json.loads(self._asked("target"))
+        return Target(**facts) if facts else None
+
+    def _asked(self, question: Literal["zero_copy", "target"]) -> bytes:
+        answer = self._answer(question, 1)
         if answer is None:
             raise WorkerLostError("there is none")
-        return bool(answer)
+        return answer
 
     def _answer(self, job: Job, most: int) -> bytes | None:
         if not most:

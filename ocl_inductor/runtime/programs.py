@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from ocl_inductor.compile_target import Target
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import release_code
 from ocl_inductor.plan import Kernel
@@ -57,10 +58,15 @@ def start_builders(device: Device, settings: Settings, kernels: int) -> None:
     if count:
         builders_of(device).start(count)
         device.tester = _tested_by_builder
+        device.target_asker = _asked_by_builder
 
 
 def _tested_by_builder(device: Device) -> bool:
     return builders_of(device).test()
+
+
+def _asked_by_builder(device: Device) -> Target | None:
+    return builders_of(device).target()
 
 
 def start_first_builder(device: Device, settings: Settings) -> None:

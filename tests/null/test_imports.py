@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"quirks", "fork", "apart", "meanwhile"},
     {
         "command_buffer",
+        "compile_target",
         "cpu_flags",
         "device",
         "device_info",
