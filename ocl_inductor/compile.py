@@ -40,6 +40,7 @@ from ocl_inductor.runtime.programs import (
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.simpler import WHOLE, Form, in_simplest_needed
 from ocl_inductor.staging import plan_stages
 from ocl_inductor.tune.tuner import Tuner
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
@@ -108,6 +109,35 @@ def compile_graph(
     ``free_outputs``: positions of those that may have any strides.
     """
     start_builders(device, settings, kernels=1 + len(_operators(gm)) // 2)
+    build = partial(
+        _build_graph,
+        gm,
+        static_inputs=static_inputs,
+        shape_env=shape_env,
+        device=device,
+        settings=settings,
+        kind=kind,
+        visible_outputs=visible_outputs,
+        free_outputs=free_outputs,
+        observe=observe,
+    )
+    return in_simplest_needed(build, device.info.for_settings(settings), settings)
+
+
+def _build_graph(
+    gm: GraphModule,
+    form: Form,
+    *,
+    static_inputs: frozenset[int],
+    shape_env: Any,
+    device: Device,
+    settings: Settings,
+    kind: str,
+    visible_outputs: int | None,
+    free_outputs: frozenset[int],
+    observe: Observer | None,
+) -> Executor | StagedExecutor:
+    """The same in one form. Raises CompilerFailedError: the driver does not build it so."""
     plan_for = partial(
         make_plan,
         shape_env=shape_env,
@@ -115,6 +145,7 @@ def compile_graph(
         settings=settings,
         kind=kind,
         observe=observe,
+        form=form,
     )
     if depends_on_data(gm):
 
@@ -132,6 +163,7 @@ def compile_graph(
         visible_outputs=visible_outputs,
         free_outputs=free_outputs,
     )
+    executor = Executor(plan, device, settings)
     count_plan(plan)
     _log.info(
         "%s graph: %d kernels, %d more when parameters change, %d operators on the host",
@@ -140,7 +172,7 @@ def compile_graph(
         plan.statistics["prologue_kernels"],
         plan.statistics["fallbacks"],
     )
-    return Executor(plan, device, settings)
+    return executor
 
 
 def make_plan(
@@ -154,9 +186,10 @@ def make_plan(
     visible_outputs: int | None = None,
     free_outputs: frozenset[int] = frozenset(),
     observe: Observer | None = None,
+    form: Form = WHOLE,
 ) -> Plan:
     """The compiler proper: FX graph in, plan out."""
-    info = device.info.for_settings(settings)
+    info = form.of(device.info.for_settings(settings))
     debug = DebugFolder.for_settings(settings)
 
     def check(verify: Callable[..., None], *stage: Any) -> None:
@@ -177,6 +210,7 @@ def make_plan(
             settings=settings,
             kind=f"{kind} body",
             observe=observe,
+            form=form,
         )
 
     graph = lower_graph(
@@ -188,6 +222,7 @@ def make_plan(
         tune=tune,
         compile_plan=make_body,
         free_outputs=free_outputs,
+        on_host=form.on_host,
     )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))

@@ -184,6 +184,10 @@ class KernelBuildError(OpenCLInductorError):
         )
 
 
+class CompilerFailedError(KernelBuildError):
+    """The driver's compiler crashed on a kernel, or was not done in time, in every form of it."""
+
+
 class DeviceMemoryError(OpenCLInductorError):
     """A device allocation failed. Sizes in bytes."""
 

@@ -69,6 +69,8 @@ class LoweringContext:
     value_of: Callable[[torch.fx.Node], Any] | None = None
     #: Measures candidates on the device; None: the default is taken.
     tune: Tune | None = None
+    #: FX nodes that are left to ATen.
+    on_host: frozenset[str] = frozenset()
     #: FX nodes that reach the present one as expressions, each with the buffers it reads.
     pending: tuple[Pending, ...] = ()
     #: What was stored by a pointwise loop: value and order to the buffer's value.

@@ -57,18 +57,20 @@ def lower_graph(
     tune: Tune | None = None,
     compile_plan: CompileBody | None = None,
     free_outputs: frozenset[int] = frozenset(),
+    on_host: frozenset[str] = frozenset(),
 ) -> Graph:
     """Lower ``gm`` (its placeholders carry fake tensors in ``meta["val"]``).
 
     ``tune`` chooses among a template's candidates by measuring them; ``compile_plan`` makes plans
     of control flow's subgraphs, which without it run on the host; ``free_outputs``: positions of
-    results that may have other strides than eager's.
+    results that may have other strides than eager's; ``on_host``: names of nodes that ATen runs,
+    whatever lowering there is.
 
     Raises:
         UnsupportedOperatorError: an operator has no lowering and ``fallback`` is ``"error"``.
         VerifyError: a lowering produced another dtype or shape than eager.
     """
-    walk = Walk(gm, LoweringContext(device, settings, shape_env, tune=tune))
+    walk = Walk(gm, LoweringContext(device, settings, shape_env, tune=tune, on_host=on_host))
     results = ResultLowering(walk, free_outputs)
     return _GraphLowering(walk, static_inputs, HostLowering(walk, compile_plan), results).run()
 
@@ -209,6 +211,8 @@ class _GraphLowering:
     def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
         if node.target not in LOWERINGS:
             return "no lowering for this operator"
+        if node.name in self.ctx.on_host:
+            return "the driver's compiler does not build its kernel"
         if self.walk.deciding((args, kwargs)):
             return "the data decide a number that it takes"
         for v in tensor_leaves((args, kwargs)):

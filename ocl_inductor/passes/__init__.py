@@ -34,7 +34,14 @@ PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
 )
 
 
+_DONE = "ocl_inductor_passes"
+
+
 def run_passes(gm: GraphModule) -> GraphModule:
+    """``gm``, or another graph for it; one that went through here before stays as it is."""
+    if gm.meta.get(_DONE):
+        return gm
     for fx_pass in PASSES:
         gm = fx_pass(gm)
+    gm.meta[_DONE] = True
     return gm

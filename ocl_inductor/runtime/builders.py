@@ -1,7 +1,7 @@
 """Kernels compiled in other processes, which keep the memory that a compiler takes to themselves.
 
 Whatever goes wrong here, ``build`` says None and the kernel is compiled in this process; but for a
-compiler that crashes, which would take this process with it.
+compiler that crashes, which would take this process with it, or is not done in time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any, Literal
@@ -35,6 +36,11 @@ _MODULE = "ocl_inductor.runtime.build_worker"
 _ALONE = {"OCL_INDUCTOR_CALLING_THREAD": "0"}
 #: A driver that ends so many workers is not tried again.
 _MOST_LOST = 3
+#: Each job has this long. The slowest batch of ResNet-50's kernels took 7 s (Zen 4, both of pip's
+#: drivers) while fourteen other processes were at work on two cores.
+LEAST_SECONDS = 60.0
+#: And so many times what sources of its length have taken, on machines that are slower still.
+_TIMES = 20.0
 
 
 #: How a process ends that does so by its own fault.
@@ -50,8 +56,8 @@ class WorkerLostError(Exception):
     """A worker ended, or does not answer as one."""
 
 
-class CompilerCrashedError(Exception):
-    """The driver's compiler ended the process that it ran in."""
+class CompilerFailedError(Exception):
+    """The driver's compiler ended the process that it ran in, or was not done in time."""
 
 
 class _Worker:
@@ -60,6 +66,9 @@ class _Worker:
     def __init__(self, device: Device) -> None:
         library, variables = device.apart
         self.folder = ""  # of what the driver compiles there, where it is to compile less
+        # What drivers print is for the log. A file needs nobody to read it while it fills.
+        self.printed = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as it runs)
+        self.logged = 0
         try:
             if quirks.unrun(device.names) is not None:
                 self.folder = tempfile.mkdtemp(prefix="ocl_inductor-")
@@ -68,9 +77,11 @@ class _Worker:
                 env={**apart.environment(), **_ALONE, **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=self.printed,
                 start_new_session=True,  # Ctrl-C is for us; it ends with its input
             )
         except OSError as error:
+            self.printed.close()
             self._remove_folder()
             raise WorkerLostError(f"it cannot be started: {error}") from error
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -82,12 +93,15 @@ class _Worker:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def answer(self, job: Job) -> bytes:
+    def answer(self, job: Job, seconds: float) -> bytes:
         """A program's binary, maybe empty. After an exception the worker is of no use.
 
         Raises:
-            CompilerCrashedError, WorkerLostError: see there.
+            CompilerFailedError, WorkerLostError: see there; ``seconds``: when it is too late.
         """
+        late = threading.Event()
+        timer = threading.Timer(seconds, self._stop, (late,))
+        timer.start()
         try:
             pickle.dump(job, self.jobs)
             self.jobs.flush()
@@ -95,13 +109,30 @@ class _Worker:
                 self.open = pickle.load(self.answers)
             answer = pickle.load(self.answers)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
+            if late.is_set():
+                raise CompilerFailedError(f"was not done after {seconds:.0f} s") from error
             code = self._code()
             if self.open and code is not None and code in _CRASHES:
-                raise CompilerCrashedError(signal.Signals(-code).name) from error
+                raise CompilerFailedError(f"crashed: {signal.Signals(-code).name}") from error
             raise WorkerLostError(f"it ended with {code}: {error}") from error
+        finally:
+            timer.cancel()
+            self._log_printed()
         if not isinstance(answer, bytes):
             raise WorkerLostError("its answer is none")
         return answer
+
+    def _stop(self, late: threading.Event) -> None:
+        late.set()
+        self.process.kill()
+
+    def _log_printed(self) -> None:
+        """What it, and the driver in it, have printed since this was last called."""
+        self.printed.seek(self.logged)
+        text = self.printed.read().decode(errors="replace")
+        self.logged = self.printed.tell()
+        if text.strip():
+            _log.info("a compile worker printed:\n%s", text.rstrip())
 
     def _code(self) -> int | None:
         """What it ended with, or is about to."""
@@ -113,7 +144,7 @@ class _Worker:
         """End it now."""
         self.process.kill()
         self.process.wait()
-        for stream in (self.jobs, self.answers):
+        for stream in (self.jobs, self.answers, self.printed):
             with contextlib.suppress(OSError):  # what was not sent yet
                 stream.close()
         self._remove_folder()
@@ -132,6 +163,8 @@ class Builders:
         self.idle: list[_Worker] = []
         self.busy = 0
         self.lost = 0
+        #: What was built so far: seconds, and characters of source.
+        self.took = (0.0, 0)
 
     def start(self, count: int) -> None:
         """Have ``count`` workers: they open the driver and load its compiler while others plan."""
@@ -149,7 +182,7 @@ class Builders:
         """A program's binary from one of at most ``most`` workers; None: build it here.
 
         Raises:
-            CompilerCrashedError: building it here would end this process.
+            CompilerFailedError: building it here would end this process.
         """
         return self._answer((source, tuple(options)), most) or None
 
@@ -157,7 +190,7 @@ class Builders:
         """Whether the device works in place (device_probe.py), tested by a worker.
 
         Raises:
-            CompilerCrashedError, WorkerLostError: see there.
+            CompilerFailedError, WorkerLostError: see there.
         """
         return bool(self._asked("zero_copy"))
 
@@ -165,7 +198,7 @@ class Builders:
         """What the driver's compiler makes code for; None where it does not tell.
 
         Raises:
-            CompilerCrashedError, WorkerLostError: see there.
+            CompilerFailedError, WorkerLostError: see there.
         """
         facts = json.loads(self._asked("target"))
         return Target(**facts) if facts else None
@@ -189,7 +222,8 @@ class Builders:
             try:
                 if worker is None:
                     worker = _Worker(self.device)
-                answer = worker.answer(job)
+                began = time.monotonic()
+                answer = worker.answer(job, self._limit(job))
             except WorkerLostError as error:
                 self._done()
                 if worker is not None:
@@ -203,8 +237,21 @@ class Builders:
                     worker.end()
                 raise
             self._done(worker)
+            if isinstance(job, tuple):
+                self._note(job, time.monotonic() - began)
             return answer
         return None
+
+    def _limit(self, job: Job) -> float:
+        """Seconds that a job may take: many times what such a source has taken here."""
+        seconds, length = self.took
+        if not isinstance(job, tuple) or not length:
+            return LEAST_SECONDS
+        return max(LEAST_SECONDS, _TIMES * seconds / length * len(job[0]))
+
+    def _note(self, job: tuple[str, tuple[str, ...]], seconds: float) -> None:
+        with self.lock:
+            self.took = (self.took[0] + seconds, self.took[1] + len(job[0]))
 
     def end(self) -> None:
         """End the workers that do nothing."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ocl_inductor import errors
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
@@ -22,7 +23,7 @@ from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
 from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.builders import CompilerCrashedError, builders_of, compiles_apart
+from ocl_inductor.runtime.builders import CompilerFailedError, builders_of, compiles_apart
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
@@ -233,14 +234,15 @@ class _Making:
         each kernel alone.
 
         Raises:
-            KernelBuildError: the driver's compiler crashes, even when it does not optimise.
+            errors.CompilerFailedError: the driver's compiler crashes or takes too long, even when
+                it does not optimise.
         """
         processes, options = self.settings.compile_processes, kernels[0].options
         try:
             binary = builders_of(self.device).build(source, options, processes)
-        except CompilerCrashedError as error:
+        except CompilerFailedError as error:
             names = ", ".join(k.name for k in kernels)
-            _log.info("the driver's compiler crashed (%s) on %s", error, names)
+            _log.info("the driver's compiler %s, on %s", error, names)
             if len(kernels) > 1:
                 return None
             binary = self.not_optimised(kernels[0], error)
@@ -254,20 +256,26 @@ class _Making:
             _log.info("the driver refuses what it compiled for %s: %s", names, error)
             return None
 
-    def not_optimised(self, kernel: Kernel, crash: CompilerCrashedError) -> bytes:
-        """What a compiler that crashes on a kernel makes of it without optimising.
+    def not_optimised(self, kernel: Kernel, failure: CompilerFailedError) -> bytes:
+        """What a compiler that fails on a kernel makes of it without optimising.
 
         Raises:
-            KernelBuildError: nothing. It is not compiled here, where it would end this process.
+            errors.CompilerFailedError: nothing. It is not compiled here, where it would end this
+                process, or hold it.
         """
         build, options = builders_of(self.device).build, (*kernel.options, _DO_NOT_OPTIMISE)
         binary = None
-        with contextlib.suppress(CompilerCrashedError):
+        with contextlib.suppress(CompilerFailedError):
             binary = build(kernel.source, options, self.settings.compile_processes)
         if binary is None:
             path = _save_failed(kernel, self.settings.cache_dir / "failed")
-            log = f"the driver's compiler crashed ({crash})"
-            raise KernelBuildError(kernel.name, log, path, kernel.fx_nodes) from crash
+            log = f"the driver's compiler {failure}"
+            raise errors.CompilerFailedError(kernel.name, log, path, kernel.fx_nodes) from failure
+        _log.warning(
+            "kernel %s is compiled without optimising, and slow: the driver's compiler %s",
+            kernel.name,
+            failure,
+        )
         count("kernels_not_optimised")
         return binary
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
@@ -23,7 +24,7 @@ from torch._dynamo.utils import counters
 from ocl_inductor import apart
 from ocl_inductor.device import Device, list_devices, select_device
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.errors import KernelBuildError
+from ocl_inductor.errors import CompilerFailedError, KernelBuildError
 from ocl_inductor.plan import Kernel
 from ocl_inductor.quirks import compiling
 from ocl_inductor.runtime import builders, making
@@ -215,12 +216,13 @@ def crashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     always = [False]
     answer = builders._Worker.answer
 
-    def crash(self: Any, job: Any) -> bytes:
+    def crash(self: Any, job: Any, seconds: float) -> bytes:
         source, options = job
         if "mine" in source and (always[0] or making._DO_NOT_OPTIMISE not in options):
-            answer(self, ("__kernel void k() {}", ()))  # so that it has opened the driver
+            # So that it has opened the driver.
+            answer(self, ("__kernel void k() {}", ()), seconds)
             os.kill(self.process.pid, signal.SIGABRT)
-        return answer(self, job)
+        return answer(self, job, seconds)
 
     torch.compiler.reset()
     monkeypatch.setattr(builders._Worker, "answer", crash)
@@ -263,8 +265,70 @@ def test_a_compiler_that_crashes_all_the_same(
 ) -> None:
     crashing[0] = True
     settings = Settings(cache=False, compile_processes=1, cache_dir=tmp_path)
-    with pytest.raises(KernelBuildError, match=r"compiler crashed \(SIGABRT\)"):
+    with pytest.raises(CompilerFailedError, match="compiler crashed: SIGABRT"):
         build_kernels(kernels(), device, settings)
+
+
+def test_a_compiler_that_is_not_done_in_time(
+    device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is ended, and the next one does not begin on the same kernel again."""
+    torch.compiler.reset()
+    monkeypatch.setattr(builders, "LEAST_SECONDS", 0.01)
+    monkeypatch.setattr(builders, "_TIMES", 0.0)
+    settings = Settings(cache=False, compile_processes=1, cache_dir=tmp_path)
+    with pytest.raises(CompilerFailedError, match="was not done after 0 s"):
+        build_kernels(kernels()[:1], device, settings)
+    assert not builders.builders_of(device).idle
+    monkeypatch.setattr(builders, "LEAST_SECONDS", 60.0)
+    assert [written(b, device) for b in build_kernels(kernels(), device, settings)] == [1, 2, 3]
+    builders.end_idle()
+
+
+def test_what_a_worker_prints_is_logged(
+    fresh: Builders,
+    device: Device,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A compiler's warnings, and its last words."""
+    assert fresh.build(source(1), device.info.build_options, 1)
+    (worker,) = fresh.idle
+    worker.printed.write(b"LLVM ERROR: Cannot select: i64 = fsqrt\n")
+    worker.printed.flush()
+    with caplog.at_level(logging.INFO, logger="ocl_inductor"):
+        assert fresh.build(source(2), device.info.build_options, 1)
+    assert "Cannot select" in caplog.text
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("lanes", [8, 4, 0])
+@pytest.mark.parametrize("driver", two_drivers())
+def test_graphs_that_the_compiler_fails_on(
+    driver: str, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It crashes on wide vectors of one function, or (0) on all of them."""
+    device = select_device(driver)
+    if lanes >= device.info.vector_width:
+        pytest.skip(f"vectors have {device.info.vector_width} lanes here")
+    torch.compiler.reset()
+    answer = builders._Worker.answer
+    refused = [n for n in (16, 8, 4, 2, 1) if n > lanes]
+
+    def crash(self: Any, job: Any, seconds: float) -> bytes:
+        wide = any(f"float{n}" in job[0] for n in refused) or not lanes
+        if isinstance(job, tuple) and "rsqrt(" in job[0] and wide:
+            raise builders.CompilerFailedError("crashed: SIGABRT")
+        return answer(self, job, seconds)
+
+    monkeypatch.setattr(builders._Worker, "answer", crash)
+    x = random(40, 33).abs() + 1
+    options = {"device": driver, "compile_processes": 1, "cache_dir": str(tmp_path)}
+    f = torch.compile(lambda x: torch.rsqrt(x).sum(-1) * 2, backend="opencl", options=options)
+    torch.testing.assert_close(f(x), torch.rsqrt(x).sum(-1) * 2)
+    fallbacks = counters["opencl"]["fallbacks"]
+    assert bool(fallbacks) is (lanes == 0), dict(counters["opencl"])
+    builders.end_idle()
 
 
 def test_workers_end_with_their_process(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ LAYERS: list[set[str]] = [
     {"capture"},
     {"tune"},
     {"profiler"},
+    {"simpler"},
     {"compile", "_autoload"},
     {"observe"},
     {"sweep"},
