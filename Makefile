@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.setup-stamp
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz conformance lint format bench sweep sweep-smoke
+.PHONY: help setup demo test test-all test-targets test-torch fuzz conformance lint format bench sweep sweep-smoke
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,13 +28,25 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup ## Train a small network, run two larger ones; compare with eager and Inductor
 	$(PY) -m benchmarks.demo
 
+# Instruction sets that the drivers of CPUs are told to make code for, in place of this processor's.
+TARGETS ?= avx2 sse4.2
+
 test: setup ## Run the tests on every OpenCL driver there is
 	tools/apt_drivers.sh
 	$(PY) -m pytest tests -n $(JOBS) --dist worksteal -m "not slow"
+	JOBS=$(JOBS) tools/test_targets.sh "$(TARGETS)" tests/device/test_templates.py
 
-test-all: setup ## Run the slow tests as well: every model in both profiles on every driver
+test-all: setup test-targets ## Run the slow tests as well, and those for other processors
 	tools/apt_drivers.sh
 	$(PY) -m pytest tests -n $(JOBS) --dist worksteal
+
+test-targets: setup ## Run device and model tests as on older processors (TARGETS="avx2 sse4.2")
+	JOBS=$(JOBS) tools/test_targets.sh "$(TARGETS)" tests/device tests/models
+
+# Another PyTorch: VERSION=2.11.0.
+VERSION ?= 2.14.1
+test-torch: ## Run the tests with another PyTorch (VERSION=2.11.0); brings 5 GB, some minutes
+	JOBS=$(JOBS) tools/test_torch.sh $(VERSION)
 
 # Fuzzing goes on with the fault tests: processes killed, disks full, caches deleted.
 MINUTES ?= 10

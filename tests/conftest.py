@@ -35,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
             # What a user has set must not steer the tests.
             if name.startswith("OCL_INDUCTOR_") and not name.startswith(_KEPT):
                 del os.environ[name]
+        target = os.environ.get("OCL_INDUCTOR_TEST_CPU_TARGET")
+        if target:  # the drivers of CPUs make code for another processor
+            os.environ["OCL_INDUCTOR_CPU_TARGET"] = target
         os.environ.pop("TORCH_COMPILE_DEBUG", None)  # then no plan comes from the cache
         folder = os.environ.get("OCL_INDUCTOR_TEST_CACHE_DIR")
         if folder is None:  # a named one is kept, to run twice against one cache

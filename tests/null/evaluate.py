@@ -217,6 +217,7 @@ def make_device() -> DeviceInfo:
         fp16=True,
         fp64=True,
         fast_fma=True,
+        target_fma=True,
         prefetch=True,
         chains=True,
         streaming=True,
