@@ -121,7 +121,7 @@ def compile_graph(
         free_outputs=free_outputs,
         observe=observe,
     )
-    return in_simplest_needed(build, device.info.for_settings(settings), settings)
+    return in_simplest_needed(build, device, settings)
 
 
 def _build_graph(

@@ -17,12 +17,15 @@ from types import MappingProxyType
 from typing import Any
 
 from ocl_inductor import amx, driver_library, driver_processor, fork, quirks
+from ocl_inductor.builtin_check import Builds
 from ocl_inductor.calling_thread import EXTENSION, calling_queue
 from ocl_inductor.compile_target import Target
 from ocl_inductor.device_info import DeviceInfo, ask, kind_of, names_of
 from ocl_inductor.device_probe import (
     amx_works,
+    broken_builtins_of,
     calling_thread_works,
+    check_builtins,
     target_of,
     twin_works,
     zero_copy_known,
@@ -185,6 +188,25 @@ class Device:
                 self._calling_thread = None
         return self.info == info
 
+    def leave_out_broken_builtins(self, builds: Builds) -> bool:
+        """After its compiler has failed: have code do without the functions that it fails on.
+
+        Whether there are any that ``info`` did not know of. ``builds``: see ``builtin_check``.
+        """
+        info = self.info
+        if info.profile != "vector":
+            return False
+        found = check_builtins(info.key, info.vector_width, builds)
+        if found <= info.broken_builtins:
+            return False
+        _log.warning(
+            "the driver's compiler fails on vectors of %s; code does without", ", ".join(found)
+        )
+        with self._lock:
+            self._info = dataclasses.replace(info, broken_builtins=found)
+            self.__dict__.pop("_calling_thread", None)  # has the same facts
+        return True
+
     def ask_meanwhile(self) -> None:
         """Have another thread find out the facts, for which the first use waits 0.3 s otherwise."""
         if "_info" not in vars(self):
@@ -214,6 +236,7 @@ class Device:
         release_code()  # the driver has told what it is: most of that code runs once
         if info.kind == "cpu" and info.profile == "vector":
             info = info.compiled_for(self._target(info))
+            info = dataclasses.replace(info, broken_builtins=broken_builtins_of(info.key))
         if not info.unified_memory:
             return info
         works = self._works_in_place(info)

@@ -60,6 +60,7 @@ class DeviceInfo:
     launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
     wait_s: float
     slow_builtins: frozenset[str]  # codegen writes its own for these
+    broken_builtins: frozenset[str]  # its compiler fails on these for vectors (builtin_check.py)
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
@@ -132,6 +133,7 @@ class DeviceInfo:
             launch_s=0.0,
             wait_s=0.0,
             slow_builtins=frozenset(),
+            broken_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
             one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
             code_apart=False,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocl_inductor import amx, apart
+from ocl_inductor.builtin_check import Builds, failing
 from ocl_inductor.calling_thread import calling_queue
 from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.compile_target import Target, compile_target
@@ -101,6 +102,22 @@ def _asked_target(
 
 def _target(facts: dict[str, Any]) -> Target | None:
     return Target(int(facts["lanes"]), bool(facts["fma"])) if facts else None
+
+
+def broken_builtins_of(key: str) -> frozenset[str]:
+    """Functions of vectors that the driver's compiler was found to fail on, if it was asked."""
+    known = _kept("broken_builtins", key)
+    return frozenset(map(str, known)) if isinstance(known, list) else frozenset()
+
+
+def check_builtins(key: str, lanes: int, builds: Builds) -> frozenset[str]:
+    """The same, found out once by building them all; ``builds``: see ``builtin_check``."""
+    known = _kept("broken_builtins", key)
+    if isinstance(known, list):
+        return frozenset(map(str, known))
+    found = failing(builds, lanes)
+    _keep("broken_builtins", key, sorted(found))
+    return found
 
 
 def command_buffers_work(key: str, names: Names) -> bool:

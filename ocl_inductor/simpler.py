@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ocl_inductor.device import Device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.errors import CompilerFailedError
 from ocl_inductor.log import logger
+from ocl_inductor.runtime.programs import leave_out_broken_builtins
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
@@ -40,12 +42,11 @@ class Form:
 WHOLE = Form()
 
 
-def in_simplest_needed(
-    make: Callable[[Form], _Made], info: DeviceInfo, settings: Settings
-) -> _Made:
+def in_simplest_needed(make: Callable[[Form], _Made], device: Device, settings: Settings) -> _Made:
     """What ``make`` makes in the first form that the driver's compiler builds.
 
-    First vectors get narrower, then operators of kernels that still fail go to the host.
+    First functions that it fails on are left out, then vectors get narrower, then operators of
+    kernels that still fail go to the host.
 
     Raises:
         CompilerFailedError: a kernel is built in no form, or would go to the host with
@@ -56,6 +57,9 @@ def in_simplest_needed(
         try:
             return make(form)
         except CompilerFailedError as error:
+            if form == WHOLE and leave_out_broken_builtins(device, settings):
+                continue
+            info = device.info.for_settings(settings)
             form = _simpler(form, form.of(info), settings, error)
             how = (
                 f"{', '.join(sorted(form.on_host))} on the host"

@@ -108,16 +108,26 @@ def _library(name: str) -> Emit:
 
 
 def _builtin(name: str) -> Emit:
-    """An OpenCL builtin on floats, or our own function where the device's is slow."""
+    """An OpenCL builtin on floats, or our own function where the device's is slow or fails; one
+    lane at a time where it fails and we have none.
+    """
 
     def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
         dtype = node.args[0].dtype
         single = REGISTER_TYPE[dtype] == "float"
-        if single and name in target.device.slow_builtins and has_function(name):
+        broken = target.width > 1 and name in target.device.broken_builtins
+        if single and (broken or name in target.device.slow_builtins) and has_function(name):
             return f"ocl_{name}_{register_type(dtype, target.width)}({', '.join(args)})"
+        if broken:
+            return _lane_by_lane(name, register_type(dtype, target.width), target.width, args)
         return f"{name}({', '.join(args)})"
 
     return emit
+
+
+def _lane_by_lane(name: str, kind: str, width: int, args: Sequence[str]) -> str:
+    lanes = (f"{name}({', '.join(f'({a}).s{n:x}' for a in args)})" for n in range(width))
+    return f"(({kind})({', '.join(lanes)}))"
 
 
 def _predicate(name: str, of_integers: int) -> Emit:

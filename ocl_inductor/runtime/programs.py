@@ -13,7 +13,7 @@ from ocl_inductor.compile_target import Target
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import release_code
 from ocl_inductor.plan import Kernel
-from ocl_inductor.runtime.builders import builders_of
+from ocl_inductor.runtime.builders import CompilerFailedError, builders_of
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.making import BuiltKernel, make_kernels
 from ocl_inductor.runtime.program_batches import workers_for
@@ -67,6 +67,20 @@ def _tested_by_builder(device: Device) -> bool:
 
 def _asked_by_builder(device: Device) -> Target | None:
     return builders_of(device).target()
+
+
+def leave_out_broken_builtins(device: Device, settings: Settings) -> bool:
+    """After a compiler failed: whether code for ``device`` now does without some function."""
+    options = device.info.build_options
+
+    def builds(source: str) -> bool:
+        try:
+            built = builders_of(device).build(source, options, settings.compile_processes)
+        except CompilerFailedError:
+            return False
+        return built is not None
+
+    return device.leave_out_broken_builtins(builds)
 
 
 def start_first_builder(device: Device, settings: Settings) -> None:

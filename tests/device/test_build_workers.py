@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import torch
 from agreement import agree, random, two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor import apart
+from ocl_inductor import apart, device_probe
 from ocl_inductor.device import Device, list_devices, select_device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import CompilerFailedError, KernelBuildError
@@ -302,33 +303,69 @@ def test_what_a_worker_prints_is_logged(
     assert capfd.readouterr().err == ""
 
 
+@pytest.fixture
+def failing_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], bool]], Any]]:
+    """A compiler that crashes on some sources."""
+    torch.compiler.reset()
+    answer = builders._Worker.answer
+
+    def on(fails: Callable[[str], bool]) -> None:
+        def crash(self: Any, job: Any, seconds: float) -> bytes:
+            if isinstance(job, tuple) and fails(job[0]):
+                raise builders.CompilerFailedError("crashed: SIGABRT")
+            return answer(self, job, seconds)
+
+        monkeypatch.setattr(builders._Worker, "answer", crash)
+
+    yield on
+    builders.end_idle()
+
+
+def check_rsqrt(driver: str, folder: Path) -> None:
+    x = random(40, 33).abs() + 1
+    options = {"device": driver, "compile_processes": 1, "cache_dir": str(folder)}
+    f = torch.compile(lambda x: torch.rsqrt(x).sum(-1) * 2, backend="opencl", options=options)
+    torch.testing.assert_close(f(x), torch.rsqrt(x).sum(-1) * 2)
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_a_function_that_the_compiler_fails_on(
+    driver: str, failing_on: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found, and computed one lane at a time from then on; another process knows."""
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    device = select_device(driver)
+    if device.info.vector_width == 1:
+        pytest.skip("no vectors")
+    monkeypatch.setattr(device, "_info", device.info)  # is put back
+    vector = re.compile(r"rsqrt\((?!\(\w+\)\.s)(?!x\))")
+    failing_on(lambda source: vector.search(source) is not None)
+    check_rsqrt(driver, tmp_path)
+    assert device.info.broken_builtins == {"rsqrt"}
+    assert counters["opencl"]["fallbacks"] == 0
+    key = device.info.key
+    assert device_probe.broken_builtins_of(key) == {"rsqrt"}
+
+
 @pytest.mark.parametrize("lanes", [8, 4, 0])
 @pytest.mark.parametrize("driver", two_drivers())
 def test_graphs_that_the_compiler_fails_on(
-    driver: str, lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: str, lanes: int, failing_on: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It crashes on wide vectors of one function, or (0) on all of them."""
+    """It crashes on wide vectors in what is more than a function, or (0) on all of them."""
     device = select_device(driver)
     if lanes >= device.info.vector_width:
         pytest.skip(f"vectors have {device.info.vector_width} lanes here")
-    torch.compiler.reset()
-    answer = builders._Worker.answer
+    monkeypatch.setattr(device, "leave_out_broken_builtins", lambda builds: False)
     refused = [n for n in (16, 8, 4, 2, 1) if n > lanes]
 
-    def crash(self: Any, job: Any, seconds: float) -> bytes:
-        wide = any(f"float{n}" in job[0] for n in refused) or not lanes
-        if isinstance(job, tuple) and "rsqrt(" in job[0] and wide:
-            raise builders.CompilerFailedError("crashed: SIGABRT")
-        return answer(self, job, seconds)
+    def fails(source: str) -> bool:
+        wide = any(f"float{n}" in source for n in refused) or not lanes
+        return "rsqrt(" in source and wide
 
-    monkeypatch.setattr(builders._Worker, "answer", crash)
-    x = random(40, 33).abs() + 1
-    options = {"device": driver, "compile_processes": 1, "cache_dir": str(tmp_path)}
-    f = torch.compile(lambda x: torch.rsqrt(x).sum(-1) * 2, backend="opencl", options=options)
-    torch.testing.assert_close(f(x), torch.rsqrt(x).sum(-1) * 2)
-    fallbacks = counters["opencl"]["fallbacks"]
-    assert bool(fallbacks) is (lanes == 0), dict(counters["opencl"])
-    builders.end_idle()
+    failing_on(fails)
+    check_rsqrt(driver, tmp_path)
+    assert bool(counters["opencl"]["fallbacks"]) is (lanes == 0), dict(counters["opencl"])
 
 
 def test_workers_end_with_their_process(tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ def make_device() -> DeviceInfo:
         launch_s=0.0,
         wait_s=0.0,
         slow_builtins=frozenset(),
+        broken_builtins=frozenset(),
         build_options=(),
         inline_assembly=False,
         one_lane_attribute="",

@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"dtypes", "debug", "launch_example", "kernel_text"},
     {"quirks", "fork", "apart", "meanwhile"},
     {
+        "builtin_check",
         "command_buffer",
         "compile_target",
         "cpu_flags",
