@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +24,9 @@ from ocl_inductor.calling_thread import calling_queue
 from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.quirks import Names
 from ocl_inductor.settings import default_cache_dir
-from ocl_inductor.whole_file import write_whole
 
 if TYPE_CHECKING:
     from ocl_inductor.device import Device
@@ -112,13 +111,13 @@ def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
     except Exception as error:
         _log.info("self-test %s failed on %s: %s", question, key, error)
         works = False
-    _remember(_answer_path(question, key), {"key": key, question: works})
+    _remember(_name(question, key), {"key": key, question: works})
     return works
 
 
 def _remembered(question: str, key: str) -> bool | None:
     try:
-        answer = json.loads(_answer_path(question, key).read_text())
+        answer = json.loads(_folder().read(_name(question, key)))
         if answer["key"] == key and isinstance(answer[question], bool):
             return bool(answer[question])
     except (OSError, ValueError, KeyError, TypeError):
@@ -180,15 +179,19 @@ def _test_here(question: str, names: Names, library: str) -> bool:
     return zero_copy_test(device.context, device.queue)
 
 
-def _answer_path(question: str, key: str) -> Path:
+def _folder() -> PrivateFolder:
+    return PrivateFolder(default_cache_dir()).folder("probe")
+
+
+def _name(question: str, key: str) -> str:
+    """The file with the answer."""
     digest = hashlib.sha256(f"{_SCHEMA}\n{question}\n{key}".encode()).hexdigest()[:24]
-    return default_cache_dir() / "probe" / f"{digest}.json"
+    return f"{digest}.json"
 
 
-def _remember(path: Path, answer: dict[str, Any]) -> None:
+def _remember(name: str, answer: dict[str, Any]) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(answer))
+        _folder().write(name, json.dumps(answer))
     except OSError as error:
         _log.info("the self-test's answer was not kept: %s", error)
 

@@ -21,6 +21,7 @@ from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.builders import CompilerCrashedError, builders_of, compiles_apart
 from ocl_inductor.runtime.counters import count
@@ -265,7 +266,7 @@ class _Making:
         with contextlib.suppress(CompilerCrashedError):
             binary = build(kernel.source, options, self.settings.compile_processes)
         if binary is None:
-            path = _save_failed(kernel, self.settings.cache_dir / "failed")
+            path = _save_failed(kernel, _failed(self.settings))
             log = f"the driver's compiler crashed ({crash})"
             raise KernelBuildError(kernel.name, log, path, kernel.fx_nodes) from crash
         count("kernels_not_optimised")
@@ -305,7 +306,7 @@ def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> Any
     try:
         return program_from_source(kernel.source, kernel.options, device)
     except load_pyopencl().Error as error:
-        path = _save_failed(kernel, settings.cache_dir / "failed")
+        path = _save_failed(kernel, _failed(settings))
         raise KernelBuildError(kernel.name, str(error), path, kernel.fx_nodes) from error
 
 
@@ -334,11 +335,14 @@ def describe(kernel: Kernel, symbol: str, device: Device, build_seconds: float) 
     )
 
 
-def _save_failed(kernel: Kernel, folder: Path) -> Path | str:
+def _failed(settings: Settings) -> PrivateFolder:
+    return PrivateFolder(settings.cache_dir).folder("failed")
+
+
+def _save_failed(kernel: Kernel, folder: PrivateFolder) -> Path | str:
+    name = f"{kernel.name}_{hashlib.sha256(kernel.source.encode()).hexdigest()[:8]}.cl"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{kernel.name}_{hashlib.sha256(kernel.source.encode()).hexdigest()[:8]}.cl"
-        path.write_text(kernel.source)
-        return path
+        folder.write(name, kernel.source)
     except OSError:
         return ""
+    return folder.path / name

@@ -189,6 +189,8 @@ def _parse_head(data: bytes) -> tuple[Metadata, int]:
         fields = json.loads(head)
         metadata = Metadata.from_dict(fields["metadata"])
         source_bytes = int(fields["source_bytes"])
+        if source_bytes < 0:
+            raise ValueError("a negative length")
     except _MALFORMED as error:
         raise DamagedEntryError(f"its head cannot be read ({type(error).__name__})") from None
     return metadata, source_bytes
