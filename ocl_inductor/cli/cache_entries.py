@@ -95,7 +95,9 @@ def open_cache(folder: Path | None) -> Cache:
     for place in (root.folder("kernels"), root.folder("plans")):
         reason = place.refusal()
         if reason:
-            raise click.ClickException(f"{reason}: nothing in it is used. Remove it.")
+            raise click.ClickException(
+                f"{reason}: nothing in it is used. Remove it, or name another."
+            )
     return Cache(KernelStore(settings.cache_dir / "kernels"), settings)
 
 

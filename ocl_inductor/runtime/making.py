@@ -27,6 +27,7 @@ from ocl_inductor.runtime.builders import CompilerCrashedError, builders_of, com
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
+    kernels_of,
     make_ready,
     program_from_binary,
     program_from_source,
@@ -157,20 +158,30 @@ class _Making:
         binary, entries = item
         try:
             program = program_from_binary(binary, self.device)
+            make_ready(program, entries[0][0].metadata.symbol)
+            there = kernels_of(program)
         except load_pyopencl().Error as error:
             for entry, _ in entries:
-                name = entry.metadata.name
-                _log.info("cached kernel %s is built again, the driver says: %s", name, error)
-                count("cache_rejected")
-                self.bad.add(entry.key)
+                self.reject(entry, error)
             return []
-        make_ready(program, entries[0][0].metadata.symbol)
+        loaded = []
         for entry, data in entries:
+            symbol = entry.metadata.symbol
+            if there and symbol not in there:  # a driver may be unable to list them
+                self.reject(entry, f"there is no kernel {symbol}")
+                continue
             count("cache_hits")
             self.store.touch(entry.key)
             artifacts.record(artifacts.KERNEL, entry.key, data)
-            self.settle(entry.key, BuiltKernel(program, entry.metadata.symbol))
-        return [entry.key for entry, _ in entries]
+            self.settle(entry.key, BuiltKernel(program, symbol))
+            loaded.append(entry.key)
+        return loaded
+
+    def reject(self, entry: Entry, why: object) -> None:
+        """Have a kernel built again whose binary is of no use."""
+        _log.info("cached kernel %s is built again, the driver says: %s", entry.metadata.name, why)
+        count("cache_rejected")
+        self.bad.add(entry.key)
 
     # -- from the compiler -----------------------------------------------------------------
 

@@ -372,7 +372,7 @@ def _hostile() -> Any:
         operators=(f"aten{HOSTILE}",),
     )
     launch = dataclasses.replace(entry.metadata.launch, buffers=((f"float32{HOSTILE}", 128),))  # type: ignore[type-var]
-    texts = {k: f"{k}{HOSTILE}" for k in ("name", "symbol", "user_code")}
+    texts = {k: f"{k}{HOSTILE}" for k in ("name", "user_code")}
     metadata = dataclasses.replace(
         entry.metadata, **texts, fx_nodes=(f"node{HOSTILE}",), launch=launch
     )
@@ -407,6 +407,14 @@ def test_the_commands_print_nothing_that_steers_a_terminal(
     assert r"// \x1b[2J\x9b" in said["show"] and r"\x1b[2J" in said["diff"]
     # For a program, exactly what the driver got.
     assert _cache(root, "source", key).rstrip("\n") == entry.source.rstrip("\n")
+
+
+@pytest.mark.parametrize("symbol", ["", "a b", "a\0b", "\ud800", f"x{HOSTILE}"], ids=ascii)
+def test_a_symbol_that_cannot_be_is_damage(root: Path, symbol: str) -> None:
+    """It would go to the driver."""
+    metadata = dataclasses.replace(ENTRY.metadata, symbol=symbol)
+    assert _store(root).write(dataclasses.replace(ENTRY, metadata=metadata))
+    assert not _kernel_found(root)
 
 
 @pytest.mark.parametrize(
