@@ -165,11 +165,8 @@ def _stamp(name: str) -> list[int]:
 
 def _remembered(name: str, names: Sequence[str]) -> tuple[Library, ...] | None:
     """It names libraries (``parts``) that are opened: so only from a file that is ours."""
-    folder = _folder()
     try:
-        if not folder.usable():
-            return None
-        document = json.loads(folder.read(name))
+        document = json.loads(_folder().read(name))
         if document["stamps"] != [_stamp(resolved) for resolved in document["files"]]:
             return None
         return _parsed(document["found"], names)
