@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +26,9 @@ from ocl_inductor.command_buffer import command_buffer_test
 from ocl_inductor.compile_target import Target, compile_target
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.quirks import Names
 from ocl_inductor.settings import default_cache_dir
-from ocl_inductor.whole_file import write_whole
 
 if TYPE_CHECKING:
     from ocl_inductor.device import Device
@@ -249,24 +248,27 @@ _TESTS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _answer_path(question: str, key: str) -> Path:
+def _folder() -> PrivateFolder:
+    return PrivateFolder(default_cache_dir()).folder("probe")
+
+
+def _name(question: str, key: str) -> str:
+    """The file with the answer."""
     digest = hashlib.sha256(f"{_SCHEMA}\n{question}\n{key}".encode()).hexdigest()[:24]
-    return default_cache_dir() / "probe" / f"{digest}.json"
+    return f"{digest}.json"
 
 
 def _kept(question: str, key: str) -> Any:
     try:
-        answer = json.loads(_answer_path(question, key).read_text())
+        answer = json.loads(_folder().read(_name(question, key)))
         return answer[question] if answer["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # missing or damaged: a miss
 
 
 def _keep(question: str, key: str, value: Any) -> None:
-    path = _answer_path(question, key)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps({"key": key, question: value}))
+        _folder().write(_name(question, key), json.dumps({"key": key, question: value}))
     except OSError as error:
         _log.info("the self-test's answer was not kept: %s", error)
 

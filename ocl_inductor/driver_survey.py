@@ -9,6 +9,7 @@ to choose only: whoever opens a device compares it with what was remembered.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -23,8 +24,8 @@ from typing import Any
 from ocl_inductor import apart, driver_library, quirks
 from ocl_inductor.driver_code import mapped_libraries
 from ocl_inductor.log import logger
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.settings import default_cache_dir
-from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 _SCHEMA = 2
@@ -57,18 +58,19 @@ class Library:
 
 def survey(names: Sequence[str]) -> tuple[Library, ...] | None:
     """Each library's devices, remembered or asked for now; None: the loader has to be asked."""
-    path = _path(names)
-    known = _remembered(path, names)
+    name = _name(names)
+    known = _remembered(name, names)
     if known is None:
         known = _ask(names)
         if known is not None:
-            _remember(path, known)
+            _remember(name, known)
     return known
 
 
 def forget(names: Sequence[str]) -> None:
     """Have the drivers asked again by the next ``survey``."""
-    _path(names).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        _folder().remove(_name(names))
 
 
 # -- asking --------------------------------------------------------------------------------
@@ -127,10 +129,14 @@ def _text(libraries: Sequence[Library]) -> str:
 # -- remembering ---------------------------------------------------------------------------
 
 
-def _path(names: Sequence[str]) -> Path:
+def _folder() -> PrivateFolder:
+    return PrivateFolder(default_cache_dir()).folder("drivers")
+
+
+def _name(names: Sequence[str]) -> str:
+    """The file with what these drivers answered."""
     text = "\n".join((str(_SCHEMA), platform.node(), *names, *_environment(), *_hardware()))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
-    return default_cache_dir() / "drivers" / f"{digest}.json"
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
 def _environment() -> Iterator[str]:
@@ -157,9 +163,10 @@ def _stamp(name: str) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
-def _remembered(path: Path, names: Sequence[str]) -> tuple[Library, ...] | None:
+def _remembered(name: str, names: Sequence[str]) -> tuple[Library, ...] | None:
+    """It names libraries (``parts``) that are opened: so only from a file that is ours."""
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(_folder().read(name))
         if document["stamps"] != [_stamp(resolved) for resolved in document["files"]]:
             return None
         return _parsed(document["found"], names)
@@ -167,7 +174,7 @@ def _remembered(path: Path, names: Sequence[str]) -> tuple[Library, ...] | None:
         return None  # missing or damaged: a miss
 
 
-def _remember(path: Path, libraries: Sequence[Library]) -> None:
+def _remember(name: str, libraries: Sequence[Library]) -> None:
     files = [_file_of(x.name) for x in libraries]
     document = {
         "files": files,
@@ -175,8 +182,7 @@ def _remember(path: Path, libraries: Sequence[Library]) -> None:
         "found": _text(libraries),
     }
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(document))
+        _folder().write(name, json.dumps(document))
     except OSError as error:
         _log.info("the survey of the drivers was not kept: %s", error)
 

@@ -6,13 +6,12 @@ driver wheel may come with an ``.icd`` file that names a placeholder path, so th
 
 On Linux we open the drivers ourselves, each when it is used (driver_library.py, driver_survey.py);
 the loader then finds nothing, and only passes calls on. Elsewhere, and where the user steers the
-loader, we put ``.icd`` files for every driver, the system's included, into a folder of our own and
+loader, we put ``.icd`` files for every driver, the system's included, into a temporary folder and
 name that folder, only for as long as the loader looks: child processes see the user's environment.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -22,7 +21,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,8 +32,6 @@ from ocl_inductor import driver_library, driver_survey, fork, quirks
 from ocl_inductor.driver_code import DriverCode
 from ocl_inductor.driver_processor import set_target_variables
 from ocl_inductor.log import logger
-from ocl_inductor.settings import default_cache_dir
-from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"
@@ -184,18 +181,23 @@ def opening(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _vendors_in_environment(apart: bool) -> Iterator[None]:
-    if apart:
-        os.environ[_ENV] = _NOWHERE
-    elif os.environ.get(_ENV):
+    if not apart and os.environ.get(_ENV):
         _log.debug("%s=%s is the user's: left alone", _ENV, os.environ[_ENV])
         yield
         return
-    else:
-        os.environ[_ENV] = str(write_vendor_folder(find_drivers()))
-    try:
-        yield
-    finally:
-        del os.environ[_ENV]
+    with ExitStack() as stack:
+        if apart:
+            os.environ[_ENV] = _NOWHERE
+        else:
+            try:
+                folder = stack.enter_context(vendor_folder(find_drivers()))
+                os.environ[_ENV] = str(folder)
+            except OSError as error:
+                _log.info("drivers that come with a wheel may be missing: %s", error)
+        try:
+            yield
+        finally:
+            os.environ.pop(_ENV, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,25 +270,17 @@ def _read_icd(path: Path) -> IcdFile:
     return IcdFile(path, text, "", f"the library it names does not exist: {text}")
 
 
-def write_vendor_folder(libraries: list[str]) -> Path:
-    """A folder with one ``.icd`` a library, under the cache folder; a temporary one failing that.
+@contextmanager
+def vendor_folder(libraries: list[str]) -> Iterator[Path]:
+    """A folder with one ``.icd`` a library and nothing else, for as long as the loader looks.
 
-    Its name is a hash of its content, so several environments never disturb each other, and a
-    folder that is there already is only checked.
+    The loader opens whatever is named there, so the folder is a new one each time, and ours alone.
+    Raises OSError where no folder can be made.
     """
-    digest = hashlib.sha256("\n".join(libraries).encode()).hexdigest()[:16]
-    try:
-        return _fill(default_cache_dir() / "icd" / digest, libraries)
-    except OSError as error:
-        _log.info("cache folder not usable (%s): using a temporary one", error)
-        return _fill(Path(tempfile.mkdtemp(prefix="ocl_inductor_icd_")), libraries)
-
-
-def _fill(folder: Path, libraries: list[str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, library in enumerate(libraries):
-        path = folder / f"{number:02d}.icd"
-        if path.exists() and path.read_text() == library + "\n":
-            continue
-        write_whole(path, library + "\n")  # a loader in another process never reads half a line
-    return folder
+    with tempfile.TemporaryDirectory(
+        prefix="ocl_inductor_icd_", ignore_cleanup_errors=True
+    ) as made:
+        folder = Path(made)
+        for number, library in enumerate(libraries):
+            (folder / f"{number:02d}.icd").write_text(library + "\n")
+        yield folder

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_TOO_MANY = 1 << 63
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchExample:
@@ -33,11 +35,18 @@ class LaunchExample:
         """Raises KeyError, TypeError or ValueError where ``data`` did not come from ``as_dict``."""
         local = data["local_size"]
         return cls(
-            tuple((str(kind), int(elements)) for kind, elements in data["buffers"]),
+            tuple((str(kind), _count(elements)) for kind, elements in data["buffers"]),
             tuple(map(int, data["scalars"])),
             tuple(map(int, data["literals"])),
-            tuple(map(int, data["global_size"])),
-            None if local is None else tuple(map(int, local)),
-            int(data["flops"]),
-            int(data["bytes"]),
+            tuple(map(_count, data["global_size"])),
+            None if local is None else tuple(map(_count, local)),
+            _count(data["flops"]),
+            _count(data["bytes"]),
         )
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < _TOO_MANY:
+        raise ValueError(f"{value!r} is no number of things that there are")
+    return number

@@ -13,18 +13,12 @@ from typing import BinaryIO
 TEMPORARY_SUFFIX = ".tmp"
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
-    """Write beside ``path`` and rename; readable by this user only (mode 0600).
-
-    Nothing is left beside it, whatever happens. Raises OSError; the folder has to exist.
-    """
-    with writing_whole(path) as out:
-        out.write(content.encode() if isinstance(content, str) else content)
-
-
 @contextlib.contextmanager
 def writing_whole(path: Path) -> Iterator[BinaryIO]:
-    """The same in pieces: what was written is at ``path`` when the block ends without exception."""
+    """Write beside ``path`` and rename when the block ends; readable by this user only (mode 0600).
+
+    Nothing is left beside it where the block raises. Raises OSError; the folder has to exist.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=TEMPORARY_SUFFIX)
     try:
         with os.fdopen(handle, "wb") as out:

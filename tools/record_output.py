@@ -135,7 +135,9 @@ def record(name: str) -> None:
         session = Session(Path(folder))
         roofs = default_cache_dir() / "roofs"  # measured when the machine was idle, let us hope
         if roofs.is_dir():
-            shutil.copytree(roofs, session.home / ".cache" / "ocl_inductor" / "roofs")
+            cache = session.home / ".cache" / "ocl_inductor"
+            cache.mkdir(parents=True, mode=0o700)
+            shutil.copytree(roofs, cache / "roofs")
         programs = re.findall(r"```python(?: no-run)?\n(.*?)```", page, re.S)
         for program, text in zip(PROGRAMS[name], programs, strict=False):
             (session.home / program).write_text(text)

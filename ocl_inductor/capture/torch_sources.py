@@ -19,8 +19,7 @@ from pathlib import Path
 import torch
 
 from ocl_inductor.log import logger
-from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file
-from ocl_inductor.whole_file import write_whole
+from ocl_inductor.private_folder import PrivateFolder
 
 _log = logger(__name__)
 _SCHEMA = 1
@@ -40,19 +39,18 @@ def provide_digest(cache_dir: Path) -> None:
         give = torch_key.set
     except (ImportError, AttributeError):  # another PyTorch
         return
-    path = _path(cache_dir)
+    folder = PrivateFolder(cache_dir).folder("torch")
     state = _state_of_sources()
-    digest = _remembered(path, state)
+    digest = _remembered(folder, state)
     if digest is None:
-        _remember(path, state, torch_key())
+        _remember(folder, state, torch_key())
         return
     with contextlib.suppress(RuntimeError):  # it is known already
         give(digest)
 
 
-def _path(cache_dir: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(_ROOT)).hexdigest()[:24]
-    return cache_dir / "torch" / f"{name}.json"
+def _name() -> str:
+    return f"{hashlib.sha256(os.fsencode(_ROOT)).hexdigest()[:24]}.json"
 
 
 def _state_of_sources() -> str:
@@ -81,22 +79,17 @@ def _files(folder: str | Path) -> Iterator[str]:
         yield from _files(path)
 
 
-def _remembered(path: Path, state: str) -> bytes | None:
-    if distrust(path.parent):
-        return None
+def _remembered(folder: PrivateFolder, state: str) -> bytes | None:
     try:
-        document = json.loads(read_own_file(path))
+        document = json.loads(folder.read(_name()))
         digest = bytes.fromhex(document["digest"])
         return digest if document["state"] == state and len(digest) == 32 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # missing or damaged: a miss
 
 
-def _remember(path: Path, state: str, digest: bytes) -> None:
-    if distrust(path.parent):
-        return
+def _remember(folder: PrivateFolder, state: str, digest: bytes) -> None:
     try:
-        make_private(path.parent)
-        write_whole(path, json.dumps({"state": state, "digest": digest.hex()}))
+        folder.write(_name(), json.dumps({"state": state, "digest": digest.hex()}))
     except OSError as error:
         _log.info("the digest of PyTorch's sources was not kept: %s", error)

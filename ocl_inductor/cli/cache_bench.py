@@ -8,7 +8,7 @@ import click
 
 from ocl_inductor.cli.cache_entries import SHOWN, Cache, read_entry
 from ocl_inductor.cli.cache_show import as_json_option
-from ocl_inductor.cli.console import console, plain_table, print_json
+from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
 from ocl_inductor.runtime.store_entry import Entry
 from ocl_inductor.units import format_seconds, format_size
 
@@ -38,7 +38,7 @@ def bench(cache: Cache, keys: tuple[str, ...], seconds: float, as_json: bool) ->
     for r in results:
         table.add_row(
             r["key"][:SHOWN],
-            r["name"],
+            cell(r["name"]),
             format_seconds(r["median_seconds"]),
             format_seconds(r["best_seconds"]),
             str(r["runs"]),
@@ -50,7 +50,9 @@ def bench(cache: Cache, keys: tuple[str, ...], seconds: float, as_json: bool) ->
     for device, bandwidth, gflop in {
         (r["device"], r["roof_gb_s"], r["roof_gflop_s"]) for r in results
     }:
-        click.echo(f"roof of {device}: {bandwidth:.1f} GB/s from memory, {gflop:.0f} GFLOP/s")
+        click.echo(
+            f"roof of {printable(device)}: {bandwidth:.1f} GB/s from memory, {gflop:.0f} GFLOP/s"
+        )
     if any(r["percent_of_roof"] > 100 for r in results):
         click.echo(
             "Above 100 %: the data stays in a cache, which is faster than memory, or the roof was "
@@ -69,8 +71,9 @@ def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
     device = present_devices().get(m.device.key)
     if device is None:
         raise click.ClickException(
-            f"Entry {shown} is for {m.device.spec}, driver {m.device.driver_version}, which is "
-            "not here. `ocl-inductor devices` lists what is."
+            f"Entry {shown} is for {printable(m.device.spec)}, driver "
+            f"{printable(m.device.driver_version)}, which is not here. `ocl-inductor devices` "
+            "lists what is."
         )
     if m.launch is None:
         raise click.ClickException(f"Entry {shown} does not say how it is called.")
@@ -86,7 +89,11 @@ def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
             roof = measured_roof(device, cache.settings, again=True)
             least = roof.least_ns(m.launch.flops, m.launch.bytes) * 1e-9
     except load_pyopencl().Error as error:
-        raise click.ClickException(f"Entry {shown} cannot be run: {error}") from None
+        why = printable(str(error), keep="\n")
+        raise click.ClickException(f"Entry {shown} cannot be run: {why}") from None
+    except (ArithmeticError, TypeError, ValueError) as error:  # no sizes, or types, of a kernel
+        why = printable(str(error))
+        raise click.ClickException(f"Entry {shown} says wrongly how it is called: {why}") from None
     return {
         "key": entry.key,
         "name": m.name,

@@ -11,17 +11,21 @@ from typing import Any
 
 import click
 
+from ocl_inductor.cli.console import printable
 from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.private_folder import KINDS, FoundFile, PrivateFolder
 from ocl_inductor.runtime.plan_scan import StoredGraph, scan_plans
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, read_metadata
-from ocl_inductor.runtime.store_trust import distrust
 from ocl_inductor.runtime.store_usage import Stored, scan
 from ocl_inductor.settings import Settings
 from ocl_inductor.units import parse_age, parse_size
+from ocl_inductor.whole_file import TEMPORARY_SUFFIX
 
-#: Folders beside those of kernels and plans. Whatever else lies there is not ours.
-OTHER_KINDS = ("drivers", "failed", "icd", "probe", "roofs", "torch")
+#: Folders beside those of kernels and plans.
+OTHER_KINDS = sorted(KINDS - {"kernels", "plans"})
+#: How the names of our files in them end. Whatever else lies there is not ours.
+_OTHER_SUFFIXES = (".json", ".cl", ".icd", TEMPORARY_SUFFIX)
 
 #: Characters of a key that are shown; as many as needed may be typed.
 SHOWN = 8
@@ -46,20 +50,25 @@ class Cache:
         return self.settings.cache_dir
 
     @property
-    def plans(self) -> Path:
+    def plans(self) -> PrivateFolder:
         """The folder of compiled graphs."""
-        return self.root / "plans"
+        return PrivateFolder(self.root).folder("plans")
 
     def plan_list(self) -> list[StoredGraph]:
         """Every plan, the one used last first."""
         return sorted(scan_plans(self.plans), key=lambda p: -p.last_use)
 
-    def others(self) -> dict[str, list[Path]]:
+    def others(self) -> dict[str, list[FoundFile]]:
         """What else is there, by kind: answers of drivers, measured rates, refused sources."""
-        found = {
-            kind: [p for p in sorted((self.root / kind).rglob("*")) if p.is_file()]
-            for kind in OTHER_KINDS
-        }
+        found = {}
+        for kind in OTHER_KINDS:
+            folder = PrivateFolder(self.root).folder(kind)
+            found[kind] = [
+                file
+                for place in (folder, *folder.folders())
+                for file in place.files()
+                if file.plain and file.name.endswith(_OTHER_SUFFIXES)
+            ]
         return {kind: files for kind, files in found.items() if files}
 
 
@@ -82,21 +91,28 @@ def open_cache(folder: Path | None) -> Cache:
         settings = Settings.resolve(options={} if folder is None else {"cache_dir": folder})
     except OpenCLInductorError as error:
         raise click.UsageError(str(error)) from None
-    kernels = settings.cache_dir / "kernels"
-    reason = distrust(kernels)
-    if reason:
-        raise click.ClickException(f"{reason}: its kernels are not used. Remove the folder.")
-    return Cache(KernelStore(kernels), settings)
+    root = PrivateFolder(settings.cache_dir)
+    for place in (root.folder("kernels"), root.folder("plans")):
+        reason = place.refusal()
+        if reason:
+            raise click.ClickException(
+                f"{reason}: nothing in it is used. Remove it, or name another."
+            )
+    return Cache(KernelStore(settings.cache_dir / "kernels"), settings)
 
 
 def listed(cache: Cache) -> list[Listed]:
     """Every entry with its metadata, in order of keys. Nothing is proved: this is for showing."""
-    return [_look(s) for s in sorted(scan(cache.store), key=lambda s: s.key)]
+    found = (_look(cache, s) for s in sorted(scan(cache.store), key=lambda s: s.key))
+    return [e for e in found if e is not None]
 
 
-def _look(stored: Stored) -> Listed:
+def _look(cache: Cache, stored: Stored) -> Listed | None:
     try:
-        with stored.path.open("rb") as file:
+        file = cache.store.open(stored.key)
+        if file is None:
+            return None  # removed meanwhile
+        with file:
             return Listed(stored, read_metadata(file))
     except DamagedEntryError as error:
         return Listed(stored, None, str(error))
@@ -226,18 +242,10 @@ def find_key(cache: Cache, prefix: str) -> str:
 
 def _names(entries: list[Listed], most: int = 5) -> str:
     names = [
-        e.stored.key[:SHOWN] + (f" ({e.metadata.name})" if e.metadata else "")
+        e.stored.key[:SHOWN] + (f" ({printable(e.metadata.name)})" if e.metadata else "")
         for e in entries[:most]
     ]
     return ", ".join(names) + (f" and {len(entries) - most} more" if len(entries) > most else "")
-
-
-def file_size(path: Path) -> int:
-    """Bytes of a file, 0 where it is gone."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def read_entry(cache: Cache, prefix: str) -> Entry:

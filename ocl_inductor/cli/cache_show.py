@@ -19,19 +19,21 @@ from ocl_inductor.cli.cache_entries import (
     Cache,
     Listed,
     chosen,
-    file_size,
     filters,
     find_key,
     listed,
     read_entry,
 )
-from ocl_inductor.cli.console import console, plain_table, print_json
+from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
 from ocl_inductor.runtime.store_entry import Entry
 from ocl_inductor.runtime.store_usage import Stored, scan
 from ocl_inductor.units import format_age, format_seconds, format_size, plural
 
 #: Characters of a plan's key that are shown; the first are the same for all.
 SHOWN_PLAN = 16
+
+#: Characters that no terminal needs to be kept from.
+_OF_A_SOURCE = "\n\t"
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 
@@ -95,11 +97,11 @@ def _list_plans(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted:
     table = plain_table("key", numbers=("size", "used"))
     for p in found:
         age = format_age(max(0.0, now - p.last_use))
-        table.add_row(Text(p.key[:SHOWN_PLAN]), format_size(p.nbytes), age)
+        table.add_row(cell(p.key[:SHOWN_PLAN]), format_size(p.nbytes), age)
     if found:
         console().print(table)
     total = sum(p.nbytes for p in found)
-    click.echo(f"{plural(len(found), 'plan')}, {format_size(total)}, in {cache.plans}")
+    click.echo(f"{plural(len(found), 'plan')}, {format_size(total)}, in {cache.plans.path}")
 
 
 def _row(e: Listed, roomy: bool) -> list[Text]:
@@ -110,7 +112,7 @@ def _row(e: Listed, roomy: bool) -> list[Text]:
     cells += [m.device.spec if m else "", str(len(m.operators)) if m else ""]
     cells += [format_size(e.stored.nbytes), format_seconds(m.build_seconds) if m else ""]
     cells += [str(e.stored.hits), format_age(time.time() - e.stored.last_use)]
-    return [Text(c) for c in cells]
+    return [cell(c) for c in cells]
 
 
 def _listed_facts(e: Listed) -> dict[str, Any]:
@@ -151,10 +153,13 @@ def show(cache: Cache, key: str, as_json: bool) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in (*_facts(entry), *_use(stored)):
-        table.add_row(Text(name), Text(value))
+        table.add_row(cell(name), cell(value))
     out.print(table)
     out.print()
-    _print_source(entry)
+    if sys.stdout.isatty():
+        _print_source(entry)
+    else:
+        click.echo(printable(entry.source, keep=_OF_A_SOURCE))
 
 
 def _facts(entry: Entry) -> list[tuple[str, str]]:
@@ -196,7 +201,10 @@ def _times(sizes: tuple[int, ...]) -> str:
 
 
 def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).isoformat(sep=" ", timespec="seconds")
+    try:
+        return datetime.fromtimestamp(seconds).isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # a clock that was far off
+        return f"{seconds:.0f} s after 1970"
 
 
 @click.command()
@@ -215,9 +223,10 @@ def source(cache: Cache, key: str, as_json: bool) -> None:
 def _print_source(entry: Entry) -> None:
     """Exactly the source where a program reads it."""
     if sys.stdout.isatty():
-        console().print(Syntax(entry.source, "c", background_color="default", word_wrap=True))
+        text = printable(entry.source, keep=_OF_A_SOURCE)
+        console().print(Syntax(text, "c", background_color="default", word_wrap=True))
     else:
-        click.echo(entry.source)
+        click.echo(entry.source, color=True)  # else click leaves out what looks like a colour
 
 
 @click.command()
@@ -229,7 +238,7 @@ def stats(cache: Cache, as_json: bool) -> None:
     limit = cache.settings.cache_size_limit
     plan_bytes = sum(p.nbytes for p in plans)
     total = sum(e.stored.nbytes for e in entries) + plan_bytes
-    sizes = {kind: sum(map(file_size, files)) for kind, files in others.items()}
+    sizes = {kind: sum(f.nbytes for f in files) for kind, files in others.items()}
     by_device: dict[str, list[Listed]] = {}
     for e in entries:
         d = e.metadata.device if e.metadata else None
@@ -237,7 +246,7 @@ def stats(cache: Cache, as_json: bool) -> None:
         by_device.setdefault(name, []).append(e)
     rows = [{"device": name, **_sums(found)} for name, found in sorted(by_device.items())]
     if as_json:
-        of_plans = {"folder": str(cache.plans), "plans": len(plans), "bytes": plan_bytes}
+        of_plans = {"folder": str(cache.plans.path), "plans": len(plans), "bytes": plan_bytes}
         of_others = {k: {"files": len(f), "bytes": sizes[k]} for k, f in others.items()}
         print_json(
             {
@@ -266,7 +275,7 @@ def stats(cache: Cache, as_json: bool) -> None:
     table = plain_table("device", numbers=("kernels", "size", "built in", "hits", "time saved"))
     for row in [*rows, {"device": "all", **_sums(entries)}] if len(rows) > 1 else rows:
         table.add_row(
-            Text(row["device"]),
+            cell(row["device"]),
             str(row["kernels"]),
             format_size(row["bytes"]),
             format_seconds(row["build_seconds"]),
@@ -318,11 +327,12 @@ def diff(cache: Cache, first: str, second: str, as_json: bool) -> None:
         return
     table = plain_table("", a.key[:SHOWN], b.key[:SHOWN])
     for row in changed[1:]:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(cell, row))
     console().print(table)
+    text = printable("\n".join(lines), keep=_OF_A_SOURCE)
     if not lines:
         click.echo("Their sources are the same.")
     elif sys.stdout.isatty():
-        console().print(Syntax("\n".join(lines), "diff", background_color="default"))
+        console().print(Syntax(text, "diff", background_color="default"))
     else:
-        click.echo("\n".join(lines))
+        click.echo(text)

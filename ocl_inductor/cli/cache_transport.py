@@ -12,7 +12,7 @@ import click
 
 from ocl_inductor.cli.cache_entries import SHOWN, Cache, chosen, filters, find_key, listed
 from ocl_inductor.cli.cache_show import as_json_option
-from ocl_inductor.cli.console import print_json
+from ocl_inductor.cli.console import print_json, printable
 from ocl_inductor.runtime.store import ENTRY_SUFFIX
 from ocl_inductor.runtime.store_entry import KEY_PATTERN, DamagedEntryError, decode
 from ocl_inductor.units import format_size, plural
@@ -92,7 +92,7 @@ def import_(cache: Cache, file: Path, as_json: bool) -> None:
                 refused.append({"name": name, "why": data.decode()})
                 continue
             try:
-                if cache.store.path(key).exists():
+                if cache.store.has(key):
                     decode(key, data)
                     present += 1
                 elif cache.store.write_bytes(key, data):
@@ -110,7 +110,7 @@ def import_(cache: Cache, file: Path, as_json: bool) -> None:
         if present:
             click.echo(f"{plural(present, 'kernel')} skipped: there already")
         for r in refused:
-            click.echo(f"refused {r['name']!r}: {r['why']}")
+            click.echo(f"refused {r['name']!r}: {printable(r['why'])}")
     if refused:
         raise SystemExit(1)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
-from rich.text import Text
 
 from ocl_inductor.cli.cache_entries import (
     AGE,
@@ -18,11 +16,11 @@ from ocl_inductor.cli.cache_entries import (
     Cache,
     Listed,
     chosen,
-    file_size,
     listed,
 )
 from ocl_inductor.cli.cache_show import as_json_option
-from ocl_inductor.cli.console import console, plain_table, print_json
+from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
+from ocl_inductor.private_folder import FoundFile, PrivateFolder
 from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, salvage
 from ocl_inductor.runtime.store_usage import Stored, leftovers, scan
@@ -62,7 +60,7 @@ def verify(cache: Cache, repair: bool, as_json: bool) -> None:
         if bad:
             table = plain_table("key", "status", "why", "done")
             for f in bad:
-                table.add_row(f.key[:SHOWN], f.status, Text(f.detail), f.action or "nothing")
+                table.add_row(f.key[:SHOWN], f.status, cell(f.detail), f.action or "nothing")
             console().print(table)
         click.echo(f"{plural(len(findings), 'kernel')} checked, {len(bad)} bad, in {cache.folder}")
         if bad and not repair:
@@ -193,18 +191,18 @@ def prune(
     now = time.time()
     files = [*leftovers(cache.store, now), *plan_leftovers(cache.plans, now)]
     nbytes = sum(s.nbytes for s in gone) + sum(p.nbytes for p in gone_plans)
-    nbytes += sum(map(file_size, files))
+    nbytes += sum(f.nbytes for f in files)
     if not dry_run:
         for stored in gone:
             cache.store.remove(stored.key)
-        _unlink([*files, *(p.path for p in gone_plans)])
+        _remove([*files, *(p.file for p in gone_plans)])
         _drop_empty_folders(cache.plans)
     if as_json:
         print_json(
             {
                 "removed": [{"key": s.key, "why": reasons[s.key]} for s in gone],
                 "removed_plans": [{"key": p.key, "why": plan_reasons[p.path]} for p in gone_plans],
-                "leftover_files": [str(f) for f in files],
+                "leftover_files": [str(f.path) for f in files],
                 "bytes": nbytes,
                 "dry_run": dry_run,
             }
@@ -212,7 +210,7 @@ def prune(
         return
     for noun, found in (("kernel", list(reasons.values())), ("plan", list(plan_reasons.values()))):
         for why in sorted(set(found)):
-            click.echo(f"{plural(found.count(why), noun)}: {why}")
+            click.echo(f"{plural(found.count(why), noun)}: {printable(why)}")
     if files:
         click.echo(plural(len(files), "leftover file"))
     verb = "would be removed" if dry_run else "removed"
@@ -256,9 +254,9 @@ def clear(cache: Cache, yes: bool, as_json: bool) -> None:
     All of it is made again when needed. Files in the folder that are not ours stay.
     """
     entries, plans = scan(cache.store), cache.plan_list()
-    others = [path for files in cache.others().values() for path in files]
-    sizes = [s.nbytes for s in entries], [p.nbytes for p in plans], list(map(file_size, others))
-    nbytes = sum(map(sum, sizes))
+    others = [file for files in cache.others().values() for file in files]
+    nbytes = sum(e.nbytes for e in entries) + sum(f.nbytes for f in others)
+    nbytes += sum(p.nbytes for p in plans)
     counts = (len(entries), "kernel"), (len(plans), "plan"), (len(others), "other file")
     names = [plural(n, what) for n, what in counts]
     what = f"{names[0]}, {names[1]} and {names[2]}, {format_size(nbytes)}, from {cache.root}"
@@ -267,8 +265,8 @@ def clear(cache: Cache, yes: bool, as_json: bool) -> None:
     for s in entries:
         cache.store.remove(s.key)
     now = time.time()
-    _unlink([p.path for p in plans])
-    _unlink([*others, *leftovers(cache.store, now), *plan_leftovers(cache.plans, now)])
+    _remove([*(p.file for p in plans), *others])
+    _remove([*leftovers(cache.store, now), *plan_leftovers(cache.plans, now)])
     _drop_empty_folders(cache.plans)
     if as_json:
         print_json(
@@ -283,13 +281,13 @@ def clear(cache: Cache, yes: bool, as_json: bool) -> None:
         click.echo(f"Removed {what}.")
 
 
-def _drop_empty_folders(folder: Path) -> None:
-    for path in folder.glob("*"):
-        with contextlib.suppress(OSError):  # not empty, or no folder
-            path.rmdir()
-
-
-def _unlink(files: list[Path]) -> None:
-    for path in files:
+def _drop_empty_folders(folder: PrivateFolder) -> None:
+    for below in folder.folders():
         with contextlib.suppress(OSError):
-            path.unlink()
+            below.remove_if_empty()
+
+
+def _remove(files: list[FoundFile]) -> None:
+    for file in files:
+        with contextlib.suppress(OSError):
+            file.remove()

@@ -12,6 +12,7 @@ import click
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 #: Wide enough for any row, so that a row is one line for ``grep``.
 _PIPE_WIDTH = 4096
@@ -55,6 +56,20 @@ def plain_table(*headings: str, numbers: tuple[str, ...] = ()) -> Table:
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def printable(text: str, keep: str = "") -> str:
+    """``text`` with an escape for each character that a terminal would obey, or could not show, but
+    for those in ``keep``: what lies on a disk or in an archive may have been written by anybody.
+    """
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def cell(text: str) -> Text:
+    """Such a text in a table."""
+    return Text(printable(text))
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +14,9 @@ from ocl_inductor.device import list_devices
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.diagnosis.finding import Finding
 from ocl_inductor.drivers import IcdFile, icd_files, load_pyopencl, vendor_folders
+from ocl_inductor.private_folder import DistrustedError, PrivateFolder
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.whole_file import TEMPORARY_SUFFIX
 
 _ENV = "OCL_ICD_VENDORS"
 _INSTALL = (
@@ -24,6 +25,7 @@ _INSTALL = (
 _LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 _LOAD_SECONDS = 60
 _SYSTEM = Path("/")
+_TRIAL = f"doctor{TEMPORARY_SUFFIX}"
 
 
 def discovery() -> Iterator[Finding]:
@@ -257,16 +259,16 @@ def _group(node: Path) -> str:
 
 
 def _cache_folder() -> Finding:
-    step, folder = "cache folder", default_cache_dir()
+    step, folder = "cache folder", PrivateFolder(default_cache_dir())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(b"x")
+        folder.write(_TRIAL, b"x")
+        folder.remove(_TRIAL)
     except OSError as error:
+        why = str(error) if isinstance(error, DistrustedError) else error.strerror
         return Finding(
             step,
             "warning",
-            f"{folder} cannot be written ({error.strerror}): everything is built anew each time",
+            f"{folder.path} cannot be used ({why}): everything is built anew each time",
             "Make room or permission, or let OCL_INDUCTOR_CACHE_DIR name another folder.",
         )
-    return Finding(step, "ok", str(folder))
+    return Finding(step, "ok", str(folder.path))

@@ -22,11 +22,13 @@ from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
 from ocl_inductor.plan import Kernel
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of, compiles_apart
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.driver_programs import (
     binary_of,
+    kernels_of,
     make_ready,
     program_from_binary,
     program_from_source,
@@ -157,20 +159,30 @@ class _Making:
         binary, entries = item
         try:
             program = program_from_binary(binary, self.device)
+            make_ready(program, entries[0][0].metadata.symbol)
+            there = kernels_of(program)
         except load_pyopencl().Error as error:
             for entry, _ in entries:
-                name = entry.metadata.name
-                _log.info("cached kernel %s is built again, the driver says: %s", name, error)
-                count("cache_rejected")
-                self.bad.add(entry.key)
+                self.reject(entry, error)
             return []
-        make_ready(program, entries[0][0].metadata.symbol)
+        loaded = []
         for entry, data in entries:
+            symbol = entry.metadata.symbol
+            if there and symbol not in there:  # a driver may be unable to list them
+                self.reject(entry, f"there is no kernel {symbol}")
+                continue
             count("cache_hits")
             self.store.touch(entry.key)
             artifacts.record(artifacts.KERNEL, entry.key, data)
-            self.settle(entry.key, BuiltKernel(program, entry.metadata.symbol))
-        return [entry.key for entry, _ in entries]
+            self.settle(entry.key, BuiltKernel(program, symbol))
+            loaded.append(entry.key)
+        return loaded
+
+    def reject(self, entry: Entry, why: object) -> None:
+        """Have a kernel built again whose binary is of no use."""
+        _log.info("cached kernel %s is built again, the driver says: %s", entry.metadata.name, why)
+        count("cache_rejected")
+        self.bad.add(entry.key)
 
     # -- from the compiler -----------------------------------------------------------------
 
@@ -268,7 +280,7 @@ class _Making:
         with contextlib.suppress(CompilerFailedError):
             binary = build(kernel.source, options, self.settings.compile_processes)
         if binary is None:
-            path = _save_failed(kernel, self.settings.cache_dir / "failed")
+            path = _save_failed(kernel, _failed(self.settings))
             log = f"the driver's compiler {failure}"
             raise errors.CompilerFailedError(kernel.name, log, path, kernel.fx_nodes) from failure
         _log.warning(
@@ -313,7 +325,7 @@ def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> Any
     try:
         return program_from_source(kernel.source, kernel.options, device)
     except load_pyopencl().Error as error:
-        path = _save_failed(kernel, settings.cache_dir / "failed")
+        path = _save_failed(kernel, _failed(settings))
         raise KernelBuildError(kernel.name, str(error), path, kernel.fx_nodes) from error
 
 
@@ -342,11 +354,14 @@ def describe(kernel: Kernel, symbol: str, device: Device, build_seconds: float) 
     )
 
 
-def _save_failed(kernel: Kernel, folder: Path) -> Path | str:
+def _failed(settings: Settings) -> PrivateFolder:
+    return PrivateFolder(settings.cache_dir).folder("failed")
+
+
+def _save_failed(kernel: Kernel, folder: PrivateFolder) -> Path | str:
+    name = f"{kernel.name}_{hashlib.sha256(kernel.source.encode()).hexdigest()[:8]}.cl"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{kernel.name}_{hashlib.sha256(kernel.source.encode()).hexdigest()[:8]}.cl"
-        path.write_text(kernel.source)
-        return path
+        folder.write(name, kernel.source)
     except OSError:
         return ""
+    return folder.path / name

@@ -2,22 +2,20 @@
 
 One key may have several entries: the same graph under different guards on sizes. A file whose
 content is not what its name says is a miss, and is removed. Reading an entry runs what is in it, so
-that files count only where no other user can have written them.
+that files count only where no other user can have written them (private_folder.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from ocl_inductor.log import logger
+from ocl_inductor.private_folder import DistrustedError, PrivateFolder
 from ocl_inductor.runtime.plan_scan import is_unfinished, plan_name
 from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
 from ocl_inductor.runtime.store_usage import evict
-from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 
@@ -29,45 +27,35 @@ class PlanFiles:
         """``limit``: bytes of the whole cache; beyond, what was not used for longest goes."""
         self.folder = folder
         self.limit = limit
-        self.distrusted = distrust(folder)
-        if self.distrusted:
-            warn_once(
-                f"Plans are neither read from nor kept in the cache: {self.distrusted}. Remove it, "
-                "or name another folder with OCL_INDUCTOR_CACHE_DIR."
-            )
+        files = PrivateFolder.at(folder)
+        self._files = files if files.usable() else None
 
     def read(self, key: str) -> Iterator[bytes]:
         """Contents of all intact entries of a key; each counts as used now."""
-        if self.distrusted:
-            return
-        folder = self.folder / key
-        try:
-            paths = sorted(p for p in folder.iterdir() if not is_unfinished(p))
-        except OSError:
-            return
-        for path in paths:
-            try:
-                content = read_own_file(path)
-            except OSError as error:
-                _log.info("plan %s not read: %s", path, error)
+        of_key = self._of(key)
+        for file in of_key.files() if of_key is not None else ():
+            if is_unfinished(file.name):
                 continue
-            if plan_name(content) != path.name:
-                _log.info("plan %s is damaged: removed", path)
-                self._remove(path)
+            try:
+                content = file.read()
+            except OSError as error:
+                _log.info("plan %s not read: %s", file.path, error)
+                continue
+            if plan_name(content) != file.name:
+                _log.info("plan %s is damaged: removed", file.path)
+                _remove(file.folder, file.name)
                 continue
             with contextlib.suppress(OSError):  # a folder that cannot be written
-                os.utime(path)
+                file.folder.date_now(file.name)
             yield content
 
     def write(self, key: str, content: bytes) -> None:
         """Atomic: readers see the whole entry or none."""
-        if self.distrusted:
+        of_key = self._of(key)
+        if of_key is None:
             return
-        folder = self.folder / key
         try:
-            make_private(self.folder)
-            folder.mkdir(exist_ok=True, mode=0o700)
-            write_whole(folder / plan_name(content), content)
+            of_key.write(plan_name(content), content)
         except OSError as error:
             _log.info("plan not kept: %s", error)
         if self.limit is not None:
@@ -75,10 +63,21 @@ class PlanFiles:
 
     def remove(self, key: str, content: bytes) -> None:
         """Forget an entry that turned out to be of no use."""
-        self._remove(self.folder / key / plan_name(content))
+        of_key = self._of(key)
+        if of_key is not None:
+            _remove(of_key, plan_name(content))
 
-    def _remove(self, path: Path) -> None:
+    def _of(self, key: str) -> PrivateFolder | None:
+        """The folder of a key; None where there is none to be used, or the key is no name."""
         try:
-            path.unlink()
-        except OSError as error:
-            _log.info("plan %s not removed: %s", path, error)
+            return None if self._files is None else self._files.folder(key)
+        except DistrustedError as error:  # it came with artefacts, from wherever
+            _log.info("plan neither read nor kept: %s", error)
+            return None
+
+
+def _remove(folder: PrivateFolder, name: str) -> None:
+    try:
+        folder.remove(name)
+    except OSError as error:
+        _log.info("plan %s not removed: %s", folder.path / name, error)

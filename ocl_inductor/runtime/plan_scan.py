@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ocl_inductor.runtime.store_trust import read_own_file
+from ocl_inductor.private_folder import FoundFile, PrivateFolder
 from ocl_inductor.whole_file import TEMPORARY_SUFFIX
 
 #: A temporary file that nobody has written for so long was left by a process that died.
@@ -22,47 +20,56 @@ class StoredGraph:
     """One entry as the folder shows it; times in seconds since 1970."""
 
     key: str
-    path: Path
-    nbytes: int
-    last_use: float
+    file: FoundFile
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def nbytes(self) -> int:
+        return self.file.nbytes
+
+    @property
+    def last_use(self) -> float:
+        return self.file.modified
 
     @property
     def damaged(self) -> str:
         """Why it will not be used; "" where it may."""
         try:
-            content = read_own_file(self.path)
+            content = self.file.read()
         except OSError as error:
             return f"it cannot be read: {error}"
-        whole = plan_name(content) == self.path.name
+        whole = plan_name(content) == self.file.name
         return "" if whole else "its digest does not match its content"
 
 
-def scan_plans(folder: Path) -> list[StoredGraph]:
+def scan_plans(folder: PrivateFolder) -> list[StoredGraph]:
     """Every entry, in no order; files that vanish meanwhile are left out."""
-    found = []
-    for path in folder.glob("*/*"):
-        with contextlib.suppress(OSError):
-            here = path.lstat()
-            if _NAME.fullmatch(path.name) and stat.S_ISREG(here.st_mode):
-                found.append(StoredGraph(path.parent.name, path, here.st_size, here.st_mtime))
-    return found
+    return [
+        StoredGraph(of_key.names[-1], file)
+        for of_key in folder.folders()
+        for file in of_key.files()
+        if file.plain and _NAME.fullmatch(file.name)
+    ]
 
 
-def plan_leftovers(folder: Path, now: float) -> list[Path]:
+def plan_leftovers(folder: PrivateFolder, now: float) -> list[FoundFile]:
     """What processes left that died while they wrote."""
-    found = []
-    for path in filter(is_unfinished, folder.glob("*/*")):
-        with contextlib.suppress(OSError):
-            if abs(now - path.lstat().st_mtime) > _ABANDONED_SECONDS:
-                found.append(path)
-    return found
+    return [
+        file
+        for of_key in folder.folders()
+        for file in of_key.files()
+        if is_unfinished(file.name) and abs(now - file.modified) > _ABANDONED_SECONDS
+    ]
 
 
-def is_unfinished(path: Path) -> bool:
+def is_unfinished(name: str) -> bool:
     """Whether somebody is writing this file, or died while writing; those of former versions of
     this package have names that begin with a dot.
     """
-    return path.name.startswith(".") or path.suffix == TEMPORARY_SUFFIX
+    return name.startswith(".") or name.endswith(TEMPORARY_SUFFIX)
 
 
 def plan_name(content: bytes) -> str:

@@ -13,6 +13,7 @@ from ocl_inductor.compile_target import Target
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import release_code
 from ocl_inductor.plan import Kernel
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.making import BuiltKernel, make_kernels
@@ -85,11 +86,8 @@ def leave_out_broken_builtins(device: Device, settings: Settings) -> bool:
 
 def start_first_builder(device: Device, settings: Settings) -> None:
     """The same at once, where nothing is kept that could make it needless."""
-    try:
-        needed = not settings.cache or not any((settings.cache_dir / "plans").iterdir())
-    except OSError:  # there is no such folder
-        needed = True
-    if needed:
+    plans = PrivateFolder(settings.cache_dir).folder("plans")
+    if not settings.cache or not plans.folders():
         start_builders(device, settings, kernels=1)
 
 

@@ -7,24 +7,21 @@
     <cache_dir>/kernels/ab/c.lock          held by the process that builds a kernel named abc…
 
 Entries appear whole, by renaming, and are never changed. Whatever else is found is a miss. Without
-a folder that can be used, everything here does nothing.
+a folder that can be used (private_folder.py), everything here does nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import filelock
+from typing import BinaryIO
 
 from ocl_inductor.log import logger
+from ocl_inductor.private_folder import PrivateFolder, warn_once
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, decode, encode
-from ocl_inductor.runtime.store_trust import distrust, make_private, read_own_file, warn_once
-from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
 ENTRY_SUFFIX = ".kernel"
@@ -35,22 +32,25 @@ BUILD_WAIT_SECONDS = 30.0
 
 
 class KernelStore:
-    """Entries below ``folder``; None keeps nothing."""
+    """Entries below ``folder``, which lies in the root of a cache; None keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
-        if folder is not None:
-            reason = distrust(folder)
-            if reason:
-                warn_once(
-                    f"Kernels are neither read from nor kept in the cache: {reason}. Remove it, or "
-                    "name another folder with OCL_INDUCTOR_CACHE_DIR."
-                )
-                folder = None
-        self.folder = folder
+        self.files = None if folder is None else PrivateFolder.at(folder)
+        if self.files is not None and not self.files.usable():
+            self.files = None
+
+    @property
+    def folder(self) -> Path | None:
+        return None if self.files is None else self.files.path
 
     def path(self, key: str) -> Path:
-        assert self.folder is not None
-        return self.folder / key[:2] / f"{key[2:]}{ENTRY_SUFFIX}"
+        """Where an entry lies; for showing."""
+        shard, name = self._place(key)
+        return shard.path / name
+
+    def _place(self, key: str, suffix: str = ENTRY_SUFFIX) -> tuple[PrivateFolder, str]:
+        assert self.files is not None
+        return self.files.folder(key[:2]), f"{key[2:]}{suffix}"
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -69,26 +69,54 @@ class KernelStore:
         Raises:
             DamagedEntryError: there is a file, and it cannot be read or is not ours.
         """
-        if self.folder is None:
+        file = self.open(key)
+        if file is None:
+            return None
+        with file:
+            try:
+                return file.read()
+            except OSError as error:
+                raise DamagedEntryError(f"it cannot be read: {error}") from None
+
+    def open(self, key: str) -> BinaryIO | None:
+        """The entry's file; None where there is none.
+
+        Raises:
+            DamagedEntryError: as ``read_bytes``.
+        """
+        if self.files is None:
             return None
         try:
-            return read_own_file(self.path(key))
+            shard, name = self._place(key)
+            return shard.open(name)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise DamagedEntryError(f"it cannot be read: {error}") from None
 
+    def has(self, key: str) -> bool:
+        """Whether there is a file of ours, sound or not."""
+        try:
+            file = self.open(key)
+        except DamagedEntryError:
+            return False
+        if file is not None:
+            file.close()
+        return file is not None
+
     def touch(self, key: str) -> None:
         """Remember a hit. Best effort: appending one byte never loses another process's."""
-        if self.folder is None:
-            return
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        with contextlib.suppress(OSError):
-            handle = os.open(self.path(key).with_suffix(USED_SUFFIX), flags, 0o600)
-            try:
-                os.write(handle, b".")
-            finally:
-                os.close(handle)
+        if self.files is not None:
+            shard, name = self._place(key, USED_SUFFIX)
+            with contextlib.suppress(OSError):
+                shard.append(name, b".")
+
+    def date_now(self, key: str) -> None:
+        """Say that an entry was used now, without a hit. Best effort."""
+        for suffix in (ENTRY_SUFFIX, USED_SUFFIX):
+            with contextlib.suppress(OSError):
+                shard, name = self._place(key, suffix)
+                shard.date_now(name)
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -107,14 +135,11 @@ class KernelStore:
 
     def _write(self, key: str, data: bytes) -> int:
         """Atomic: readers see the whole file or none."""
-        if self.folder is None:
+        if self.files is None:
             return 0
-        path = self.path(key)
         try:
-            try:
-                _replace(path, data)
-            except FileNotFoundError:  # the folder was deleted at this very moment
-                _replace(path, data)
+            shard, name = self._place(key)
+            shard.write(name, data)
         except OSError as error:
             warn_once(f"Kernels are compiled but not kept in {self.folder}: {_why(error)}.")
             return 0
@@ -122,11 +147,11 @@ class KernelStore:
 
     def remove(self, key: str) -> None:
         """Forget an entry; another process that reads it now still gets it whole, or a miss."""
-        if self.folder is not None:
-            path = self.path(key)
-            for victim in (path, path.with_suffix(USED_SUFFIX)):
+        if self.files is not None:
+            for suffix in (ENTRY_SUFFIX, USED_SUFFIX):
                 with contextlib.suppress(OSError):
-                    victim.unlink()
+                    shard, name = self._place(key, suffix)
+                    shard.remove(name)
 
     @contextlib.contextmanager
     def building(self, keys: Iterable[str]) -> Iterator[None]:
@@ -138,27 +163,19 @@ class KernelStore:
         build.
         """
         with contextlib.ExitStack() as stack:
-            if self.folder is not None:
+            if self.files is not None:
                 deadline = time.monotonic() + BUILD_WAIT_SECONDS
                 try:
-                    make_private(self.folder)
-                    for path in sorted({self._lock(key) for key in keys}):
-                        path.parent.mkdir(exist_ok=True, mode=0o700)
+                    for shard, name in sorted({self._lock(key) for key in keys}):
                         wait = max(deadline - time.monotonic(), 0.0)
-                        stack.enter_context(filelock.FileLock(path, timeout=wait, mode=0o600))
-                except (OSError, NotImplementedError) as error:  # Timeout is an OSError
+                        stack.enter_context(self.files.folder(shard).locked(name, wait))
+                except OSError as error:  # TimeoutError is one
                     _log.info("kernels are built without all their locks: %s", error)
             yield
 
-    def _lock(self, key: str) -> Path:
+    def _lock(self, key: str) -> tuple[str, str]:
         """One of 4096, so that threads that build eight kernels each seldom share one."""
-        return self.path(key).parent / f"{key[2]}{LOCK_SUFFIX}"
-
-
-def _replace(path: Path, data: bytes) -> None:
-    make_private(path.parent.parent)
-    path.parent.mkdir(exist_ok=True, mode=0o700)
-    write_whole(path, data)
+        return key[:2], f"{key[2]}{LOCK_SUFFIX}"
 
 
 def _why(error: OSError) -> str:

@@ -31,6 +31,7 @@ from ocl_inductor.launch_example import LaunchExample
 
 MAGIC = b"ocl-inductor kernel 4\n"
 KEY_PATTERN = re.compile(r"[0-9a-f]{64}")
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Part of every key: raise it when kernels are called differently or the file format changes.
 STORE_SCHEMA = 4
 _DIGEST_BYTES = 32
@@ -86,7 +87,7 @@ class Metadata:
         launch = data["launch"]
         return cls(
             name=str(data["name"]),
-            symbol=str(data["symbol"]),
+            symbol=_symbol(data["symbol"]),
             options=_strings(data["options"]),
             device=DeviceFacts(**{k: str(v) for k, v in data["device"].items()}),
             operators=_strings(data["operators"]),
@@ -189,6 +190,8 @@ def _parse_head(data: bytes) -> tuple[Metadata, int]:
         fields = json.loads(head)
         metadata = Metadata.from_dict(fields["metadata"])
         source_bytes = int(fields["source_bytes"])
+        if source_bytes < 0:
+            raise ValueError("a negative length")
     except _MALFORMED as error:
         raise DamagedEntryError(f"its head cannot be read ({type(error).__name__})") from None
     return metadata, source_bytes
@@ -206,6 +209,13 @@ def _check_start(data: bytes) -> None:
 def _digest(key: str, content: bytes) -> bytes:
     """Of the key too, so that an entry under another's name is not taken."""
     return hashlib.sha256(key.encode() + content).digest()
+
+
+def _symbol(value: Any) -> str:
+    """What goes to the driver, and must not end it: an identifier of C."""
+    if not _SYMBOL.fullmatch(value):
+        raise ValueError(f"{value!r} is no name of a kernel")
+    return str(value)
 
 
 def _strings(values: Sequence[Any]) -> tuple[str, ...]:

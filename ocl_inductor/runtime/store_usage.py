@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ocl_inductor.log import logger
+from ocl_inductor.private_folder import FoundFile, PrivateFolder
 from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers, scan_plans
 from ocl_inductor.runtime.store import (
     ENTRY_SUFFIX,
@@ -49,58 +50,38 @@ def scan(store: KernelStore) -> list[Stored]:
     """Every entry, in no order; files that vanish meanwhile are left out."""
     found: list[Stored] = []
     for shard, files in _shards(store):
-        for name, entry in files.items():
-            key = shard.name + name.removesuffix(ENTRY_SUFFIX)
+        for name, file in files.items():
+            key = shard.names[-1] + name.removesuffix(ENTRY_SUFFIX)
             if not name.endswith(ENTRY_SUFFIX) or not KEY_PATTERN.fullmatch(key):
                 continue
             used = files.get(name.removesuffix(ENTRY_SUFFIX) + USED_SUFFIX)
-            try:
-                here = entry.stat(follow_symlinks=False)
-                mark = used.stat(follow_symlinks=False) if used is not None else None
-            except OSError:
-                continue
-            hits = mark.st_size if mark is not None else 0
-            last = max(here.st_mtime, mark.st_mtime if mark is not None else 0.0)
-            found.append(Stored(key, Path(entry.path), here.st_size, hits, last))
+            hits = used.nbytes if used is not None else 0
+            last = max(file.modified, used.modified if used is not None else 0.0)
+            found.append(Stored(key, file.path, file.nbytes, hits, last))
     return found
 
 
-def leftovers(store: KernelStore, now: float) -> list[Path]:
+def leftovers(store: KernelStore, now: float) -> list[FoundFile]:
     """Files that serve nothing: of processes that died, of removed entries, of older formats."""
-    found: list[Path] = []
+    found: list[FoundFile] = []
     for shard, files in _shards(store):
-        for name, entry in files.items():
+        for name, file in files.items():
             stem, suffix = os.path.splitext(name)
-            if suffix == ENTRY_SUFFIX and KEY_PATTERN.fullmatch(shard.name + stem):
+            if suffix == ENTRY_SUFFIX and KEY_PATTERN.fullmatch(shard.names[-1] + stem):
                 continue
             if suffix == LOCK_SUFFIX or (suffix == USED_SUFFIX and stem + ENTRY_SUFFIX in files):
                 continue
-            try:
-                here = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
             alive = suffix in (TEMPORARY_SUFFIX, USED_SUFFIX)
-            if alive and abs(now - here.st_mtime) < _ABANDONED_SECONDS:
+            if alive and abs(now - file.modified) < _ABANDONED_SECONDS:
                 continue  # perhaps being written
-            if not entry.is_dir(follow_symlinks=False):
-                found.append(Path(entry.path))
+            found.append(file)
     return found
 
 
-def _shards(store: KernelStore) -> Iterator[tuple[Path, dict[str, os.DirEntry[str]]]]:
-    if store.folder is None:
-        return
-    for shard in _listed(store.folder):
-        if len(shard.name) == 2 and shard.is_dir(follow_symlinks=False):
-            yield Path(shard.path), {e.name: e for e in _listed(Path(shard.path))}
-
-
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda e: e.name)
-    except OSError:
-        return []
+def _shards(store: KernelStore) -> Iterator[tuple[PrivateFolder, dict[str, FoundFile]]]:
+    for shard in store.files.folders() if store.files is not None else ():
+        if len(shard.names[-1]) == 2:
+            yield shard, {file.name: file for file in shard.files()}
 
 
 def evict(store: KernelStore, limit: int) -> tuple[int, int]:
@@ -110,16 +91,18 @@ def evict(store: KernelStore, limit: int) -> tuple[int, int]:
     """
     now = time.time()
     folder = plans_beside(store)
-    entries: list[Stored | StoredGraph] = [*scan(store), *scan_plans(folder)]
+    plans = [] if folder is None else scan_plans(folder)
+    entries: list[Stored | StoredGraph] = [*scan(store), *plans]
     total = sum(e.nbytes for e in entries)
     removed = 0
     if total > limit:
-        for path in (*leftovers(store, now), *plan_leftovers(folder, now)):
+        unfinished = [] if folder is None else plan_leftovers(folder, now)
+        for file in (*leftovers(store, now), *unfinished):
             with contextlib.suppress(OSError):
-                path.unlink()
+                file.remove()
         for entry in entries:
             if entry.last_use > now:
-                _date_now(entry)
+                _date_now(store, entry)
         for entry in sorted(entries, key=lambda e: min(e.last_use, now)):
             if total <= limit * _KEPT_SHARE:
                 break
@@ -127,22 +110,24 @@ def evict(store: KernelStore, limit: int) -> tuple[int, int]:
                 store.remove(entry.key)
             else:
                 with contextlib.suppress(OSError):
-                    entry.path.unlink()
+                    entry.file.remove()
             total -= entry.nbytes
             removed += 1
         _log.info("%d entries evicted from %s, %d bytes remain", removed, store.folder, total)
     return removed, total
 
 
-def plans_beside(store: KernelStore) -> Path:
-    """The folder of plans in the cache that the store is part of."""
-    return Path(os.devnull) if store.folder is None else store.folder.parent / "plans"
+def plans_beside(store: KernelStore) -> PrivateFolder | None:
+    """The folder of plans in the cache that the store is part of; None for a store without one."""
+    return None if store.files is None else PrivateFolder(store.files.root).folder("plans")
 
 
-def _date_now(entry: Stored | StoredGraph) -> None:
-    for path in (entry.path, entry.path.with_suffix(USED_SUFFIX)):
+def _date_now(store: KernelStore, entry: Stored | StoredGraph) -> None:
+    if isinstance(entry, Stored):
+        store.date_now(entry.key)
+    else:
         with contextlib.suppress(OSError):
-            os.utime(path)
+            entry.file.folder.date_now(entry.file.name)
 
 
 @dataclass(slots=True)

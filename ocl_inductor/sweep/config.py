@@ -14,7 +14,7 @@ from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.sweep.schema import ModelConfig
 
 CONFIGS = Path(__file__).resolve().parents[2] / "torchbench_configs"
-"""The rows of a checkout of this project."""
+"""This project's rows, beside the package: in a checkout, and where a wheel is installed."""
 
 
 class ConfigError(OpenCLInductorError):

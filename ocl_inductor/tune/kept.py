@@ -5,24 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ocl_inductor.log import logger
-from ocl_inductor.whole_file import write_whole
+from ocl_inductor.private_folder import PrivateFolder
 
 _log = logger(__name__)
 
 
-def path_of(folder: Path, key: str) -> Path:
-    """Where the measurement for ``key`` lies."""
-    return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+def name_of(key: str) -> str:
+    """The file with the measurement for ``key``."""
+    return f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
-def load(folder: Path, key: str) -> dict[str, Any] | None:
+def load(folder: PrivateFolder, key: str) -> dict[str, Any] | None:
     """What was kept for ``key``; None where nothing was, or it is damaged."""
     try:
-        entry = json.loads(path_of(folder, key).read_text())
+        entry = json.loads(folder.read(name_of(key)))
         if entry["key"] == key and isinstance(entry["value"], dict):
             return dict(entry["value"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -30,11 +29,9 @@ def load(folder: Path, key: str) -> dict[str, Any] | None:
     return None
 
 
-def save(folder: Path, key: str, value: Mapping[str, Any]) -> None:
+def save(folder: PrivateFolder, key: str, value: Mapping[str, Any]) -> None:
     """A folder that cannot be written only means that the next process measures again."""
-    path = path_of(folder, key)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, json.dumps({"key": key, "value": dict(value)}))
+        folder.write(name_of(key), json.dumps({"key": key, "value": dict(value)}))
     except OSError as error:
         _log.info("a measurement was not kept: %s", error)

@@ -14,7 +14,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.kernel_text.one_item import for_one_item
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune import kept
 
@@ -304,5 +304,5 @@ def _key(device_key: str) -> str:
     return f"{_SCHEMA}\n{device_key}"
 
 
-def _folder(settings: Settings) -> Path:
-    return settings.cache_dir / "roofs"
+def _folder(settings: Settings) -> PrivateFolder:
+    return PrivateFolder(settings.cache_dir).folder("roofs")

@@ -21,6 +21,7 @@ from ocl_inductor.device import Device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import artifact
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.spec import Params
@@ -57,7 +58,7 @@ class Tuner:
         if len(candidates) < 2 or template not in TRIALS:
             return candidates[0]
         key = _key(self.info, template, params, candidates)
-        folder = self.settings.cache_dir / "tuned"
+        folder = PrivateFolder(self.settings.cache_dir).folder("tuned")
         known = kept.load(folder, key) if self.settings.cache else None
         if known is not None and known.get("choice") in candidates:
             return dict(known["choice"])

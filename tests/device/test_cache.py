@@ -86,9 +86,16 @@ def _whole_but_nonsense(key: str, data: bytes) -> bytes:
     return store_entry.encode(dataclasses.replace(entry, binary=b"\x7fELF" + b"nonsense" * 100))
 
 
+def _without_its_kernel(key: str, data: bytes) -> bytes:
+    """An intact entry with a binary that the driver takes, but in which there is another kernel."""
+    entry = store_entry.decode(key, data)
+    metadata = dataclasses.replace(entry.metadata, symbol="absent")
+    return store_entry.encode(dataclasses.replace(entry, metadata=metadata))
+
+
 @pytest.mark.parametrize(
     "damage",
-    [_truncated, _flipped, _empty, _other_format, _whole_but_nonsense],
+    [_truncated, _flipped, _empty, _other_format, _whole_but_nonsense, _without_its_kernel],
     ids=lambda f: f.__name__[1:],
 )
 @each_driver

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from store_samples import sample
 
 from ocl_inductor.cli import main
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.plan_scan import scan_plans
 from ocl_inductor.runtime.store import KernelStore
@@ -49,7 +50,7 @@ def _json(folder: Path, *args: str) -> Any:
 
 
 def _keys(folder: Path) -> list[str]:
-    return sorted(p.key for p in scan_plans(folder / "plans"))
+    return sorted(p.key for p in scan_plans(PrivateFolder.at(folder / "plans")))
 
 
 def test_list(folder: Path) -> None:

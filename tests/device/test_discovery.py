@@ -116,12 +116,11 @@ def test_placeholder_icd_is_repaired(tmp_path: Path) -> None:
     assert drivers._read_icd(icd).library == "libsystem.so.1"
 
 
-def test_vendor_folder_mends_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
-    folder = drivers.write_vendor_folder(["a.so", "b.so"])
-    (folder / "00.icd").write_text("damaged")
-    assert drivers.write_vendor_folder(["a.so", "b.so"]) == folder
-    assert [p.read_text() for p in sorted(folder.iterdir())] == ["a.so\n", "b.so\n"]
+def test_the_loader_finds_in_its_folder_what_we_name_and_nothing_else() -> None:
+    with drivers.vendor_folder(["a.so", "b.so"]) as folder:
+        assert [p.read_text() for p in sorted(folder.iterdir())] == ["a.so\n", "b.so\n"]
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
 
 
 def test_unknown_device_lists_what_is_there() -> None:

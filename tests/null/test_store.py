@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,8 +18,9 @@ from pathlib import Path
 import pytest
 from store_samples import sample
 
+from ocl_inductor import private_folder
+from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime import store as store_module
-from ocl_inductor.runtime import store_trust
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import (
     DamagedEntryError,
@@ -193,7 +195,7 @@ def test_a_folder_of_another_user_is_not_used(
     store.write(sample())
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert KernelStore(store.folder).folder is None
-    assert "another user" in store_trust.distrust(store.folder)  # type: ignore[arg-type]
+    assert "another user" in PrivateFolder.at(store.folder).refusal()  # type: ignore[arg-type]
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
@@ -252,10 +254,10 @@ def test_a_disk_that_refuses_is_said_once(
     good = sample(text="before")
     store.write(good)
 
-    def refuse(*args: object) -> None:
+    def refuse(*args: object, **more: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(store_module.os, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     for text in "abc":
         assert store.write(sample(text=text)) == 0
     said = [r for r in caplog.records if "not kept" in r.getMessage()]
@@ -272,7 +274,8 @@ def test_a_lock_that_cannot_be_had_does_not_stop(
     monkeypatch.setattr(store_module, "BUILD_WAIT_SECONDS", 0.05)
     with store.building([key]), store.building([key]):
         pass
-    monkeypatch.setattr(store_module, "make_private", lambda folder: os.open("/dev/full/x", 0))
+    shutil.rmtree(store.folder)  # type: ignore[arg-type]
+    store.folder.write_text("in the way")  # type: ignore[union-attr]
     with store.building([key]):
         pass
 
@@ -339,9 +342,10 @@ def test_threads_warn_once_together(monkeypatch: pytest.MonkeyPatch) -> None:
         time.sleep(0.05)
         said.append(message)
 
-    monkeypatch.setattr(store_trust._log, "warning", slowly)
+    monkeypatch.setattr(private_folder._log, "warning", slowly)
     threads = [
-        threading.Thread(target=store_trust.warn_once, args=("no room in here",)) for _ in range(8)
+        threading.Thread(target=private_folder.warn_once, args=("no room in here",))
+        for _ in range(8)
     ]
     for t in threads:
         t.start()

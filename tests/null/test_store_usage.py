@@ -89,7 +89,7 @@ def test_leftovers(store: KernelStore) -> None:
     now = time.time()
     for path, shift in ((old, -7200), (future, 7200), (orphan, -7200)):
         os.utime(path, (now + shift, now + shift))
-    assert set(leftovers(store, now)) == {old, future, old_format, orphan}
+    assert {f.path for f in leftovers(store, now)} == {old, future, old_format, orphan}
 
 
 def test_guard_looks_when_there_is_reason(store: KernelStore) -> None:
