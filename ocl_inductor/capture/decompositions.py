@@ -108,7 +108,8 @@ def decompose_mkldnn_rnn_layer(
     out, (h, c) = one_layer_lstm(
         input, (hx.squeeze(0), cx.squeeze(0)), weights, has_biases, reverse=reverse
     )
-    return out, h.unsqueeze(0), c.unsqueeze(0), input.new_empty((0,), dtype=torch.uint8)
+    # Versions of PyTorch differ in the dimension that they leave out of the states.
+    return out, h.view(hx.shape), c.view(cx.shape), input.new_empty((0,), dtype=torch.uint8)
 
 
 def decompose_as_strided(

@@ -35,9 +35,12 @@ def gradients_of_overlapping_results() -> Iterator[None]:
         yield
         return
 
-    def from_tensor(t: torch.Tensor, force_use_memory_format: bool = False) -> Any:
+    # Other arguments there may be differ between versions of PyTorch.
+    def from_tensor(t: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         static = t.layout is torch.strided and not t._has_symbolic_sizes_strides
-        return original(t, force_use_memory_format or (static and may_overlap(t)))
+        if static and may_overlap(t):
+            return Meta(memory_format=torch._prims_common.suggest_memory_format(t))
+        return original(t, *args, **kwargs)
 
     Meta.from_tensor = staticmethod(from_tensor)
     try:

@@ -108,8 +108,7 @@ def _lowering(each: Each, plain: Any) -> Callable[..., list[Value]]:
 
 for _each in EACH:
     (_plain,) = overloads(_each.plain)
-    (_target,) = overloads(f"_foreach_{_each.name}")
-    register(_target)(_lowering(_each, _plain))
+    register(*overloads(f"_foreach_{_each.name}"))(_lowering(_each, _plain))
 
 
 @register(torch.ops.aten._foreach_norm.Scalar)

@@ -28,6 +28,7 @@ from ocl_inductor.ir.index import Size, as_size, is_static, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.values import HostValue, Value, expand
+from ocl_inductor.torch_versions import aten_overload
 
 Kind: TypeAlias = ELEMENTWISE_TYPE_PROMOTION_KIND
 DEFAULT = Kind.DEFAULT
@@ -341,12 +342,8 @@ def register_rows(rows: Sequence[Row]) -> None:
 
 
 def overloads(name: str) -> tuple[Any, ...]:
-    """``"add.Tensor mul.Scalar relu"`` as aten overloads; no dot means ``default``."""
-    found = []
-    for item in name.split():
-        packet, _, overload = item.partition(".")
-        found.append(getattr(getattr(torch.ops.aten, packet), overload or "default"))
-    return tuple(found)
+    """``"add.Tensor mul.Scalar relu"`` as aten overloads, without those that PyTorch lacks."""
+    return tuple(x for x in map(aten_overload, name.split()) if x is not None)
 
 
 def row(

@@ -33,6 +33,10 @@ CASES = [
         errors.KernelBuildError("k0", "error: expected ';'", "/tmp/k0.cl", ["add", "mul"]),
         ["'k0'", "expected ';'", "/tmp/k0.cl", "add, mul"],
     ),
+    (
+        errors.CompilerFailedError("k0", "the driver's compiler crashed: SIGABRT", "", ["add"]),
+        ["'k0'", "SIGABRT"],
+    ),
     (errors.DeviceMemoryError(4096, 1 << 20, 100), ["4,096 bytes", "1,048,576", "100 bytes"]),
     (errors.VerifyError("schedule", "node 3 before its input"), ["'schedule'", "node 3"]),
 ]

@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"errors", "units", "whole_file"},
     {"settings"},
     {"log"},
-    {"dtypes", "debug", "launch_example", "kernel_text", "private_folder"},
+    {"dtypes", "debug", "launch_example", "kernel_text", "private_folder", "torch_versions"},
     {"quirks", "fork", "apart", "meanwhile"},
     {
         "builtin_check",

