@@ -20,6 +20,7 @@ from ocl_inductor.lowering.context import LoweringContext, Tune
 from ocl_inductor.lowering.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_of, tensor_leaves
 from ocl_inductor.lowering.host import HostLowering
+from ocl_inductor.lowering.moves import only_moved
 from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
 from ocl_inductor.lowering.results import ResultLowering
 from ocl_inductor.lowering.uses import (
@@ -223,7 +224,9 @@ class _GraphLowering:
                 return "the device has no double precision"
             if self.walk.decided_by_data(t):
                 return "the data decide the size of its result"
-        return None
+        operands = [v.dtype for v in tensor_leaves((args, kwargs))]
+        results = [t.dtype for t in fake_leaves(node.meta.get("val"))]
+        return only_moved(node.target, operands, results)
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = effective_uses(node)
