@@ -21,7 +21,7 @@ from ocl_inductor.lowering.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_of, tensor_leaves
 from ocl_inductor.lowering.host import HostLowering
 from ocl_inductor.lowering.moves import only_moved
-from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
+from ocl_inductor.lowering.registry import CannotLower, lowering_of
 from ocl_inductor.lowering.results import ResultLowering
 from ocl_inductor.lowering.uses import (
     VIEW_OPERATORS,
@@ -181,7 +181,9 @@ class _GraphLowering:
         if reason is None:
             mark = len(self.ctx.nodes)
             try:
-                result = LOWERINGS[node.target](self.ctx, *args, **kwargs)
+                lowering = lowering_of(node.target)
+                assert lowering is not None
+                result = lowering(self.ctx, *args, **kwargs)
             except CannotLower as e:
                 self.ctx.take_back(mark)
                 reason = str(e)
@@ -208,7 +210,7 @@ class _GraphLowering:
         return None
 
     def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
-        if node.target not in LOWERINGS:
+        if lowering_of(node.target) is None:
             return "no lowering for this operator"
         if self.walk.deciding((args, kwargs)):
             return "the data decide a number that it takes"
