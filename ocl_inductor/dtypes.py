@@ -3,12 +3,24 @@
 * ``float16``/``bfloat16`` live in memory as 16-bit words and in registers as ``float``.
 * ``bool`` lives in memory as ``uchar`` 0/1 and in registers as ``int``: 0 or 1 in scalar code,
   0 or -1 in each lane of vector code (what OpenCL's vector comparisons give for 32-bit operands).
-* Every other dtype has the same type in both.
+* Every other dtype has the same type in both. Floats of 8 bits are codes in both: they are moved
+  as bytes, and converting them is a function of the library.
 """
 
 from __future__ import annotations
 
 import torch
+
+#: Floats of 8 bits, by their names in the library.
+FLOAT8: dict[torch.dtype, str] = {
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
+    torch.float8_e4m3fnuz: "float8_e4m3fnuz",
+    torch.float8_e5m2fnuz: "float8_e5m2fnuz",
+}
+
+#: Unsigned integers that PyTorch converts, and does little else with.
+UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 MEMORY_TYPE: dict[torch.dtype, str] = {
     torch.float32: "float",
@@ -20,7 +32,11 @@ MEMORY_TYPE: dict[torch.dtype, str] = {
     torch.int32: "int",
     torch.int64: "long",
     torch.uint8: "uchar",
+    torch.uint16: "ushort",
+    torch.uint32: "uint",
+    torch.uint64: "ulong",
     torch.bool: "uchar",
+    **dict.fromkeys(FLOAT8, "uchar"),
 }
 
 REGISTER_TYPE: dict[torch.dtype, str] = {

@@ -32,7 +32,7 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         "the newer version runs them; 1 s and more each, some hundreds of them",
     ),
     (
-        _of(r"test_templates|test_attention\.py", _LLVMPIPE, "vector"),
+        _of(r"test_templates|test_attention\.py|test_stored_dtypes", _LLVMPIPE, "vector"),
         "not its profile; 10 s each to build",
     ),
     (rf"test_docs\.py\S*\[\S*{_LLVMPIPE}", "the examples of pages; 9 s each"),
@@ -40,7 +40,7 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         _of(
             "test_numerics|test_order_statistics|test_scatter_reductions|test_sorting|test_scans|"
             "test_searching|test_rewrites|test_conv_backward|test_distances|test_grid_sample|"
-            "test_irregular_operators|test_models",
+            "test_irregular_operators|test_models|test_stored_dtypes",
             _POCL,
             "simt",
         ),

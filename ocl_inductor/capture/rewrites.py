@@ -99,9 +99,41 @@ def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) ->
     return losses, is_label.to(x.dtype).reshape(target.shape)
 
 
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """``v * g / norms`` and ``norms``, those of ``v`` over all dimensions but ``dim``.
+
+    PyTorch's decomposition takes the norm of all elements where there is no other dimension.
+    """
+    kept = torch.float32 if g.dtype is torch.bfloat16 else g.dtype
+    x, scale = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (v, g))
+    others = _all_but(dim, v)
+    norms = torch.linalg.vector_norm(x, dim=others, keepdim=True) if others else x.abs()
+    return (x * (scale / norms)).to(v.dtype), norms.to(kept)
+
+
+def weight_norm_backward(
+    grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """Gradients for ``v`` and ``g``; half types are computed in float32."""
+    wide = torch.promote_types(v.dtype, torch.float32)
+    grad, x, scale, norms = (t.to(wide) for t in (grad, v, g, norms))
+    along = grad * x
+    others = _all_but(dim, v)
+    if others:  # a sum over no dimensions would be one over all
+        along = along.sum(others, keepdim=True)
+    grad_v = scale / norms * (grad - x * (along / (norms * norms)))
+    return grad_v.to(v.dtype), (along / norms).to(g.dtype)
+
+
+def _all_but(dim: int, x: Tensor) -> list[int]:
+    return [d for d in range(x.ndim) if d != dim % x.ndim]
+
+
 REWRITES: dict[Any, Any] = {
     aten._cdist_forward.default: cdist_forward,
     aten._trilinear.default: trilinear,
+    aten._weight_norm_interface.default: weight_norm,
+    aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.as_strided_copy.default: as_strided_copy,
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
     aten.smooth_l1_loss_backward.default: smooth_l1_loss_backward,

@@ -12,11 +12,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE, mask_type, register_type, vector
+from ocl_inductor.dtypes import (
+    FLOAT8,
+    MEMORY_TYPE,
+    REGISTER_TYPE,
+    UNSIGNED,
+    mask_type,
+    register_type,
+    vector,
+)
 
 #: float types whose register is a ``float`` that holds a value of fewer bits.
 HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
-_NARROW = frozenset({torch.int8, torch.int16, torch.uint8})
+_NARROW = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16})
 
 
 def is_float(dtype: torch.dtype) -> bool:
@@ -36,6 +44,9 @@ def literal(value: float | int | bool, dtype: torch.dtype, width: int = 1) -> st
 def _scalar_literal(value: float | int | bool, dtype: torch.dtype) -> str:
     if dtype is torch.bool:
         return "1" if value else "0"
+    if dtype in FLOAT8:
+        code = torch.tensor(float(value), dtype=torch.float32).to(dtype).view(torch.uint8)
+        return f"((uchar){int(code)})"
     if dtype.is_floating_point:
         double = dtype is torch.float64
         value = float(value)
@@ -58,6 +69,8 @@ def _scalar_literal(value: float | int | bool, dtype: torch.dtype) -> str:
         if number == -(2**63):
             return "(-9223372036854775807L - 1)"
         return f"({number}L)" if number < 0 else f"{number}L"
+    if dtype in UNSIGNED and dtype is not torch.uint16:
+        return f"{number}u" if dtype is torch.uint32 else f"{number}ul"
     if number == -(2**31):
         return "(-2147483647 - 1)"
     text = f"({number})" if number < 0 else str(number)
@@ -98,6 +111,12 @@ def cast(text: str, source: torch.dtype, target: torch.dtype, width: int) -> str
     """
     if source == target:
         return text
+    if source in FLOAT8:
+        text = f"ocl_from_{FLOAT8[source]}_{vector('float', width)}({text})"
+        return cast(text, torch.float32, target, width)
+    if target in FLOAT8:
+        text = cast(text, source, torch.float32, width)
+        return f"ocl_to_{FLOAT8[target]}_{vector('float', width)}({text})"
     if target is torch.bool:
         zero = literal(0, source, width)
         return mask_from(f"{text} != {zero}", source, width)
@@ -111,7 +130,8 @@ def cast(text: str, source: torch.dtype, target: torch.dtype, width: int) -> str
     if not is_float(source):
         return convert(text, base, width)
     # c10 converts to uint8 by way of int64, and to smaller signed types x86 goes by way of int.
-    middle = "long" if target in (torch.int64, torch.uint8) else "int"
+    by_long = (torch.int64, torch.uint8, torch.uint32)
+    middle = "ulong" if target is torch.uint64 else "long" if target in by_long else "int"
     text = f"ocl_to_{middle}_{register_type(source, width)}({text})"
     return text if middle == base else convert(text, base, width)
 

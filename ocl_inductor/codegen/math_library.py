@@ -24,6 +24,7 @@ FILES = (
     "gamma.cl.jinja",
     "polynomials.cl.jinja",
     "special.cl.jinja",
+    "float8.cl.jinja",
 )
 #: Special functions that are a primitive of the same name.
 SPECIAL_UNARY = (
@@ -49,7 +50,7 @@ _OF_INTEGERS = frozenset(
 )
 _OF_BOTH = frozenset("trunc_div floor_div remainder fmod".split())
 _OF_DOUBLES = _OF_BOTH | frozenset(
-    "to_int to_long erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split()
+    "to_int to_long to_ulong erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split()
     + "igamma_factor igamma_series igammac_series igammac_fraction igammac_uniform".split()
     + SPECIAL_UNARY.split()
     + SPECIAL_BINARY.split()

@@ -72,6 +72,8 @@ def _wrapping(operator: str) -> Emit:
         base = REGISTER_TYPE[node.dtype]
         if target.width == 1 and base in ("int", "long"):
             return f"(({base})((u{base}){args[0]} {operator} (u{base}){args[1]}))"
+        if target.width == 1 and base == "ushort":  # C promotes it to int, which may overflow
+            return f"((ushort)((uint){args[0]} {operator} (uint){args[1]}))"
         return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
 
     return emit

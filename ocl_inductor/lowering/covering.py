@@ -10,9 +10,10 @@ import sympy
 from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.expr import Expr, compare, index_value
-from ocl_inductor.ir.index import Ranges, Size, as_size
-from ocl_inductor.lowering.shapes import all_of, in_bounds
-from ocl_inductor.lowering.windows import INT32, AdaptiveWindows, Windows
+from ocl_inductor.ir.index import Ranges, Size, as_size, is_static
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.shapes import all_of, decide, in_bounds
+from ocl_inductor.lowering.windows import INT32, AdaptiveWindows, Windows, longest_part
 
 #: A window that may cover an element: its coordinates, and when it really does.
 Cover = tuple[list[sympy.Expr], Expr | None]
@@ -23,7 +24,7 @@ class Covering(Protocol):
     """The windows that may cover an element: in each dimension a row of neighbours."""
 
     @property
-    def most(self) -> tuple[int, ...]:
+    def most(self) -> tuple[Size, ...]:
         """How many they are in each dimension."""
 
     @property
@@ -88,19 +89,30 @@ class WindowCovering:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveCovering:
-    """Windows ``o`` from ``floor(v*out/in)`` to ``ceil((v+1)*out/in) - 1``."""
+    """Windows ``o`` from ``floor(v*out/in)`` to ``ceil((v+1)*out/in) - 1``.
+
+    ``most``: what no coordinate exceeds, and ``least``, what each of them has.
+    """
 
     windows: AdaptiveWindows
+    most: tuple[Size, ...]
+    least: tuple[int, ...]
 
-    @property
-    def most(self) -> tuple[int, ...]:
-        return tuple(max(numbers) for numbers in self._numbers)
+    @classmethod
+    def make(cls, ctx: LoweringContext, windows: AdaptiveWindows) -> AdaptiveCovering:
+        pairs = zip(windows.extents, windows.counts, strict=True)
+        found = [cls._numbers(ctx, n, c) for n, c in pairs]
+        return cls(windows, tuple(most for most, _ in found), tuple(least for _, least in found))
 
-    @property
-    def _numbers(self) -> list[list[int]]:
-        """How many windows cover each coordinate."""
-        sizes = zip(self.windows.extents, self.windows.counts, strict=True)
-        return [[-(-(i + 1) * c // n) - i * c // n for i in range(n)] for n, c in sizes]
+    @staticmethod
+    def _numbers(ctx: LoweringContext, n: Size, c: Size) -> tuple[Size, int]:
+        """How many of ``c`` windows cover a coordinate below ``n``: at most, and at least."""
+        if is_static(n) and is_static(c):
+            n, c = int(n), int(c)
+            numbers = [-(-(i + 1) * c // n) - i * c // n for i in range(n)]
+            return max(numbers), min(numbers)
+        # Where windows have elements of their own, one shares a coordinate with the next at most.
+        return (2 if decide(ctx, n >= c) else longest_part(c, n)), 1
 
     @property
     def reached(self) -> tuple[tuple[int, Size], ...]:
@@ -113,9 +125,10 @@ class AdaptiveCovering:
         conditions: list[Expr | None] = []
         for k, (v, j) in enumerate(zip(own, at, strict=True)):
             n, c = self.windows.extents[k], self.windows.counts[k]
-            o = FloorDiv(v * c, sympy.Integer(n)) + j
+            o = FloorDiv(v * c, sympy.sympify(n)) + j
             found.append(o)
-            if (j if isinstance(j, int) else self.most[k] - 1) >= min(self._numbers[k]):
-                end = FloorDiv((v + 1) * c + n - 1, sympy.Integer(n))
+            furthest = j if isinstance(j, int) else self.most[k] - 1
+            if not is_static(furthest) or furthest >= self.least[k]:
+                end = FloorDiv((v + 1) * c + n - 1, sympy.sympify(n))
                 conditions.append(compare("lt", index_value(o, INT32), index_value(end, INT32)))
         return found, all_of(conditions)

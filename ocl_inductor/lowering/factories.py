@@ -215,7 +215,8 @@ def lower_arange(
 ) -> Value:
     """``start + step * i`` below (above, for a negative step) ``end``, exclusive.
 
-    Floats are computed in double precision and rounded once, as in eager mode.
+    Floats are computed in double precision and rounded once, as in eager mode. A range of int64
+    is one of the arguments truncated.
     """
     require_cpu(options.get("device"), options.get("layout"))
     if any(isinstance(x, complex) for x in (start, end, step)):
@@ -224,6 +225,9 @@ def lower_arange(
     if dtype is None:
         dtype = torch.int64 if integers else torch.get_default_dtype()
     check_dtype(ctx, dtype)
+    if dtype is torch.int64 and not integers:
+        start, end, step = (_truncated(x) for x in (start, end, step))
+        integers = True
     if isinstance(step, sympy.Basic) and not step.is_number:
         if not integers or not decide(ctx, sympy.Gt(step, 0)):
             raise CannotLower("symbolic step that is no integer above 0")
@@ -237,12 +241,23 @@ def lower_arange(
         return Value((size,), dtype, convert(_affine(i, start, int(step)), dtype))
     if not all(isinstance(x, (int, float)) for x in (start, end, step)):
         raise CannotLower("symbolic float range")
-    if not dtype.is_floating_point:
-        raise CannotLower("range of floats as integers")
     size = max(math.ceil((float(end) - float(start)) / float(step)), 0)
+    if not dtype.is_floating_point:
+        # The length is of the range as given, the elements are of the truncated one.
+        i = position(ctx, 0, size, torch.int64)
+        return Value((size,), dtype, convert(_affine(i, int(start), int(step)), dtype))
     check_dtype(ctx, torch.float64)
     i = position(ctx, 0, size, torch.float64)
     return Value((size,), dtype, convert(_affine(i, float(start), float(step)), dtype))
+
+
+def _truncated(value: Scalar) -> Scalar:
+    """``value`` as an integer, towards zero."""
+    if _is_integer(value):
+        return value
+    if isinstance(value, (int, float)):
+        return int(value)
+    raise CannotLower("symbolic float as an integer")
 
 
 def _affine(i: Expr, start: Scalar, step: Scalar) -> Expr:

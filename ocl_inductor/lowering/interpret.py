@@ -20,7 +20,8 @@ from ocl_inductor.lowering.context import LoweringContext, Tune
 from ocl_inductor.lowering.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_of, tensor_leaves
 from ocl_inductor.lowering.host import HostLowering
-from ocl_inductor.lowering.registry import LOWERINGS, CannotLower
+from ocl_inductor.lowering.moves import only_moved
+from ocl_inductor.lowering.registry import CannotLower, lowering_of
 from ocl_inductor.lowering.results import ResultLowering
 from ocl_inductor.lowering.uses import (
     VIEW_OPERATORS,
@@ -182,7 +183,9 @@ class _GraphLowering:
         if reason is None:
             mark = len(self.ctx.nodes)
             try:
-                result = LOWERINGS[node.target](self.ctx, *args, **kwargs)
+                lowering = lowering_of(node.target)
+                assert lowering is not None
+                result = lowering(self.ctx, *args, **kwargs)
             except CannotLower as e:
                 self.ctx.take_back(mark)
                 reason = str(e)
@@ -209,7 +212,7 @@ class _GraphLowering:
         return None
 
     def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
-        if node.target not in LOWERINGS:
+        if lowering_of(node.target) is None:
             return "no lowering for this operator"
         if node.name in self.ctx.on_host:
             return "the driver's compiler does not build its kernel"
@@ -227,7 +230,9 @@ class _GraphLowering:
                 return "the device has no double precision"
             if self.walk.decided_by_data(t):
                 return "the data decide the size of its result"
-        return None
+        operands = [v.dtype for v in tensor_leaves((args, kwargs))]
+        results = [t.dtype for t in fake_leaves(node.meta.get("val"))]
+        return only_moved(node.target, operands, results)
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = effective_uses(node)

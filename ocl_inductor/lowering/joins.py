@@ -12,7 +12,7 @@ import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, masked, op
-from ocl_inductor.ir.index import Size, as_size, loop_vars, same
+from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -23,6 +23,7 @@ from ocl_inductor.lowering.shapes import (
     in_bounds,
     normalize_dim,
     position_dtype,
+    size_expr,
     static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reindex
@@ -113,30 +114,30 @@ def lower_constant_pad(
     return reindex(Value(tuple(size), x.dtype, body), size, variables)
 
 
-def _reflect(v: sympy.Symbol, left: int, n: int) -> Expr:
+def _reflect(v: sympy.Symbol, left: Size, n: Size) -> Expr:
     """Coordinate of a mirror without repeating the border: ``n-1-|n-1-|v-left||``."""
-    last = const(n - 1, torch.int32)
-    distance = op("abs", index_value(v - left, torch.int32))
+    dtype = position_dtype(n)
+    last = size_expr(n - 1, dtype)
+    distance = op("abs", index_value(v - left, dtype))
     return op("sub", last, op("abs", op("sub", last, distance)))
 
 
-def _replicate(v: sympy.Symbol, left: int, n: int) -> Expr:
-    return clamp(index_value(v - left, torch.int32), n)
+def _replicate(v: sympy.Symbol, left: Size, n: Size) -> Expr:
+    return clamp(index_value(v - left, position_dtype(n)), n)
 
 
 def _border_pad(ctx: LoweringContext, x: Value, padding: Sequence[Size], how: str) -> Value:
-    amounts = static_sizes([as_size(p) for p in padding], f"{how} padding")
-    extents = static_sizes(x.size[x.ndim - len(amounts) // 2 :], f"{how} padding")
+    amounts = [as_size(p) for p in padding]
     source = in_memory(ctx, x)
     size = list(x.size)
     coordinates: list[Coordinate] = list(loop_vars(x.ndim))
     for k in range(len(amounts) // 2):
         d = x.ndim - 1 - k
         left, right = amounts[2 * k], amounts[2 * k + 1]
-        n = extents[-1 - k]
-        size[d] = n + left + right
+        n = x.size[d]
+        size[d] = as_size(n + left + right)
         v = loop_vars(x.ndim)[d]
-        if left <= 0 and right <= 0:
+        if all(is_static(p) and int(p) <= 0 for p in (left, right)):
             coordinates[d] = v - left
         elif how == "reflection":
             coordinates[d] = _reflect(v, left, n)
@@ -216,7 +217,7 @@ def lower_diagonal_scatter(
     ctx: LoweringContext, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
     d1, d2, length, offset = diagonal_geometry(x, offset, dim1, dim2)
-    if length == 0:
+    if same(length, 0):
         return x
     variables = loop_vars(x.ndim)
     row, column = variables[d1], variables[d2]

@@ -21,7 +21,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 
-from ocl_inductor.dtypes import SUPPORTED_DTYPES
+from ocl_inductor.dtypes import FLOAT8, SUPPORTED_DTYPES
 from ocl_inductor.ir.expr import Expr, const, index_value, op
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.ir.index import Size, as_size, is_static, same
@@ -45,7 +45,10 @@ Scalar: TypeAlias = bool | int | float | sympy.Basic
 
 
 def round_to(value: float, dtype: torch.dtype) -> float:
-    """``value`` rounded to a floating ``dtype``, without creating a tensor."""
+    """``value`` rounded to a floating ``dtype``."""
+    if dtype in FLOAT8:
+        with _disable_current_modes():
+            return float(torch.tensor(value, dtype=torch.float32).to(dtype))
     if dtype is torch.float64 or math.isnan(value) or math.isinf(value):
         return value
     with np.errstate(over="ignore"):

@@ -25,13 +25,14 @@ from ocl_inductor.ir.index import Size, contiguous_strides, linear, loop_vars, s
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, full, lowest, position_dtype, static_sizes
+from ocl_inductor.lowering.shapes import cast_value, full, lowest, position_dtype
 from ocl_inductor.lowering.values import Value, reindex
 from ocl_inductor.lowering.windows import (
     MAX_UNROLLED_POINTS,
     AdaptiveWindows,
     Windows,
     clipped_length,
+    more_than,
     window_vars,
 )
 
@@ -180,7 +181,7 @@ def lower_max_pool2d(
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
     extents = pool_arguments(x, 2)
-    windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = Windows.make(ctx, extents, kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool(ctx, x, windows)
 
 
@@ -195,7 +196,7 @@ def lower_max_pool3d(
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
     extents = pool_arguments(x, 3)
-    windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = Windows.make(ctx, extents, kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool(ctx, x, windows)
 
 
@@ -211,7 +212,7 @@ def _window_sum(
     """Sum of each window's points, in the accumulation dtype, over the result's variables."""
     n = len(windows.kernel)
     dtype = accumulation_dtype(x.dtype)
-    unroll = windows.points <= MAX_UNROLLED_POINTS
+    unroll = not more_than(windows.points, MAX_UNROLLED_POINTS)
     whole = size if unroll else (*size, *windows.kernel)
     variables = loop_vars(len(whole))
     ranges = dict(zip(variables, whole, strict=True))
@@ -263,10 +264,9 @@ def window_divisor(
 ) -> Expr:
     """Points of each window in the input, or in the padded input."""
     number, varying = 1, None
-    extents = static_sizes(windows.extents, "average pooling")
     for k, w in enumerate(own):
         padding = windows.padding[k] if count_include_pad else 0
-        length = clipped_length(windows, k, w, -padding, extents[k] + padding, dtype)
+        length = clipped_length(windows, k, w, -padding, windows.extents[k] + padding, dtype)
         if isinstance(length, int):
             number *= length
         else:
@@ -287,7 +287,7 @@ def lower_avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:
-    windows = Windows.make(pool_arguments(x, 2), kernel_size, stride, padding, 1, ceil_mode)
+    windows = Windows.make(ctx, pool_arguments(x, 2), kernel_size, stride, padding, 1, ceil_mode)
     return avg_pool(ctx, x, windows, count_include_pad, divisor_override)
 
 
@@ -302,7 +302,7 @@ def lower_avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:
-    windows = Windows.make(pool_arguments(x, 3), kernel_size, stride, padding, 1, ceil_mode)
+    windows = Windows.make(ctx, pool_arguments(x, 3), kernel_size, stride, padding, 1, ceil_mode)
     return avg_pool(ctx, x, windows, count_include_pad, divisor_override)
 
 

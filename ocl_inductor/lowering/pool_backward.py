@@ -7,7 +7,6 @@ sequence where windows overlap; gathering runs in parallel and gives the same su
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from ocl_inductor.ir.index import (
     contiguous_strides,
     linear,
     loop_vars,
+    prod,
     same,
 )
 from ocl_inductor.lowering.context import LoweringContext
@@ -33,6 +33,7 @@ from ocl_inductor.lowering.windows import (
     MAX_UNROLLED_POINTS,
     AdaptiveWindows,
     Windows,
+    more_than,
     window_vars,
 )
 
@@ -55,7 +56,7 @@ def sum_of_windows(
         sources: what ``term`` gets of each window, beside its coordinates, and what makes it 0.
     """
     n, ndim, dtype = len(covering.most), len(size), accumulation_dtype(result)
-    looped = math.prod(covering.most) > MAX_UNROLLED_POINTS
+    looped = more_than(prod(covering.most), MAX_UNROLLED_POINTS)
     reached = covering.reached if looped else ((0, 0),) * n
     read = [_framed(ctx, *s, reached) if looped else s[0] for s in sources]
     whole = (*size, *covering.most) if looped else tuple(size)
@@ -74,7 +75,7 @@ def sum_of_windows(
         total = reduce_dims(ctx, parts, list(range(ndim, len(whole))), "sum")
         return cast_value(total, result)
     body: Expr = const(0, dtype)
-    for at in itertools.product(*map(range, covering.most)):
+    for at in itertools.product(*(range(int(n)) for n in covering.most)):
         body = op("add", body, part(at))
     return cast_value(tidy(size, dtype, body), result)
 
@@ -130,7 +131,7 @@ def _lower_max_backward(
     indices: Value,
 ) -> Value:
     extents = x.size[x.ndim - n :]
-    windows = Windows.make(extents, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = Windows.make(ctx, extents, kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool_backward(ctx, grad_output, x, windows, indices)
 
 
@@ -160,7 +161,7 @@ def _lower_avg_backward(
     divisor_override: int | None,
 ) -> Value:
     extents = x.size[x.ndim - n :]
-    windows = Windows.make(extents, kernel_size, stride, padding, 1, ceil_mode)
+    windows = Windows.make(ctx, extents, kernel_size, stride, padding, 1, ceil_mode)
     return avg_pool_backward(ctx, grad_output, x, windows, count_include_pad, divisor_override)
 
 
@@ -229,4 +230,4 @@ def _adaptive_backward(ctx: LoweringContext, grad_output: Value, x: Value, n: in
     for k, w in enumerate(window_vars(grad_output.ndim, n)):
         length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
         points = op("mul", points, length)
-    return _sum_of_shares(ctx, x, AdaptiveCovering(windows), grad_output, points)
+    return _sum_of_shares(ctx, x, AdaptiveCovering.make(ctx, windows), grad_output, points)

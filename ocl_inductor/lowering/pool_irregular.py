@@ -27,10 +27,17 @@ from ocl_inductor.lowering.shapes import (
     full,
     lowest,
     position_dtype,
+    size_expr,
     static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reshape
-from ocl_inductor.lowering.windows import MAX_UNROLLED_POINTS, AdaptiveWindows, per_dim, window_vars
+from ocl_inductor.lowering.windows import (
+    MAX_UNROLLED_POINTS,
+    AdaptiveWindows,
+    more_than,
+    per_dim,
+    window_vars,
+)
 
 aten = torch.ops.aten
 
@@ -44,9 +51,9 @@ class _Points:
     ``lengths``: for each dimension the length of a window as data, or None where all are full.
     """
 
-    extents: Sequence[int]
+    extents: Sequence[Size]
     starts: Sequence[Expr]
-    kernel: Sequence[int]
+    kernel: Sequence[Size]
     lengths: Sequence[Expr | None]
 
     def at(self, offsets: Sequence[Expr]) -> tuple[list[Expr], Expr | None]:
@@ -61,7 +68,7 @@ class _Points:
         """In the flattened extents."""
         total: Expr | None = None
         for c, stride in zip(coordinates, contiguous_strides(self.extents), strict=True):
-            term = c if stride == 1 else op("mul", c, const(int(stride), c.dtype))
+            term = c if same(stride, 1) else op("mul", c, size_expr(stride, c.dtype))
             total = term if total is None else op("add", total, term)
         assert total is not None
         return total
@@ -70,14 +77,14 @@ class _Points:
 def _pooled(ctx: LoweringContext, x: Value, size: tuple[Size, ...], points: _Points) -> Pair:
     """``(values, int64 positions in the flattened extents)``; ``x`` is in memory."""
     n = len(points.kernel)
-    if int(prod(points.kernel)) > MAX_UNROLLED_POINTS:
+    if more_than(prod(points.kernel), MAX_UNROLLED_POINTS):
         return _pooled_in_a_loop(ctx, x, size, points)
     lead = loop_vars(len(size))[:-n]
     dtype = points.starts[0].dtype
     best = const(lowest(x.dtype), x.dtype)
     first = [clamp(s, e) for s, e in zip(points.starts, points.extents, strict=True)]
     position = points.position(first)
-    for offsets in itertools.product(*(range(k) for k in points.kernel)):
+    for offsets in itertools.product(*(range(int(k)) for k in points.kernel)):
         at, inside = points.at([const(i, dtype) for i in offsets])
         candidate = masked_read(inside, element(x, [*lead, *at]), lowest(x.dtype))
         take = is_larger(candidate, best)

@@ -123,7 +123,7 @@ def lower_max_pool(
     ceil_mode: bool,
 ) -> tuple[Value, Value]:
     extents = x.size[x.ndim - len(kernel) :]
-    windows = Windows.make(extents, kernel, stride, padding, 1, ceil_mode)
+    windows = Windows.make(ctx, extents, kernel, stride, padding, 1, ceil_mode)
     return max_pool(ctx, x, windows, offsets=True)
 
 
@@ -139,7 +139,7 @@ def lower_max_pool_backward(
     ceil_mode: bool,
 ) -> Value:
     n = len(kernel)
-    windows = Windows.make(size[len(size) - n :], kernel, stride, padding, 1, ceil_mode)
+    windows = Windows.make(ctx, size[len(size) - n :], kernel, stride, padding, 1, ceil_mode)
     if any(same(s, 0) for s in (*size, *grad.size)):
         return full(size, 0, grad.dtype)
     grad, offsets = ctx.realize(grad), ctx.realize(offsets)

@@ -8,17 +8,25 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import compare, const, index_value, masked, op, where
-from ocl_inductor.ir.index import as_size, loop_vars, same
+from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, full, in_bounds, reused, static_sizes
+from ocl_inductor.lowering.shapes import (
+    cast_value,
+    decide,
+    full,
+    in_bounds,
+    position_dtype,
+    reused,
+    size_expr,
+)
 from ocl_inductor.lowering.values import Value, reindex
 
 aten = torch.ops.aten
 
 
-def _slab_sum(ctx: LoweringContext, grad: Value, d: int, start: int, length: int) -> Value:
+def _slab_sum(ctx: LoweringContext, grad: Value, d: int, start: Size, length: Size) -> Value:
     """Sum over ``length`` slices from ``start`` on; the dimension disappears."""
     variables: list[sympy.Expr] = list(loop_vars(grad.ndim))
     variables[d] = variables[d] + start
@@ -26,13 +34,15 @@ def _slab_sum(ctx: LoweringContext, grad: Value, d: int, start: int, length: int
     return reduce_dims(ctx, reindex(grad, size, variables), [d], "sum")
 
 
-def _unpadded(ctx: LoweringContext, grad: Value, d: int, left: int, n: int) -> Value:
-    """Dimension ``d`` without its padding: ``left`` copies in front of ``n`` elements.
+def _unpadded(ctx: LoweringContext, grad: Value, d: int, left: Size, right: Size, n: Size) -> Value:
+    """Dimension ``d`` without its padding: ``left`` and ``right`` copies around ``n`` elements.
 
     Element ``i`` was copied to ``i + left``; the first one to what lies before as well, the last
-    one to what lies behind. A negative ``left`` was a cut.
+    one to what lies behind. A negative number was a cut.
     """
-    m = static_sizes([grad.size[d]], "padding")[0]
+    m = grad.size[d]
+    if not (decide(ctx, left + n > 0) and decide(ctx, right + n > 0)):
+        raise CannotLower("padding that cuts the whole dimension")
     grad = reused(ctx, grad)
     size = (*grad.size[:d], n, *grad.size[d + 1 :])
     variables = loop_vars(grad.ndim)
@@ -43,10 +53,11 @@ def _unpadded(ctx: LoweringContext, grad: Value, d: int, left: int, n: int) -> V
     inside = in_bounds(here + left, 0, m, ranges)
     if inside is not None:
         total = masked(inside, total, zero)
-    for end, start, length in ((0, 0, min(left, m)), (n - 1, left + n, m - left - n)):
-        if length > 0:
+    dtype = position_dtype(n)
+    for end, start, length in ((0, 0, left), (n - 1, left + n, right)):
+        if decide(ctx, length > 0):
             copies = _slab_sum(ctx, grad, d, start, length).at(rest)
-            is_end = compare("eq", index_value(here, torch.int32), const(end, torch.int32))
+            is_end = compare("eq", index_value(here, dtype), size_expr(end, dtype))
             total = op("add", total, where(is_end, copies, zero))
     return reindex(Value(size, grad.dtype, total), size, variables)
 
@@ -60,16 +71,13 @@ def lower_replication_pad_backward(
     ctx: LoweringContext, grad: Value, x: Value, padding: Sequence[int]
 ) -> Value:
     """``padding``: before and after, of the last dimension first."""
-    pads = static_sizes([as_size(p) for p in padding], "padding")
-    extents = static_sizes(x.size[x.ndim - len(pads) // 2 :], "padding")
+    pads = [as_size(p) for p in padding]
     if any(same(s, 0) for s in (*x.size, *grad.size)):
         return full(x.size, 0, x.dtype)
     if not x.dtype.is_floating_point:
         raise CannotLower(f"gradient of {x.dtype}")
     result = cast_value(grad, accumulation_dtype(x.dtype))
-    for k, n in enumerate(reversed(extents)):
-        left = pads[2 * k]
-        if left + n <= 0:
-            raise CannotLower("padding that cuts the whole dimension")
-        result = _unpadded(ctx, result, x.ndim - 1 - k, left, n)
+    for k, (left, right) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        d = x.ndim - 1 - k
+        result = _unpadded(ctx, result, d, left, right, x.size[d])
     return cast_value(result, x.dtype)

@@ -7,12 +7,20 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing, PythonMod
 
+from ocl_inductor.ir.expr import Expr, compare, const, index_value, masked
 from ocl_inductor.ir.index import Size, as_size, exact_quotient, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import decide, normalize_dim, normalize_dims, static_sizes
+from ocl_inductor.lowering.shapes import (
+    decide,
+    normalize_dim,
+    normalize_dims,
+    reused,
+    size_expr,
+    static_sizes,
+)
 from ocl_inductor.lowering.values import ZERO, Value, expand, permute, reindex, reshape
 
 aten = torch.ops.aten
@@ -248,11 +256,32 @@ def lower_roll(
     index: list[sympy.Expr] = list(loop_vars(x.ndim))
     for shift, dim in zip(shifts, dims, strict=True):
         d = normalize_dim(dim, x.ndim)
-        n, s = static_sizes((x.size[d], as_size(shift)), "roll")
-        if n > 1 and s % n:
+        n, s = x.size[d], as_size(shift)
+        if not (is_static(n) and is_static(s)):
+            x = _rolled(ctx, reindex(x, x.size, index), d, s)
+            index = list(loop_vars(x.ndim))
+        elif int(n) > 1 and int(s) % int(n):
             # Repeated dimensions accumulate, so the previous index expression is shifted again.
-            index[d] = ModularIndexing(index[d] + (n - s % n), sympy.Integer(1), sympy.Integer(n))
+            index[d] = ModularIndexing(index[d] + int(-s) % int(n), sympy.Integer(1), n)
     return reindex(x, x.size, index)
+
+
+def _rolled(ctx: LoweringContext, x: Value, dim: int, shift: Size) -> Value:
+    """Rolled by symbolic sizes: two parts, each of which lies in memory as ``x`` does, where a
+    remainder of each coordinate would be a division by what the compiler does not know.
+    """
+    x = reused(ctx, x)
+    n = x.size[dim]
+    first = PythonMod(-sympy.sympify(shift), Max(n, 1))  # from there on comes what is in front
+    here = loop_vars(x.ndim)[dim]
+
+    def part(offset: sympy.Expr) -> Expr:
+        return x.at([v + offset if v == here else v for v in loop_vars(x.ndim)])
+
+    position, bound = index_value(here), size_expr(n - first)
+    body = masked(compare("ge", position, bound), part(first - n), const(0, x.dtype))
+    body = masked(compare("lt", position, bound), part(first), body)
+    return reindex(Value(x.size, x.dtype, body), x.size, loop_vars(x.ndim))
 
 
 @register(aten.unfold.default)
@@ -273,12 +302,11 @@ def lower_unfold(ctx: LoweringContext, x: Value, dim: int, size: int, step: int)
     return reindex(x, (*x.size[:dim], count, *x.size[dim + 1 :], size), index)
 
 
-def diagonal_geometry(x: Value, offset: int, dim1: int, dim2: int) -> tuple[int, int, int, int]:
+def diagonal_geometry(x: Value, offset: int, dim1: int, dim2: int) -> tuple[int, int, Size, int]:
     """``(d1, d2, length, offset)`` of a diagonal, with dimensions counted from the front."""
     d1, d2 = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
-    rows, columns = static_sizes((x.size[d1], x.size[d2]), "diagonal")
-    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
-    return d1, d2, max(length, 0), offset
+    rows, columns = x.size[d1] + min(offset, 0), x.size[d2] - max(offset, 0)
+    return d1, d2, as_size(Max(Min(rows, columns), 0)), offset
 
 
 @register(aten.diagonal.default)

@@ -11,6 +11,7 @@ from ocl_inductor.passes.attention import fuse_attention
 from ocl_inductor.passes.effects import remove_effect_tokens
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.passes.sums_of_products import join_sums_of_products
+from ocl_inductor.passes.written_captures import return_written_captures
 
 
 def remove_dead_code(gm: GraphModule) -> GraphModule:
@@ -26,6 +27,7 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
 #: earlier (capture/autograd.py).
 PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     replace_random,
+    return_written_captures,
     remove_dead_code,
     fuse_attention,
     scatter_into_sums,

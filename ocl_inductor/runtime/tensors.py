@@ -16,6 +16,13 @@ KERNEL_DTYPES = frozenset(
         torch.int32,
         torch.int64,
         torch.uint8,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2fnuz,
         torch.bool,
     }
 )

@@ -225,3 +225,72 @@ def test_sizes_and_numbers_that_the_data_decide(driver: str) -> None:
             x = random(9).relu()
             with poisoned_memory():
                 same(function(x), fn(x))
+
+
+class Counting(nn.Module):
+    """A loop that writes a buffer of the module, and reads what the last round has written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.full((5,), 0.5))
+
+    def forward(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        def step(i: Any, y: Any) -> Any:
+            self.seen.add_(y * other)
+            return i + 1, (y + self.seen).sin()
+
+        return while_loop(lambda i, y: i < 4, step, (torch.tensor(0), x))[1] + self.seen
+
+
+@both_drivers
+@each_memory
+def test_loop_bodies_that_write_what_they_captured(driver: str, memory: str) -> None:
+    ours, eager = Counting(), Counting()
+    function = compiled(ours, driver, memory=memory, fallback="error")
+    with torch.no_grad():
+        for seed in range(3):
+            x, other = random(5, seed=seed), random(5, seed=seed + 7)
+            with poisoned_memory():
+                actual = function(x, other)
+            same(actual, eager(x, other))
+            same(ours.seen, eager.seen)
+    no_fallback()
+
+
+@both_drivers
+def test_branches_that_write_what_they_captured(driver: str) -> None:
+    def fn(x: Any, first: Any, second: Any) -> Any:
+        def yes(x: Any) -> Any:
+            second.mul_(x)
+            first.add_(second)
+            return x * 2
+
+        return torch.cond(x.sum() > 0, yes, lambda x: x + first, (x,)), first + second
+
+    function = compiled(fn, driver, fallback="error")
+    for scale in (1, -1):
+        x = torch.rand(5) * scale
+        ours, theirs = ([random(5, seed=n) for n in range(2)] for _ in range(2))
+        with torch.no_grad(), poisoned_memory():
+            same(function(x, *ours), fn(x, *theirs))
+        same(ours, theirs)
+    no_fallback()
+
+
+def test_a_branch_that_writes_a_view_runs_on_the_host(driver: str = two_drivers()[0]) -> None:
+    def fn(x: Any, base: Any) -> Any:
+        row = base[1]
+
+        def yes(x: Any) -> Any:
+            row.add_(x)
+            return x * 2
+
+        return torch.cond(x.sum() > 0, yes, lambda x: x + 1, (x,)), base * 2
+
+    function = compiled(fn, driver)
+    for scale in (1, -1):
+        x, base = torch.rand(5) * scale, random(3, 5, seed=1)
+        want_base = base.clone()
+        with torch.no_grad():
+            same(function(x, base), fn(x, want_base))
+        same(base, want_base)

@@ -106,6 +106,10 @@ CASES = {
     "range in steps": Case(
         lambda x: torch.arange(0, x.numel(), x.shape[0]) * 2.5, lambda n: (random(n, 7),)
     ),
+    "range in float steps": Case(
+        lambda x: torch.arange(x.shape[0], -x.shape[0], -2.0, dtype=torch.int64) * x[0, 0],
+        lambda n: (random(n, 7),),
+    ),
     "gather": Case(lambda x, i: x[i] + 1, lambda n: (random(n, 5), torch.randint(-n, n, (n + 2,)))),
     "scatter": Case(
         lambda x, i, s: x.scatter_add(1, i, s),

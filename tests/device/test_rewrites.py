@@ -102,3 +102,30 @@ def test_gradients_of_smooth_l1_loss_keep_nans(device: str, reduction: str) -> N
     ours = gradient(compiled(smooth_l1_loss, device))
     assert ours[-1].isnan()
     torch.testing.assert_close(ours, gradient(smooth_l1_loss), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_weight_norm(dtype: torch.dtype, device_name: str) -> None:
+    """Along the first, the last and the only dimension: results and both gradients."""
+    shapes = (((6, 5, 3), 0), ((7, 9), 1), ((4,), 0))
+    leaves: list[torch.Tensor] = []
+    for size, dim in shapes:
+        leaves.append(random(*size, dtype=dtype))
+        leaves.append(random(*(n if d == dim else 1 for d, n in enumerate(size)), dtype=dtype))
+    weights = [random(*size, dtype=dtype) for size, _ in shapes]
+
+    def fn(*x: torch.Tensor) -> list[torch.Tensor]:
+        pairs = zip(x[::2], x[1::2], shapes, strict=True)
+        return [torch._weight_norm(v, g, dim) for v, g, (_, dim) in pairs]
+
+    def run(call: Callable[..., Any], dtype: torch.dtype) -> Any:
+        own = [t.to(dtype).requires_grad_() for t in leaves]
+        results = call(*own)
+        grads = torch.autograd.grad(results, own, [w.to(dtype) for w in weights])
+        return [*(r.detach() for r in results), *grads]
+
+    ours = run(compiled(fn, device_name, fallback="error"), dtype)
+    tolerance = 1e-5 if dtype is torch.float32 else 8 * torch.finfo(dtype).eps
+    for mine, want in zip(ours, run(fn, torch.float64), strict=True):
+        assert mine.dtype is dtype
+        torch.testing.assert_close(mine.double(), want, rtol=tolerance, atol=tolerance)

@@ -342,6 +342,16 @@ def test_arange(arguments: tuple[Any, ...]) -> None:
             check(aten.arange.start_step, *arguments, dtype=dtype)
 
 
+@pytest.mark.parametrize(
+    "arguments", [(14, -14, -1.0), (0.9, 7.2, 1.0), (0.5, 9.7, 2.5), (1, 6, 1.5), (-3.7, 5.2, 1.9),
+                  (5, 0, -1.5), (2.5, 2.5, 1.0), (-0.5, 4, 1), (2**40 + 0.5, 2**40 + 9, 2.0)],
+)  # fmt: skip
+def test_arange_of_integers_from_floats(arguments: tuple[Any, ...]) -> None:
+    """The number of elements is another for int64 than for the shorter integers."""
+    for dtype in (I64, I32, I8, U8):
+        check(aten.arange.start_step, *arguments, dtype=dtype)
+
+
 def test_linspace() -> None:
     for steps in (0, 1, 2, 5, 10):
         check(aten.linspace.default, -1.0, 3.5, steps)

@@ -1,0 +1,139 @@
+"""Branches and loop bodies that write what they captured return it instead.
+
+AOTAutograd wraps their operator into ``auto_functionalized_v2``, with the tensors that are written
+as bases, and leaves copies to arguments in the subgraphs. Here the bases become operands like the
+others, the new contents further results, and in a loop they are carried from round to round. So
+control flow stays what it is: plans that are called one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+aten = torch.ops.aten
+higher_order = torch.ops.higher_order
+
+#: Of each operator the names of its subgraphs, of plain arguments, and of lists of operands.
+_PARTS: dict[Any, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    higher_order.while_loop: (("cond_fn", "body_fn"), (), ("carried_input", "additional_input")),
+    higher_order.cond: (("true_fn", "false_fn"), ("pred",), ("operand",)),
+}
+
+
+def return_written_captures(gm: GraphModule) -> GraphModule:
+    """Unwrap ``while_loop`` and ``cond``; what views of a base are written stays as it is."""
+    target = higher_order.auto_functionalized_v2
+    for node in gm.graph.find_nodes(op="call_function", target=target):
+        if node.args[0] in _PARTS:
+            _unwrap(gm, node)
+    return gm
+
+
+def _unwrap(gm: GraphModule, node: Node) -> None:
+    how, given = node.args[0], dict(node.kwargs)
+    names, plain, lists = _PARTS[how]
+    bases, _ = given.pop("_all_bases"), given.pop("_op_schema", None)
+    subgraphs = [given.pop(n) for n in names]
+    arguments = [given.pop(n) for n in plain]
+    operands: list[Any] = []
+    at_base: dict[int, int] = {}  # base to the operand that it is
+    carried = 0
+    for name in lists:
+        for operand in _taken(given, name):
+            if isinstance(operand, _Base):
+                if operand.number in at_base:
+                    return
+                at_base[operand.number] = len(operands)
+            operands.append(bases[operand.number] if isinstance(operand, _Base) else operand)  # type: ignore[index]
+        carried = carried or len(operands)
+    if given or sorted(at_base) != list(range(len(bases))):  # type: ignore[arg-type]
+        return  # a view of a base, or several
+    written = [at_base[b] for b in sorted(at_base)]
+    order = list(range(len(operands)))
+    if how is higher_order.while_loop:
+        if min(written) < carried:
+            return
+        order = [*order[:carried], *written, *(i for i in order[carried:] if i not in written)]
+    bodies = []
+    for name, attribute in zip(names, subgraphs, strict=True):
+        body = getattr(gm, str(attribute.target))  # type: ignore[union-attr]
+        made = _returning(body, order, [] if name == "cond_fn" else written)
+        if made is None:
+            return
+        bodies.append(made)
+    inputs = [operands[i] for i in order]
+    with node.graph.inserting_before(node):
+        parts = [_attribute(gm, node, body) for body in bodies]
+        if how is higher_order.while_loop:
+            split = carried + len(written)
+            call_args = (*parts, tuple(inputs[:split]), tuple(inputs[split:]))
+        else:
+            call_args = (*arguments, *parts, tuple(inputs))
+        call = node.graph.call_function(how, call_args)  # type: ignore[arg-type]
+    call.meta = dict(node.meta)
+    node.replace_all_uses_with(call)
+    node.graph.erase_node(node)
+
+
+class _Base:
+    """An operand that is a whole base."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _taken(given: dict[str, Any], name: str) -> Sequence[Any]:
+    """Take operands ``name0``, ``name1``.. out of the arguments of the wrapper."""
+    found: list[Any] = []
+    while True:
+        own, base = f"{name}{len(found)}", f"_{name}{len(found)}_base_index"
+        if own in given:
+            found.append(given.pop(own))
+        elif isinstance(given.get(base), int):
+            found.append(_Base(given.pop(base)))
+        else:
+            return found
+
+
+def _returning(gm: GraphModule, order: Sequence[int], written: Sequence[int]) -> GraphModule | None:
+    """The subgraph with its inputs in this order, and with the new contents of inputs ``written``
+    as further results. None where it copies to another one, or something else than is there.
+    """
+    inputs = gm.graph.find_nodes(op="placeholder")
+    contents: dict[Node, Node] = {inputs[i]: inputs[i] for i in written}
+    graph = Graph()
+    env = {inputs[i]: graph.node_copy(inputs[i]) for i in order}
+    for node in gm.graph.nodes:
+        if node.op == "output":
+            results = map_arg(node.args[0], lambda n: env[n])
+            results = results if isinstance(results, (tuple, list)) else (results,)
+            graph.output((*results, *(env[contents[inputs[i]]] for i in written)))
+        elif node.target is aten.copy_.default and node.args[0] in inputs:
+            place, value = node.args
+            if place not in contents or node.users or not _alike(place, value):
+                return None
+            contents[place] = value
+        elif node.op != "placeholder":
+            env[node] = graph.node_copy(node, lambda n: env[n])
+    return GraphModule(gm, graph)
+
+
+def _alike(place: Any, value: Any) -> bool:
+    if not isinstance(value, Node):
+        return False
+    a, b = place.meta["val"], value.meta["val"]
+    return bool(a.dtype is b.dtype and a.shape == b.shape)
+
+
+def _attribute(gm: GraphModule, node: Node, body: GraphModule) -> Node:
+    """``body`` as a new attribute of the graph's module."""
+    name = f"{node.name}_part"
+    while hasattr(gm, name):
+        name += "_"
+    gm.add_submodule(name, body)
+    return node.graph.get_attr(name)

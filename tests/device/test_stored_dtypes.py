@@ -1,0 +1,184 @@
+"""Dtypes that PyTorch stores, moves and converts: floats of 8 bits, and unsigned integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from agreement import PROFILES, compiled
+from torch import Tensor
+
+from ocl_inductor.device import select_device
+
+FLOAT8 = (
+    torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz
+)  # fmt: skip
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+WIDE = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def on_device(fn: Any, device_name: str, profile: str) -> Any:
+    torch._dynamo.reset()
+    return compiled(fn, device_name, profile=profile, fallback="error")
+
+
+def floats(device_name: str) -> tuple[torch.dtype, ...]:
+    """Those that the device computes with."""
+    return WIDE if select_device(device_name).info.fp64 else WIDE[:3]
+
+
+def bytes_of(x: Tensor) -> Tensor:
+    return x.contiguous().flatten().view(torch.uint8)
+
+
+def codes(dtype: torch.dtype) -> Tensor:
+    return torch.arange(256, dtype=torch.uint8).view(dtype)
+
+
+def numbers() -> Tensor:
+    """Any bits at all, each float8 and what lies halfway between two, and their neighbours."""
+    generator = torch.Generator().manual_seed(1)
+    bits = torch.randint(-(2**31), 2**31, (5001,), generator=generator)
+    near = torch.randn(5000, generator=generator) * torch.exp2(torch.arange(5000) % 40 - 22.0)
+    parts = [bits.to(torch.int32).view(torch.float32), near]
+    for dtype in FLOAT8:
+        finite = codes(dtype).float()
+        finite = finite[finite.isfinite()].sort()[0]
+        for x in (finite, (finite[1:] + finite[:-1]) / 2):
+            parts += [x, *(torch.nextafter(x, torch.tensor(s * torch.inf)) for s in (1, -1))]
+    return torch.cat([*parts, torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_numbers_to_float8(device_name: str, profile: str) -> None:
+    """Bit by bit what eager gives: ties to even, subnormals, what is too large, NaN."""
+
+    def fn(*xs: Tensor) -> Any:
+        return [x.to(d) for x in xs for d in FLOAT8]
+
+    integers = torch.arange(-700, 700)
+    xs = [*(numbers().to(d) for d in floats(device_name)), integers, integers % 3 == 0]
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        assert got.dtype is want.dtype
+        assert torch.equal(bytes_of(got), bytes_of(want))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_float8_to_numbers(device_name: str, profile: str) -> None:
+    targets = (*floats(device_name), torch.bool, *FLOAT8)
+
+    def fn(*xs: Tensor) -> Any:
+        return [[x.to(d) for d in targets] for x in xs]
+
+    xs = [codes(d) for d in FLOAT8]
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        for a, b in zip(got, want, strict=True):
+            assert a.dtype is b.dtype
+            if a.dtype in (torch.float32, torch.bool, *FLOAT8):
+                nan = b.float().isnan()
+                assert torch.equal(bytes_of(a[~nan]), bytes_of(b[~nan]))
+                a, b = a.float(), b.float()
+            assert torch.equal(a.isnan(), b.isnan())
+            assert torch.equal(a.nan_to_num(), b.nan_to_num())
+
+
+def moved(x: Tensor) -> Any:
+    rows = torch.tensor([2, 0])
+    return (
+        x.t().contiguous(),
+        torch.cat([x, x[1:]], 0),
+        torch.stack([x, x.roll(1, 1)]),
+        F.pad(x, (1, 2)),
+        x.roll(1, 0),
+        x[rows],
+        x.index_select(0, rows),
+        F.embedding(rows, x),
+        torch.where(torch.arange(6) % 2 == 0, x, x[:1]),
+        torch.full_like(x, 3),
+        torch.zeros_like(x),
+        torch.ones(3, dtype=x.dtype),
+        x.repeat(2, 1)[:, ::2],
+        x.slice_scatter(x[:2], 0, 1, 3),
+        x.unbind(1)[2],
+    )
+
+
+def numbers_of(dtype: torch.dtype) -> Tensor:
+    """Values that need all bits, in four rows of six."""
+    generator = torch.Generator().manual_seed(2)
+    size = (24, dtype.itemsize)
+    raw = torch.randint(0, 256, size, dtype=torch.uint8, generator=generator)
+    return raw.view(dtype).reshape(4, 6)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_moves(device_name: str, profile: str) -> None:
+    def fn(*xs: Tensor) -> Any:
+        return [y for x in xs for y in moved(x)]
+
+    if select_device(device_name).info.platform_name == "rusticl" and profile == "vector":
+        pytest.skip("llvmpipe mixes up vectors of 64-bit elements there, also of int64")
+    xs = [numbers_of(d) for d in (FLOAT8[0], UNSIGNED[0], UNSIGNED[2])]
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        assert got.dtype is want.dtype and got.shape == want.shape
+        assert torch.equal(bytes_of(got), bytes_of(want))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_arithmetic_of_unsigned_integers(device_name: str, profile: str) -> None:
+    """What eager has: products and bits, comparisons with ==, sums as int64, floats as results."""
+
+    def fn(*xs: Tensor) -> Any:
+        return [
+            y
+            for x in xs
+            for y in (
+                *(x * x.roll(1, 1), x & x.t().reshape(4, 6), x | 5, x ^ x.roll(2, 0)),
+                *(x == x.roll(2, 0), x != 7, x.sum(0), x.prod(1), x.sum()),
+                *(x + torch.ones(6), x / x.roll(2, 0), x.sqrt(), x - torch.ones(6).half()),
+            )
+        ]
+
+    xs = [numbers_of(d) for d in UNSIGNED]
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        assert got.dtype is want.dtype
+        if want.is_floating_point():
+            torch.testing.assert_close(got, want, equal_nan=True)
+        else:
+            assert torch.equal(bytes_of(got), bytes_of(want))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_conversions_of_unsigned_integers(device_name: str, profile: str) -> None:
+    others = (*floats(device_name), torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool)
+
+    def fn(*xs: Tensor) -> Any:
+        return [x.to(d) for x in xs for d in (*others, *UNSIGNED)]
+
+    integers = torch.tensor([0, 1, -1, 127, 200, 40000, 70000, 2**31, -(2**40) + 3, 2**62 + 5])
+    small = torch.tensor([0.0, -0.0, 0.9, 1.5, 250.7, 40000.5, 65535.0])
+    xs = [*(numbers_of(d) for d in UNSIGNED), integers, integers.int(), small, small.half()]
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        assert got.dtype is want.dtype
+        assert torch.equal(bytes_of(got), bytes_of(want))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_large_floats_to_unsigned_integers(device_name: str, profile: str) -> None:
+    x = torch.tensor([4e9, 3.5e9, 2.0**31, 7.0])
+    y = torch.tensor([1.8e19, 2.0**63, 9.3e18, 2.0**62, 3.0, -1.0])
+
+    def fn(x: Tensor, y: Tensor) -> Any:
+        return x.to(torch.uint32), y.to(torch.uint64)
+
+    for got, want in zip(on_device(fn, device_name, profile)(x, y), fn(x, y), strict=True):
+        assert torch.equal(bytes_of(got), bytes_of(want))
+
+
+def test_other_operators_raise_what_eager_raises(device_name: str) -> None:
+    for x in (numbers_of(torch.uint16), numbers_of(torch.float8_e5m2)):
+        torch._dynamo.reset()
+        with pytest.raises(NotImplementedError):
+            compiled(lambda x: x + x, device_name)(x)

@@ -1,0 +1,135 @@
+"""What moves, pads and pools along symbolic sizes: one graph for all of them, and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from agreement import assert_same, compiled, poisoned_memory, random, two_drivers
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+#: Of the last two dimensions: around vector widths, and smaller than the numbers of windows.
+SIZES = ((9, 8), (17, 33), (4, 16))
+
+
+def rolled(x: Tensor) -> Any:
+    half = x.shape[3] // 2
+    return (
+        x.roll((1, -2), (2, 3)),
+        x.roll(3),
+        x.roll((half, -37, 5), (3, 2, 3)),
+        x.exp().roll(-1, 3),
+    )
+
+
+def diagonals(x: Tensor) -> Any:
+    main, above, below = (x.diagonal(n, 2, 3) * 2 for n in (0, 1, -2))
+    put = x.diagonal_scatter(above, 1, 2, 3)
+    return main, above, below, put, x[0, 0].trace(), x.diagonal(1, 3, 0)
+
+
+def mirrored(x: Tensor) -> Any:
+    half = x.shape[3] // 2
+    return (
+        F.pad(x, (2, 1, 1, 2), "reflect"),
+        F.pad(x, (2, -1, -1, 2), "reflect"),
+        F.pad(x[0], (half, 1), "reflect"),
+        F.pad(x[None], (1, 0, 1, 2, 1, 1), "reflect"),
+    )
+
+
+def repeated(x: Tensor) -> Any:
+    half = x.shape[3] // 2
+    return (
+        F.pad(x, (2, 1, 1, 2), "replicate"),
+        F.pad(x[0], (half, -1), "replicate"),
+        F.pad(x[None], (1, 0, 1, 2, 1, 1), "replicate"),
+    )
+
+
+def wrapped(x: Tensor) -> Any:
+    half = x.shape[3] // 2
+    return F.pad(x, (2, 1, 1, 2), "circular"), F.pad(x * 2, (half, 1, -1, 2), value=3.0)
+
+
+def maxima(x: Tensor) -> Any:
+    """In 25 points and fewer, which are written out, and in more."""
+    small = F.max_pool2d(x, 3, 2, 1, ceil_mode=True)
+    return small, *F.max_pool2d(x, (4, 7), 2, (1, 3), ceil_mode=True, return_indices=True)
+
+
+def means(x: Tensor) -> Any:
+    volume = x[None]
+    return (
+        F.avg_pool2d(x, 3, 2, 1),
+        F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        F.avg_pool3d(volume, (2, 2, 3), 2, 1),
+        F.avg_pool3d(volume, (2, 3, 3), 2, 1, ceil_mode=True),
+        F.avg_pool3d(volume, (1, 2, 3), divisor_override=5),
+    )
+
+
+def adaptive_means(x: Tensor) -> Any:
+    half = x.shape[3] // 2
+    return (
+        F.adaptive_avg_pool2d(x, (5, 3)),
+        F.adaptive_avg_pool2d(x, (1, half)),
+        F.adaptive_avg_pool3d(x[None], (2, 3, 4)),
+        F.adaptive_avg_pool1d(x[0], 3),
+    )
+
+
+def adaptive_maxima(x: Tensor) -> Any:
+    return (
+        *F.adaptive_max_pool2d(x, (5, 3), return_indices=True),
+        F.adaptive_max_pool3d(x[None], (2, 3, 1)),
+        F.adaptive_max_pool1d(x[0], 3),
+    )
+
+
+CASES = (
+    rolled, diagonals, mirrored, repeated, wrapped, maxima, means, adaptive_means, adaptive_maxima
+)  # fmt: skip
+
+
+#: A second pair of graphs: dimensions with fewer elements than windows share more of them, and
+#: PyTorch's own gradient of a trace tells sizes apart.
+GUARDED = (adaptive_means, diagonals)
+
+
+def outcome(fn: Callable[[Tensor], Any], x: Tensor) -> Any:
+    """Results, and the gradient of a weighted sum of them."""
+    x = x.detach().requires_grad_()
+    results = fn(x)
+    outs = [t for t in results if t.requires_grad]
+    weights = [torch.arange(t.numel()).reshape(t.shape) % 7 - 3.0 for t in outs]
+    return [t.detach() for t in results], torch.autograd.grad(outs, x, weights)
+
+
+def on_one_of_two_drivers() -> list[Any]:
+    """Functions with drivers; the other driver takes as long again."""
+    drivers = two_drivers()
+    return [
+        pytest.param(
+            fn, d, id=f"{fn.__name__}-{d}", marks=() if k % len(drivers) == n else pytest.mark.slow
+        )
+        for k, fn in enumerate(CASES)
+        for n, d in enumerate(drivers)
+    ]
+
+
+@pytest.mark.parametrize(("fn", "driver"), on_one_of_two_drivers())
+def test_one_graph_serves_all_sizes(fn: Callable[[Tensor], Any], driver: str) -> None:
+    torch._dynamo.reset()
+    ours = compiled(fn, driver, dynamic=True, fallback="error")
+    before = counters["opencl"]["graphs"]
+    for n, (height, width) in enumerate(SIZES):
+        x = random(2, 3, height, width, seed=n)
+        with poisoned_memory():
+            actual = outcome(ours, x)
+        assert_same(actual, outcome(fn, x))
+    assert counters["opencl"]["graphs"] - before == (4 if fn in GUARDED else 2)
