@@ -28,8 +28,8 @@ class Turnover:
 
     Whatever small thing is allocated behind a large tensor while that lives, here or in PyTorch,
     splits the heap there for good. What lay before it fits nothing of the same size any more, as
-    that is allocated with room to be aligned. Such holes come with the first calls, up to fourteen of
-    them; then new tensors lie where others lay.
+    that is allocated with room to be aligned. Such holes come with the first calls, mostly up to
+    ten of them; then new tensors lie where others lay.
     """
 
     __slots__ = ("due", "moved_bytes")

@@ -38,9 +38,9 @@ from ocl_inductor.runtime.saved_memory import makers_of_saved
 #: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
 MAX_WINDOWS = 64
 #: Bytes behind these windows together; one is always kept. What a driver allocates for a window may
-#: lie right behind its tensor, and then the C library can use the tensor's memory for nothing of the
-#: same size (with what it adds for alignment) as long as the window exists: 64 windows of 25 MiB
-#: kept 1.6 GiB. To make one takes 1 µs, to write a MiB 50.
+#: lie right behind its tensor, and then the C library can use the tensor's memory for nothing of
+#: the same size (with what it adds for alignment) as long as the window exists: 64 windows of
+#: 25 MiB kept 1.6 GiB. To make one takes 1 µs, to write a MiB 50.
 MAX_WINDOW_BYTES = 2 << 20
 
 Uses = Sequence[tuple[Any, int]]
