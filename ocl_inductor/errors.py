@@ -188,14 +188,20 @@ class CompilerFailedError(KernelBuildError):
     """The driver's compiler crashed on a kernel, or was not done in time, in every form of it."""
 
 
+#: What PyTorch's allocator says when it has no memory on the CPU. Libraries that try smaller
+#: batches by themselves look for these words in a RuntimeError (accelerate's
+#: ``find_executable_batch_size``, Lightning's ``BatchSizeFinder``).
+NO_CPU_MEMORY = "DefaultCPUAllocator: can't allocate memory"
+
+
 class DeviceMemoryError(OpenCLInductorError):
-    """A device allocation failed. Sizes in bytes."""
+    """A device allocation failed. Sizes in bytes; 0 asked where only the driver knows."""
 
     def __init__(self, requested: int, in_use: int, available: int) -> None:
         super().__init__(
             f"Out of device memory: {requested:,} bytes asked, {in_use:,} bytes in use by this "
             f"backend, {available:,} bytes available on the device. Use a smaller batch, or "
-            "free tensors and call torch.compiler.reset().",
+            f"free tensors and call torch.compiler.reset(). ({NO_CPU_MEMORY})",
             requested=requested,
             in_use=in_use,
             available=available,

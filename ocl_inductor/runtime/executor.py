@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,15 +24,17 @@ from ocl_inductor.plan import (
     Step,
 )
 from ocl_inductor.runtime.control import Control
+from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.home import home_of
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.launcher import Launcher
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
-from ocl_inductor.runtime.pressure import release_idle, with_room
+from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
+from ocl_inductor.runtime.recycling import allocated
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
@@ -53,6 +56,8 @@ class Executor:
     """
 
     def __init__(self, plan: Plan, device: Device, settings: Settings) -> None:
+        # For this graph's memory: the batch of another one may have been too large, or is over.
+        release_idle()
         self.plan = plan
         self.device = device = home_of(plan, device, settings)
         self.settings = settings
@@ -104,6 +109,7 @@ class Executor:
         self.pinned: dict[str, torch.Tensor] = {}
         self.given: dict[str, torch.Tensor] = {}
         self.first = True
+        self.started = False  # whether the present call may have run something
         self.results = Results(plan, self.roles, self.sizes, self.given, self.tensors, self.host)
         for name, tensor in plan.constants:
             self.host[name] = tensor
@@ -232,6 +238,17 @@ class Executor:
                 return self._run_locked(inputs)
 
     def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """A call; once more where its memory was not there, as what is in the way is free then."""
+        try:
+            return self._try(inputs)
+        except (RuntimeError, MemoryError) as error:
+            if self.started or not is_shortage(error):
+                raise
+        count("memory_retries")
+        return self._try(inputs)
+
+    def _try(self, inputs: list[Any]) -> tuple[Any, ...]:
+        self.started = False
         self.caller = threading.get_ident()
         if self.launcher is not None:
             self.launcher.disarm()
@@ -278,8 +295,21 @@ class Executor:
         if self.reuse is not None:
             self.reuse.forget()
             self._lay_out(self.reuse)
-        if isinstance(error, self.cl.MemoryError):
+        no_memory = isinstance(error, self.cl.MemoryError)
+        if no_memory or is_shortage(error):
+            self._make_room()
+        if no_memory:
+            self.started = True  # a driver may say so at a launch
             raise self.memory.out_of_memory() from error
+
+    def _make_room(self) -> None:
+        """Keep nothing that the call which failed was to have, nor anything that is idle, so that a
+        smaller one has what it needs."""
+        self.scratch.forget()
+        if self.arena is not None:
+            self.arena.free()
+        gc.collect()
+        release_idle()
 
     def _lay_out(self, reuse: Reuse) -> None:
         """Take over where scratch memory and results are to lie from now on."""
@@ -307,6 +337,7 @@ class Executor:
         self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
+        self.started = True
         if self.prologue_due:
             for step in self.plan.prologue:
                 self._step(step)
@@ -392,9 +423,8 @@ class Executor:
             if self.steady is not None:
                 tensor = self.steady.makers[spec.name].make()
             else:
-                tensor = torch.empty_strided(
-                    self.sizes.all(spec.size), self.sizes.all(spec.stride), dtype=spec.dtype
-                )
+                size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
+                tensor = allocated(partial(torch.empty_strided, size, stride, dtype=spec.dtype))
             produced[spec.name] = tensor
             nbytes = self._spec_bytes(spec)
             if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:

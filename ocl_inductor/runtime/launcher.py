@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from ocl_inductor import fork
+from ocl_inductor.runtime.pressure import is_shortage
 from ocl_inductor.runtime.recording import active_recorder
 from ocl_inductor.runtime.steady import OUTPUT, VIEW
 
@@ -46,6 +47,7 @@ class Launcher:
             "fork": fork,
             "general": executor.run,
             "get_ident": threading.get_ident,
+            "is_shortage": is_shortage,
             "give": self.scratch.pool.give,
             "lock": executor.lock,
             "memory": steady.memory,

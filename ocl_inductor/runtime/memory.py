@@ -15,6 +15,7 @@ import torch
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime.heap import Turnover
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
 MIN_BYTES = 64
@@ -90,6 +91,7 @@ class UnifiedMemory:
         self.flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
         self.global_mem_bytes = device.info.global_mem_bytes
         self.hosts: dict[int, torch.Tensor] = {}
+        self.turnover = Turnover()
         self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Callable
 from typing import TypeVar
 
-from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.errors import NO_CPU_MEMORY, DeviceMemoryError
 from ocl_inductor.runtime.counters import count
 
 T = TypeVar("T")
@@ -27,6 +27,13 @@ def frees(release: Callable[[], int]) -> Callable[[], int]:
 def release_idle() -> int:
     """Free the memory of all devices that is only kept; the bytes freed."""
     return sum(release() for release in _releases)
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether it says that there is no memory: ours, PyTorch's for the CPU, or Python's."""
+    return isinstance(error, DeviceMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and NO_CPU_MEMORY in str(error)
+    )
 
 
 def with_room(allocate: Callable[[], T]) -> T:

@@ -151,7 +151,9 @@ class Scratch:
         self.most_bytes = None if in_place else info.max_alloc_bytes
         self.needs: list[int] = []
         self.layout: Layout | None = None
-        if plan.arenas or not plan.slots:
+        self.exact = False  # whether the next layout leaves no room to grow
+        self.static = bool(plan.arenas) or not plan.slots
+        if self.static:
             self.needs = [int(s.nbytes) for s in plan.slots]
             places = tuple(Place(s.arena, s.offset) for s in plan.slots)
             self.layout = Layout(places, plan.arenas)
@@ -186,6 +188,12 @@ class Scratch:
     def give(self, arena: Arena | None) -> None:
         if arena is not None:
             self.pool.give(arena)
+
+    def forget(self) -> None:
+        """After a call that did not fit: the next one's sizes are not those of the largest."""
+        self.bound = None
+        if not self.static:
+            self.needs, self.layout, self.exact = [], None, True
 
     def bind(
         self, arena: Arena, sizes: Sizes, memory: Strategy, point: Callable[[int, Any], None]
@@ -222,11 +230,12 @@ class Scratch:
             return
         before = self.needs or [0] * len(exact)
         needs = [
-            have if n <= have else aligned(_roomy(n, s), self.alignment)
+            have if n <= have else aligned(n if self.exact else _roomy(n, s), self.alignment)
             for n, have, s in zip(exact, before, self.slots, strict=True)
         ]
         lifetimes = [Lifetime(s.first, s.last, n) for s, n in zip(self.slots, needs, strict=True)]
         self.needs, self.layout = needs, place(lifetimes, self.most_bytes)
+        self.exact = False
         count("layouts")
 
 

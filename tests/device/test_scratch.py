@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.device import select_device
 from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.runtime import scratch
+from ocl_inductor.runtime import executor, scratch
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.pressure import release_idle
 
@@ -134,6 +134,7 @@ def test_idle_memory_goes_when_memory_is_short(
         return allocate(self, nbytes)
 
     monkeypatch.setattr(UnifiedMemory, "allocate", short)
+    monkeypatch.setattr(executor, "release_idle", lambda: 0)  # or the new graph would do it
     model = frozen(nn.Sequential(nn.Linear(33, 16), nn.ReLU(), nn.Linear(16, 3)))
     agree(model, x, device=driver, reference=False)
     assert counters["opencl"]["memory_retries"] >= 1
@@ -177,3 +178,16 @@ def test_views_that_host_calls_return_are_copied(driver: str) -> None:
         return torch.view_as_real(y * 2), x
 
     agree(fn, whole(6, 8), device=driver, fallbacks=None)
+
+
+@each_driver
+def test_a_new_graph_frees_what_is_idle(driver: str) -> None:
+    """Such as the memory of a batch that was too large, before a smaller one is compiled for."""
+    large = compiled(_long, driver, dynamic=False)
+    large(whole(650, 33))
+    assert sum(arena.nbytes for arena in idle(driver)) >= 650 * 33 * 4
+    small, x = compiled(_long, driver, dynamic=False), whole(9, 33)
+    torch.testing.assert_close(small(x), _long(x))
+    assert 0 < sum(arena.nbytes for arena in idle(driver)) <= 2 * (9 * 33 * 4 + 256)
+    y = whole(650, 33)
+    torch.testing.assert_close(large(y), _long(y))
