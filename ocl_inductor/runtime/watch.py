@@ -11,15 +11,16 @@ version. How such a write is noticed (docs/memory.md says what that guarantees):
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Iterable, Sequence
-from ctypes import string_at
 from dataclasses import dataclass, field
 
 import torch
 
 from ocl_inductor.runtime.checksums import Checksums
-from ocl_inductor.runtime.mappings import behind, mappings, stamp
+from ocl_inductor.runtime.copies import Copies
+from ocl_inductor.runtime.mappings import Stamp, behind, mappings, stamp
 from ocl_inductor.runtime.optimiser_steps import storage_address, tell_of_steps
 from ocl_inductor.runtime.written_pages import PageRange, written_pages
 
@@ -32,15 +33,14 @@ _LONGEST_REST = 64
 _WORD = 8
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Means:
     """How each part of the memory is watched."""
 
-    copied: list[tuple[int, int]] = field(default_factory=list)
-    watched: list[PageRange] = field(default_factory=list)
-    round: list[tuple[int, int]] = field(default_factory=list)
-    whole: list[tuple[int, int]] = field(default_factory=list)
-    files: set[str] = field(default_factory=set)
+    copies: Copies = field(default_factory=lambda: Copies(()))
+    watched: Sequence[PageRange] = ()
+    files: Sequence[str] = ()
+    sums: Sequence[Checksums] = ()
 
 
 class Watch:
@@ -57,9 +57,7 @@ class Watch:
         self.ranges = _joined((x.data_ptr(), x.data_ptr() + n) for x, n in regions)
         self.exact = exact
         self.means = None if self.ranges else _Means()
-        self.copies: list[bytes] = []
-        self.stamps: list[object] = []
-        self.sums: tuple[Checksums, ...] = ()
+        self.stamps: list[Stamp] = []
         #: Whether it is known how the memory was when dependents were last computed.
         self.known = not self.ranges
         self.written = False
@@ -105,25 +103,24 @@ class Watch:
     def take(self) -> None:
         """From now on, changes are those since this moment."""
         try:
-            self._take(self.means or self._choose())
+            self._take(self.means or _means(self.ranges, self.exact))
         except OSError:  # other memory than before
-            self._take(self._choose())
+            self._take(_means(self.ranges, self.exact))
         self.known = True
 
     def _take(self, means: _Means) -> None:
-        self.copies = [string_at(a, n) for a, n in means.copied]
+        self.means = means
+        means.copies.take()
         for pages in means.watched:
             pages.written()
         self.stamps = list(map(stamp, means.files))
-        for sums in self.sums:
+        for sums in means.sums:
             sums.take()
 
     def _differs(self) -> bool:
         means = self.means
         assert means is not None
-        copies = [string_at(a, n) for a, n in means.copied]
-        differs = copies != self.copies
-        self.copies = copies
+        differs = means.copies.changed()
         try:
             for pages in means.watched:
                 differs |= pages.written()
@@ -132,60 +129,52 @@ class Watch:
             self.forget()
             return True
         if means.files:
-            stamps: list[object] = list(map(stamp, means.files))
+            stamps = list(map(stamp, means.files))
             differs |= stamps != self.stamps
             self.stamps = stamps
-        for sums in self.sums:
+        for sums in means.sums:
             if sums.changed():
                 sums.take()
                 differs = True
         return differs
 
-    def _choose(self) -> _Means:
-        means = self.means = _Means()
-        large = []
-        for start, end in self.ranges:
-            if end - start <= COPIED_BYTES:
-                means.copied.append((start, end - start))
-            else:
-                large.append((start, end))
-        foreign = mappings() if large else ()
-        for start, end in large:
-            found = behind(start, end, foreign)
-            means.files |= {m.path for m in found if m.path and not m.shared}
-            shared = any(m.shared for m in found)
-            if not shared and self._watch_pages(means, start, end):
-                if found:  # a file's pages change, too, when others write the file
-                    _inner(means, means.round, start, end)
-            else:
-                _inner(means, means.whole if shared or self.exact else means.round, start, end)
-        looks = ((means.whole, 1), (means.round, 1 if self.exact else LOOKS))
-        self.sums = tuple(Checksums(ranges, n) for ranges, n in looks if ranges)
-        return means
 
-    def _watch_pages(self, means: _Means, start: int, end: int) -> bool:
-        """Have the system watch a range's pages; False where it does not."""
-        pages, page = written_pages(), mmap.PAGESIZE
-        first, last = -(-start // page) * page, end // page * page
-        if pages is None or first >= last:
-            return False
-        try:
-            means.watched.append(pages.watch(first, last))
-        except OSError:
-            return False
-        _add_copied(means, ((start, first), (last, end)))
-        return True
+def _means(ranges: Iterable[tuple[int, int]], exact: bool) -> _Means:
+    """How to watch ranges of memory."""
+    ranges = list(ranges)
+    large = [(start, end) for start, end in ranges if end - start > COPIED_BYTES]
+    copied = [r for r in ranges if r not in large]
+    watched: list[PageRange] = []
+    in_turn: list[tuple[int, int]] = []
+    whole: list[tuple[int, int]] = []
+    files: dict[str, None] = {}
+    foreign = mappings() if large else ()
+    for start, end in large:
+        found = behind(start, end, foreign)
+        files |= {m.path: None for m in found if not m.shared}
+        shared = any(m.shared for m in found)
+        pages = None if shared else _pages(start, end)
+        if pages is not None:
+            watched.append(pages)
+            copied += [(start, pages.start), (pages.end, end)]
+        # The pages of a file change, too, when others write the file.
+        if pages is None or found:
+            first, last = -(-start // _WORD) * _WORD, end // _WORD * _WORD
+            (whole if shared or exact else in_turn).append((first, last))
+            copied += [(start, first), (last, end)]
+    sums = [Checksums(r, looks) for r, looks in ((whole, 1), (in_turn, LOOKS)) if r]
+    return _Means(Copies(r for r in copied if r[0] < r[1]), watched, list(files), sums)
 
 
-def _inner(means: _Means, ranges: list[tuple[int, int]], start: int, end: int) -> None:
-    """Add to ``ranges`` what checksums can read; some bytes at the ends are compared."""
-    first, last = -(-start // _WORD) * _WORD, end // _WORD * _WORD
-    ranges.append((first, last))
-    _add_copied(means, ((start, first), (last, end)))
-
-
-def _add_copied(means: _Means, ranges: Sequence[tuple[int, int]]) -> None:
-    means.copied += [(start, end - start) for start, end in ranges if start < end]
+def _pages(start: int, end: int) -> PageRange | None:
+    """The whole pages of a range, if the system watches them."""
+    pages, page = written_pages(), mmap.PAGESIZE
+    first, last = -(-start // page) * page, end // page * page
+    if pages is None or first >= last:
+        return None
+    with contextlib.suppress(OSError):
+        return pages.watch(first, last)
+    return None
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -140,24 +140,27 @@ class WrittenPages:
     def written(self, pages: PageRange) -> bool:
         """See :meth:`PageRange.written`."""
         with self.lock:
-            if self._scan(pages):
-                for other in list(self.ranges):
-                    if other.overlaps(pages):
-                        other.dirty = True
-            dirty, pages.dirty = pages.dirty, False
-            return dirty
-
-    def _scan(self, pages: PageRange) -> bool:
-        scan, found = pages.scan, 0
-        scan.start = pages.start
-        while True:
             count = self.ioctl(self.pagemap, _PAGEMAP_SCAN, pages.address)
+            if count == 0 and not pages.dirty:
+                return False
+            self._scan_all(pages, count)
+            if count:
+                for other in list(self.ranges):
+                    other.dirty |= other.overlaps(pages)
+            pages.dirty = False
+            return True
+
+    def _scan_all(self, pages: PageRange, count: int) -> None:
+        """Go on with a scan that found ``count`` regions until it has seen all pages."""
+        scan = pages.scan
+        try:
+            while count == _REGIONS and scan.walk_end < pages.end:
+                scan.start = scan.walk_end
+                count = self.ioctl(self.pagemap, _PAGEMAP_SCAN, pages.address)
             if count < 0:
                 raise _error()
-            found += count
-            if count < _REGIONS or scan.walk_end >= pages.end:
-                return found > 0
-            scan.start = scan.walk_end
+        finally:
+            scan.start = pages.start
 
     def _forget(self, start: int, end: int) -> None:
         """Of pages that another range has, too, nothing is forgotten."""
