@@ -13,8 +13,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-#: Bytes of a piece: what stays in a first- or second-level cache for the two passes over it.
+#: Most bytes of a piece: what stays in a second-level cache for the two passes over it.
 PIECE = 64 << 10
+_LEAST_PIECE = 4 << 10
 _WORD = 8
 _HALF = np.uint64(32)
 
@@ -26,7 +27,10 @@ class Checksums:
 
     def __init__(self, ranges: Iterable[tuple[int, int]], looks: int) -> None:
         """``ranges``: addresses, multiples of 8. ``looks``: how many of them see all the memory."""
-        self.pieces = [p for start, end in ranges for p in _pieces(start, end)]
+        ranges = list(ranges)
+        total = sum(end - start for start, end in ranges)
+        nbytes = min(PIECE, max(_LEAST_PIECE, total // looks // _LEAST_PIECE * _LEAST_PIECE))
+        self.pieces = [p for start, end in ranges for p in _pieces(start, end, nbytes)]
         self.share = -(-len(self.pieces) // looks)
         self.sums: list[Sum] = []
         self.next = 0
@@ -46,8 +50,8 @@ class Checksums:
         return False
 
 
-def _pieces(start: int, end: int) -> list[np.ndarray]:
-    edges = [*range(start, end, PIECE), end]
+def _pieces(start: int, end: int, nbytes: int) -> list[np.ndarray]:
+    edges = [*range(start, end, nbytes), end]
     return [
         np.ctypeslib.as_array((ctypes.c_uint64 * ((b - a) // _WORD)).from_address(a))
         for a, b in itertools.pairwise(edges)
