@@ -196,6 +196,12 @@ class Settings:
         default=True,
         env="OCL_INDUCTOR_CALLING_THREAD",
     )
+    exact_weights: bool = _setting(
+        "See each write to packed weights at the next call, even if that means to read them all.",
+        _parse_bool,
+        default=False,
+        env="OCL_INDUCTOR_EXACT_WEIGHTS",
+    )
     cache: bool = _setting(
         "Keep plans and kernel binaries on disk.",
         _parse_bool,

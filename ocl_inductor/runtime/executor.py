@@ -101,9 +101,13 @@ class Executor:
         self.arena: Arena | None = None  # during a call
         # Of these a copy is kept: packed or folded by the prologue, or uploaded.
         self.parameters = Parameters(
-            s.name
-            for s in plan.inputs
-            if s.static and (self.discrete is not None or s.name in plan.watched)
+            (
+                s.name
+                for s in plan.inputs
+                if s.static and (self.discrete is not None or s.name in plan.watched)
+            ),
+            apart=self.discrete is not None,
+            exact=settings.exact_weights,
         )
         self.prologue_due = bool(plan.prologue)
         self.pinned: dict[str, torch.Tensor] = {}
@@ -262,7 +266,7 @@ class Executor:
             results = self.steady.run(inputs)
             if results is None:
                 results = self._run(inputs)
-                if self.roles.overwritten.isdisjoint(self.pinned):
+                if not self.pinned:
                     self.steady.learn(self._parameters(inputs), self.parameters)
             if self.launcher is not None:
                 self.launcher.arm()
@@ -366,7 +370,7 @@ class Executor:
             if spec.name in self.roles.noted:
                 self.given[spec.name] = x
             if spec.static and spec.name not in changed:
-                self.tensors[spec.name] = self.pinned.get(spec.name, x)
+                self.tensors[spec.name] = x
                 continue
             if self.discrete is not None and self._bind_resident(spec, x):
                 keep.append(x)
@@ -412,6 +416,7 @@ class Executor:
             [(self.plan.inputs[n].name, x) for n, x in self._parameters(inputs)],
             lambda name, x: self._reach(self.roles.inputs[name], x),
         )
+        changed |= self.pinned.keys()  # what a kernel reads is a copy that nobody keeps up to date
         if not changed.isdisjoint(self.plan.watched):
             self.prologue_due = True
         return changed

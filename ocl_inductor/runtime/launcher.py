@@ -101,12 +101,14 @@ class Launcher:
         steady, facts, bound = self.steady, self.facts, self.scratch.bound
         if not steady.known or (self.scratch.slots and bound is None):
             return
-        for n, parameter, pointer in steady.parameters:
-            facts[f"known_{n}"], facts[f"pointer_{n}"] = parameter, pointer
+        for n, tensor, pointer in steady.parameters:
+            facts[f"tensor_{n}"], facts[f"pointer_{n}"] = tensor, pointer
+        for n, storage in steady.storages:
+            facts[f"storage_{n}"] = storage
         for n, version in steady.versions:
             facts[f"version_{n}"] = version
         facts["bound"] = None if bound is None else bound[0]
-        facts["changed"] = steady.samples.changed
+        facts["changed"] = steady.watch.changed
         facts["armed"] = True
 
 

@@ -4,19 +4,52 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 
-from ocl_inductor.runtime.samples import Samples
+from ocl_inductor.runtime.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which tensor a parameter is, and where. There is no weak reference to the tensor itself:
+    ``torch.utils.swap_tensors`` refuses those that have one.
+    """
+
+    tensor: int
+    pointer: int
+    storage: Callable[[], torch.UntypedStorage | None]
+
+    @classmethod
+    def of(cls, x: torch.Tensor) -> Place:
+        return cls(id(x), x.data_ptr(), weakref.ref(x.untyped_storage()))
+
+    def holds(self, x: torch.Tensor) -> bool:
+        """Whether ``x`` is that tensor, still there, in memory that was not freed since."""
+        alive = self.storage() is not None
+        return alive and id(x) == self.tensor and x.data_ptr() == self.pointer
 
 
 class Parameters:
-    """What a plan knows of its parameters. Of those named in ``copied`` it keeps copies."""
+    """What a plan knows of its parameters. Of those named in ``copied`` it keeps copies.
 
-    def __init__(self, copied: Iterable[str]) -> None:
-        self.copied = set(copied)
-        self.samples = Samples(())
-        self._seen: dict[str, tuple[Callable[[], torch.Tensor | None], int, int]] = {}
+    ``apart``: it makes each copy by itself, so that it matters which was written. ``exact``: see
+    :class:`Watch`.
+    """
+
+    def __init__(self, copied: Iterable[str], apart: bool = False, exact: bool = False) -> None:
+        self.copied = frozenset(copied)
+        self.exact = exact
+        #: Those that are watched together.
+        self.groups = [frozenset([n]) for n in self.copied] if apart else [self.copied]
+        self.watches: dict[frozenset[str], Watch] = {}
+        self._seen: dict[str, tuple[Place, int]] = {}
+
+    @property
+    def watch(self) -> Watch:
+        """Of those that are watched, if all are watched together."""
+        return self.watches.get(self.copied) or Watch(())
 
     def changed(
         self,
@@ -24,17 +57,35 @@ class Parameters:
         nbytes: Callable[[str, torch.Tensor], int],
     ) -> set[str]:
         """Names of those that changed. ``nbytes`` gives the bytes in use of one of them."""
-        changed = {name for name, x in present if self._differs(name, x)}
-        if not changed and self.samples.changed():
-            return set(self.copied)
-        if changed & self.copied:
-            # Tensors without a version counter count as changed at each call anyway.
-            self.samples = Samples(
-                (x, nbytes(name, x))
-                for name, x in present
-                if name in self.copied and not x.is_inference()
-            )
-        return changed
+        moved, written = set(), set()
+        for name, x in present:
+            version = self.version(name, x)
+            place, known = self._seen.get(name, (None, 0))
+            if place is None or not place.holds(x):
+                moved.add(name)
+                place = Place.of(x)
+            # Without a version counter, it may have been written at any time.
+            elif version != known or version < 0:
+                written.add(name)
+            self._seen[name] = place, version
+        for group in self.groups:
+            if not group.isdisjoint(moved):
+                first = group not in self.watches
+                self.watches[group] = Watch(
+                    [
+                        (x, nbytes(name, x))
+                        for name, x in present
+                        if name in group and not x.is_inference()
+                    ],
+                    self.exact,
+                )
+                if first:
+                    self.watches[group].take()
+            elif not group.isdisjoint(written):
+                self.watches[group].forget()
+            elif group in self.watches and self.watches[group].changed():
+                written |= group
+        return moved | written
 
     def version(self, name: str, x: torch.Tensor) -> int:
         """What changes when a parameter is written that is copied; -1: nobody knows."""
@@ -45,21 +96,3 @@ class Parameters:
     def forget(self) -> None:
         """Let all of them count as changed at the next call."""
         self._seen.clear()
-
-    def _differs(self, name: str, x: torch.Tensor) -> bool:
-        """Whether a parameter is another tensor, moved, or, if copied, was written in place.
-
-        Tensors made under inference_mode have no version counter, so any of them may have been
-        written: they count as changed at each call.
-        """
-        version = self.version(name, x)
-        pointer = x.data_ptr()
-        reference, *state = self._seen.get(name, (_no_tensor, 0, 0))
-        if reference() is x and state == [pointer, version] and version >= 0:
-            return False
-        self._seen[name] = (weakref.ref(x), pointer, version)
-        return True
-
-
-def _no_tensor() -> None:
-    """Stands for a weak reference to nothing."""

@@ -32,8 +32,8 @@ from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.recycling import Maker, Recycler
 from ocl_inductor.runtime.replay import Replay
-from ocl_inductor.runtime.samples import Samples
 from ocl_inductor.runtime.saved_memory import makers_of_saved
+from ocl_inductor.runtime.watch import Watch
 
 #: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
 MAX_WINDOWS = 64
@@ -145,11 +145,14 @@ class SteadyCall:
         self.memory = memory
         self.queue = memory.queue
         self.cl = memory.cl
-        self.parameters: tuple[tuple[int, Callable[[], Any], int], ...] = ()
+        #: Position, identity and address.
+        self.parameters: tuple[tuple[int, int, int], ...] = ()
         #: Of the parameters that the plan keeps copies of: position and version. A training step
         #: writes them all, so then the prologue runs, too.
         self.versions: list[list[int]] = []
-        self.samples = Samples(())
+        #: Of the same: position, and the storage; dead where other memory is at its address.
+        self.storages: tuple[tuple[int, Callable[[], Any]], ...] = ()
+        self.watch = Watch(())
         self.known = False
         self.replay: Replay | None = None
         self.draw = draw
@@ -209,16 +212,19 @@ class SteadyCall:
         """Take over the state after a general call: parameters by position."""
         versions = [parameters.version(self.names[position], x) for position, x in present]
         self.known = -1 not in versions
-        self.samples = parameters.samples
+        self.watch = parameters.watch
         self.parameters = tuple(
-            (position, weakref.ref(x), x.data_ptr())
-            for position, x in (present if self.known else ())
+            (position, id(x), x.data_ptr()) for position, x in (present if self.known else ())
         )
-        self.versions = [
-            [position, version]
-            for (position, _), version in zip(present, versions, strict=True)
+        copied = [
+            (position, x, version)
+            for (position, x), version in zip(present, versions, strict=True)
             if self.names[position] in parameters.copied
         ]
+        self.versions = [[position, version] for position, _, version in copied]
+        self.storages = tuple(
+            (position, weakref.ref(x.untyped_storage())) for position, x, _ in copied
+        )
         for _, _, argument in self.inputs:
             argument.pointer = -1
         for *_, argument in self.outputs:
@@ -232,9 +238,12 @@ class SteadyCall:
         return results
 
     def _run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
-        for position, known, pointer in self.parameters:
+        for position, tensor, pointer in self.parameters:
             x = tensors[position]
-            if x is not known() or x.data_ptr() != pointer:
+            if id(x) != tensor or x.data_ptr() != pointer:
+                return None
+        for _, storage in self.storages:
+            if storage() is None:
                 return None
         changed = False
         for seen in self.versions:
@@ -249,7 +258,10 @@ class SteadyCall:
             pointer = x.data_ptr()
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
-        changed |= self.samples.changed()
+        if changed:
+            self.watch.forget()
+        else:
+            changed = self.watch.changed()
         outputs = []
         for maker, argument in self.outputs:
             x = maker.make()

@@ -1,0 +1,71 @@
+"""Tells watched parameters of each step of an optimiser.
+
+``SGD``, ``Adam``, ``AdamW`` and ``Adagrad`` with ``fused=True`` write parameters without a new
+version, as optimisers do that write ``p.data``. All optimisers of PyTorch's class run hooks.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+
+class Watching(Protocol):
+    """Something that depends on parameters. ``storages``: addresses of what they lie in."""
+
+    storages: frozenset[int]
+
+    def note_write(self) -> None:
+        """Some of them were written."""
+
+
+_watching: weakref.WeakSet[Watching] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+def tell_of_steps(watching: Watching) -> None:
+    """From now on, ``note_write`` is called after each step that wrote what it depends on."""
+    _register()
+    with _lock:
+        _watching.add(watching)
+
+
+@functools.cache
+def _register() -> None:
+    register_optimizer_step_post_hook(_after_step)
+
+
+def _after_step(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
+    with _lock:
+        untold = list(_watching)
+    storages = _storages(optimiser)
+    seen: set[int] = set()
+    while untold:  # mostly all are told after the first parameter
+        storage = next(storages, None)
+        if storage is None:
+            return
+        if storage in seen:
+            continue
+        seen.add(storage)
+        for watching in [w for w in untold if storage in w.storages]:
+            watching.note_write()
+            untold.remove(watching)
+
+
+def _storages(optimiser: Optimizer) -> Iterator[int]:
+    """Addresses of the memory that its parameters lie in."""
+    for group in optimiser.param_groups:
+        for p in group["params"]:
+            if isinstance(p, torch.Tensor) and p.layout is torch.strided and p.device.type == "cpu":
+                yield storage_address(p)
+
+
+def storage_address(x: torch.Tensor) -> int:
+    """Where a tensor's storage begins."""
+    return int(x.untyped_storage().data_ptr())
