@@ -28,9 +28,9 @@ from ocl_inductor.capture.plan_key import (
     environment_key,
     plan_key,
     shared_memory,
-    why_not_storable,
 )
 from ocl_inductor.capture.torch_sources import provide_digest
+from ocl_inductor.capture.unseen_code import why_not_storable
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.meanwhile import made_meanwhile
@@ -62,6 +62,7 @@ try:
         AOTAutogradCache,
         AOTAutogradCachePickler,
         BypassAOTAutogradCache,
+        check_node_safe,
         should_use_local_autograd_cache,
     )
     from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
@@ -180,7 +181,7 @@ def _why_off(gm: GraphModule, settings: Settings) -> str | None:
         return "PyTorch's caches are switched off"
     if settings.debug_dir is not None or any(log.isEnabledFor(10) for log in _SHOWN_BY_COMPILING):
         return "compiling shows what was asked for"
-    return why_not_storable(gm)
+    return why_not_storable(gm, check_node_safe)
 
 
 def _serializable(function: GraphFunction) -> Any:
