@@ -21,6 +21,7 @@ from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.direct import without_wrappers
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.partition import FREE, VISIBLE, partition
+from ocl_inductor.capture.random_arguments import take_as_passed
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import report_strides, take_strides
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
@@ -62,6 +63,8 @@ def capture(
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
     from the cache, unless ``keep_plans`` is off.
     """
+    if not isinstance(gm, GmWrapper):
+        example_inputs = take_as_passed(gm, example_inputs)
     leave_old_objects_alone()  # in the next compilation, where this one follows a reset
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
 
 from ocl_inductor import __version__
 from ocl_inductor.device_info import DeviceInfo
@@ -24,12 +23,6 @@ from ocl_inductor.settings import Settings
 
 #: Sizes of memory: no code depends on them, and equal machines report slightly different ones.
 _NOT_IN_CODE = frozenset({"global_mem_bytes", "max_alloc_bytes"})
-
-#: Operators that come with PyTorch, and ours, whose code is in the key. Others may be defined anew,
-#: and differently, in each process.
-_BUILT_IN = frozenset(
-    {"aten", "prims", "prim", "higher_order", "rngprims", "quantized", "mkldnn", "ocl_inductor"}
-)
 
 
 def plan_key(
@@ -103,40 +96,3 @@ def package_digest() -> str:
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def why_not_storable(gm: GraphModule) -> str | None:
-    """Why a plan of this graph must not outlive the process; None if it may.
-
-    The key knows an operator by its name only. What a custom operator's shape function, gradient
-    or decomposition does is code of the user's, which may change from run to run; so is a lowering
-    that the user has registered.
-    """
-    for target in _targets(gm):
-        namespace = _namespace(target)
-        if namespace is not None and namespace not in _BUILT_IN:
-            return f"custom operator {target}"
-    # Nobody can have registered a lowering without importing the table.
-    registry = sys.modules.get("ocl_inductor.lowering.registry")
-    for operator, lowering in registry.LOWERINGS.items() if registry is not None else ():
-        row = (lowering.__kwdefaults__ or {}).get("_row")
-        function = lowering if row is None else row.compute
-        if not str(getattr(function, "__module__", "")).startswith("ocl_inductor."):
-            return f"lowering of {operator} from outside the package"
-    return None
-
-
-def _targets(gm: GraphModule) -> Iterator[Any]:
-    for module in gm.modules():
-        if isinstance(module, GraphModule):
-            for node in module.graph.nodes:
-                if node.op == "call_function":
-                    yield node.target
-
-
-def _namespace(target: Any) -> str | None:
-    if isinstance(target, torch._ops.OpOverload):
-        return target.namespace
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return target._qualified_op_name.split("::")[0]
-    return None

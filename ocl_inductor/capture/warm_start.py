@@ -23,13 +23,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from ocl_inductor.capture.plan_guards import Numbers, add_guards, allow, guards_on, numbers_of
 from ocl_inductor.capture.plan_key import (
     environment_key,
     plan_key,
     shared_memory,
-    why_not_storable,
 )
 from ocl_inductor.capture.torch_sources import provide_digest
+from ocl_inductor.capture.unseen_code import why_not_storable
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.meanwhile import made_meanwhile
@@ -61,6 +62,7 @@ try:
         AOTAutogradCache,
         AOTAutogradCachePickler,
         BypassAOTAutogradCache,
+        check_node_safe,
         should_use_local_autograd_cache,
     )
     from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
@@ -118,6 +120,7 @@ class Session:
     key: str
     files: PlanFiles
     graphs: Graphs
+    numbers: Numbers
     missed: Callable[[], None]  # is told that no entry fits
 
 
@@ -149,7 +152,7 @@ def keeping_plans(
     key = plan_key(device.info.for_settings(settings), settings, shared_memory(inputs))
     files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
     missed = partial(start_builders, device, settings, kernels=1)
-    session = Session(device, settings, key, files, Graphs(stored=True), missed)
+    session = Session(device, settings, key, files, Graphs(stored=True), numbers_of(gm), missed)
     tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
     bypasses = counters["autograd_cache_bypass"]
@@ -178,7 +181,7 @@ def _why_off(gm: GraphModule, settings: Settings) -> str | None:
         return "PyTorch's caches are switched off"
     if settings.debug_dir is not None or any(log.isEnabledFor(10) for log in _SHOWN_BY_COMPILING):
         return "compiling shows what was asked for"
-    return why_not_storable(gm)
+    return why_not_storable(gm, check_node_safe)
 
 
 def _serializable(function: GraphFunction) -> Any:
@@ -200,6 +203,7 @@ class StoredPlan(OutputCode):
     environment: str
     settings: Settings
     payload: bytes | None = None
+    guards: str | None = None
     run: Callable[[list[Any]], tuple[Any, ...]] | None = None
     plan: Plan | StagedPlan | None = None
     making: Future[Executor] | None = None
@@ -209,7 +213,7 @@ class StoredPlan(OutputCode):
     @classmethod
     def of(cls, executor: Executor | StagedExecutor, session: Session) -> StoredPlan:
         environment = _environment(session.device, session.settings)
-        return cls(session.key, environment, session.settings, None, executor, executor.plan)
+        return cls(session.key, environment, session.settings, run=executor, plan=executor.plan)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Refuse to be read where the plan does not belong.
@@ -239,6 +243,9 @@ class StoredPlan(OutputCode):
             self.payload = dump_plan(self.plan)
         except PlanNotStorable as error:
             raise BypassAOTAutogradCache(f"plan not storable: {error}") from error
+        session = _session.get()
+        if session is not None:  # Dynamo's own cache keeps all guards
+            self.guards = guards_on(session.numbers)
         self.plan = self.run = self.making = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
@@ -249,6 +256,7 @@ class StoredPlan(OutputCode):
         else:
             if session.key != self.key:
                 raise RuntimeError("this plan is for another device, or other settings")
+            add_guards(self.guards, session.numbers)
             device, settings = session.device, session.settings
         assert self.payload is not None
         plan = load_plan(self.payload)
@@ -372,6 +380,8 @@ def _install() -> None:
             except Exception as error:
                 _log.info("plan %s cannot be read, removed: %s", key, error)
                 session.files.remove(key, content)
+                continue
+            if not allow(entry.compiled_fw.result.guards, session.numbers):
                 continue
             artifacts.record(artifacts.PLAN, key, content)
             yield entry, content, True

@@ -13,6 +13,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor.capture import plan_key, warm_start
+from ocl_inductor.capture.unseen_code import why_not_storable
 from ocl_inductor.lowering.registry import LOWERINGS
 
 
@@ -177,7 +178,8 @@ def test_custom_operators_are_compiled_each_time(cache: Cache) -> None:
 
 
 def test_lowerings_of_the_user_are_compiled_each_time(cache: Cache, monkeypatch) -> None:
-    assert plan_key.why_not_storable(torch.fx.symbolic_trace(lambda x: x + 1)) is None
+    graph = torch.fx.symbolic_trace(lambda x: x + 1)
+    assert why_not_storable(graph, lambda node: None) is None
     assert cache.same(doubled, random(5)) == "miss"
 
     def own(*args: Any) -> Any:

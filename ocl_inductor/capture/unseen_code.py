@@ -1,0 +1,109 @@
+"""Code that the key of a plan does not know, and that the plan would hold.
+
+The key has the text of Dynamo's graph. AOTAutograd then traces what the graph calls: a function
+that was kept opaque (``allow_in_graph``), the gradient or decomposition of a custom operator, what
+a tensor subclass makes of operators. Such code is the user's. It may differ in the next process,
+or read something that does, while the text stays the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+#: Operators that come with PyTorch, and ours, whose code is in the key. Others may be defined anew,
+#: and differently, in each process.
+_BUILT_IN = frozenset(
+    {"aten", "prims", "prim", "higher_order", "rngprims", "quantized", "mkldnn", "ocl_inductor"}
+)
+
+#: Where the compiled functions come from that PyTorch's check lets pass unseen.
+_COMPILED_IN = frozenset({"torch", "builtins", "math", "operator", "_operator"})
+
+#: Kernels that AOTAutograd traces, as torch.library names them.
+_TRACED = ("Autograd", "Composite")
+
+
+def why_not_storable(gm: GraphModule, check_node: Callable[[Node], None]) -> str | None:
+    """Why a plan of this graph must not outlive the process; None if it may.
+
+    ``check_node``: PyTorch's own check, which raises; PyTorch leaves out the graphs in a graph, as
+    the bodies of checkpoints and branches.
+    """
+    for node in _nodes(gm):
+        if node.op == "call_function":
+            reason = _unseen_function(node.target)
+            if reason is not None:
+                return reason
+        kind = _unseen_subclass(node.meta.get("example_value"))
+        if kind is not None:
+            return f"tensor subclass {kind.__qualname__}, which says what operators do"
+        try:
+            check_node(node)
+        except Exception as error:
+            return str(error)
+    return _changed_operator() or _lowering_from_outside()
+
+
+def _nodes(gm: GraphModule) -> Iterator[Node]:
+    for module in gm.modules():
+        if isinstance(module, GraphModule):
+            yield from module.graph.nodes
+
+
+def _unseen_function(target: Any) -> str | None:
+    namespace = _namespace(target)
+    if namespace is not None:
+        return None if namespace in _BUILT_IN else f"custom operator {target}"
+    if type(target).__name__ == "builtin_function_or_method":
+        module = getattr(target, "__module__", None) or "torch"
+        return None if _root(module) in _COMPILED_IN else f"function {target} of an extension"
+    return None
+
+
+def _namespace(target: Any) -> str | None:
+    if isinstance(target, torch._ops.OpOverload):
+        return target.namespace
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name.split("::")[0]
+    return None
+
+
+def _unseen_subclass(value: Any) -> type | None:
+    """The type of a tensor, or of one in a result of several, whose operators are the user's."""
+    if isinstance(value, torch.Tensor):
+        kind = type(value)
+        foreign = _root(kind.__module__) != "torch" and is_traceable_wrapper_subclass(value)
+        return kind if foreign else None
+    if isinstance(value, tuple | list):
+        return next(filter(None, map(_unseen_subclass, value)), None)
+    return None
+
+
+def _changed_operator() -> str | None:
+    """A kernel of the user's for an operator of PyTorch's."""
+    for name in list(torch.library._impls):  # as "aten/relu/AutogradCPU"
+        namespace, _, rest = name.partition("/")
+        if namespace == "aten" and rest.rpartition("/")[2].startswith(_TRACED):
+            return f"{name} from outside PyTorch"
+    return None
+
+
+def _lowering_from_outside() -> str | None:
+    # Nobody can have registered a lowering without importing the table.
+    registry = sys.modules.get("ocl_inductor.lowering.registry")
+    for operator, lowering in registry.LOWERINGS.items() if registry is not None else ():
+        row = (lowering.__kwdefaults__ or {}).get("_row")
+        function = lowering if row is None else row.compute
+        if not str(getattr(function, "__module__", "")).startswith("ocl_inductor."):
+            return f"lowering of {operator} from outside the package"
+    return None
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
