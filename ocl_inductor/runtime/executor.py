@@ -119,6 +119,7 @@ class Executor:
             self._buffer,
             self._in_scratch,
             self.regions,
+            self.roles.written,
         )
         self.steady = (
             SteadyCall(
@@ -261,6 +262,8 @@ class Executor:
                 self.reuse.end()
             self.tensors.clear()
             self.given.clear()
+            for name in self.roles.passing:
+                self.host.pop(name, None)
 
     def abandon(self, error: BaseException) -> None:
         """Leave a call in which something was raised, so that the next one binds everything anew.
