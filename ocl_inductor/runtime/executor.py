@@ -246,7 +246,7 @@ class Executor:
             results = self.steady.run(inputs)
             if results is None:
                 results = self._run(inputs)
-                if self.roles.overwritten.isdisjoint(self.pinned):
+                if self.roles.overwritten.isdisjoint(self.pinned) and _have_memory(inputs):
                     self.steady.learn(self._parameters(inputs), self.parameters)
             if self.launcher is not None:
                 self.launcher.arm()
@@ -438,3 +438,8 @@ class Executor:
         )
         if self.discrete is not None and id(step) in self.roles.done_after:
             self.discrete.ready(self.roles.done_after[id(step)], event)
+
+
+def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the next call can use theirs; a guard of Dynamo's says that it is the same then."""
+    return not any(x._is_zerotensor() for x in tensors)
