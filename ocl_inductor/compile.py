@@ -15,7 +15,7 @@ from ocl_inductor.capture.autograd import capture
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
-from ocl_inductor.errors import UnsupportedMinifierError
+from ocl_inductor.errors import UnsupportedLayoutError, UnsupportedMinifierError
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.batches import batch_launches
@@ -64,6 +64,7 @@ def opencl_backend(
     Raises:
         UnknownOptionError: an option, mode or value that does not exist.
         UnsupportedMinifierError: TORCHDYNAMO_REPRO_AFTER=aot.
+        UnsupportedLayoutError: a tensor in a layout of oneDNN's.
         NoDeviceError, DeviceNotFoundError: no OpenCL device, or not the one asked for.
     """
     return compile_with(gm, example_inputs, mode=mode, options=options)
@@ -80,6 +81,9 @@ def compile_with(
     """The backend, with somebody who is told of each graph; no plan comes from the cache then."""
     if torch._dynamo.config.repro_after == "aot":
         raise UnsupportedMinifierError
+    for x in example_inputs:
+        if isinstance(x, torch.Tensor) and x.layout is torch._mkldnn:
+            raise UnsupportedLayoutError(x.shape)
     settings = Settings.resolve(mode, options)
     device = select_device(settings.device, partial(start_first_builder, settings=settings))
     info = device.info

@@ -53,6 +53,18 @@ class UnsupportedMinifierError(OpenCLInductorError):
         )
 
 
+class UnsupportedLayoutError(OpenCLInductorError):
+    """An input in a memory layout of oneDNN's, which PyTorch loses when it traces."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__(
+            f"An input of shape {list(shape)} is in oneDNN's own layout (torch._mkldnn), of which "
+            "kernels know nothing. Pass x.to_dense(), and keep modules as they are instead of "
+            "converting them with torch.utils.mkldnn.to_mkldnn.",
+            shape=list(shape),
+        )
+
+
 class DriverChangedError(OpenCLInductorError):
     """A driver does not list a device any more that it listed when it was asked last."""
 

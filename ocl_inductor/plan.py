@@ -13,7 +13,7 @@ import torch
 
 from ocl_inductor.launch_example import LaunchExample
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -140,6 +140,9 @@ class HostCall:
     ``defines``: sizes that are known after the call, as (symbol, name of a host result, dimension
     of it or None where it is the size itself).
 
+    ``early``: it returns before it is done, as collectives do, and reads its arguments after that:
+    they must not lie where later steps write.
+
     ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
     model calls it); else it belongs on the host.
     """
@@ -152,6 +155,7 @@ class HostCall:
     fallback: bool = True
     reason: str = ""
     defines: tuple[tuple[str, str, int | None], ...] = ()
+    early: bool = False
 
     @property
     def bodies(self) -> tuple[Plan, ...]:

@@ -129,6 +129,7 @@ def host_call(node: Extern) -> HostCall:
         fallback=bool(node.reason),
         reason=f"{node.reason} ({node.origin.source})" if node.reason else "",
         defines=node.defines,
+        early=node.early,
     )
 
 

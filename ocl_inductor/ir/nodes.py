@@ -174,7 +174,7 @@ class Extern:
     which only other Extern nodes and graph outputs can use (complex or quantised tensors).
     ``reason`` says why there is no kernel; it is empty for what belongs on the host.
     ``defines``: sizes that are known after it (see plan.HostCall); ``after``: the host results that
-    define the sizes it takes.
+    define the sizes it takes. ``early``: it returns before it is done (see plan.HostCall).
     """
 
     operator: Any
@@ -187,6 +187,7 @@ class Extern:
     origin: Origin = field(default=Origin(), compare=False)
     defines: tuple[tuple[str, str, int | None], ...] = ()
     after: tuple[str, ...] = ()
+    early: bool = False
 
     def reads(self) -> set[str]:
         found: set[str] = set(self.after)

@@ -22,7 +22,8 @@ from ocl_inductor.lowering.fakes import (
     same_strides,
     storage_of,
 )
-from ocl_inductor.lowering.mutating import functionalized
+from ocl_inductor.lowering.in_flight import is_view, waits
+from ocl_inductor.lowering.mutating import AUTO_FUNCTIONALIZED, functionalized
 from ocl_inductor.lowering.values import HostValue, Value, buffer_value, strided_view
 from ocl_inductor.lowering.walk import Walk
 from ocl_inductor.plan import Region
@@ -61,8 +62,6 @@ class HostLowering:
                 name, dtypes, shapes, source=self.ctx.origin.source, reason=reason
             )
         _fallback_log.warning("%s runs on the host: %s (%s)", name, reason, self.ctx.origin.source)
-        if target in (higher_order.auto_functionalized, higher_order.auto_functionalized_v2):
-            target = functionalized(node)
         return self.host_call(node, target, node.args, reason)
 
     def control_flow(self, node: FxNode, flow: ControlFlow) -> Any:
@@ -84,6 +83,10 @@ class HostLowering:
         self, node: FxNode, target: Any, node_args: tuple[Any, ...], reason: str = ""
     ) -> Any:
         """Emit an Extern node that calls ``target``; without a reason it belongs on the host."""
+        if target in AUTO_FUNCTIONALIZED:
+            target = functionalized(node)
+        flying = node in self.walk.in_flight
+        stays = flying or node.target in QUANTISING_OPERATORS
         outputs: list[Buffer] = []
         host: list[str] = []
         defines: list[tuple[str, str, int | None]] = []
@@ -117,13 +120,16 @@ class HostLowering:
                 if self.walk.decided_by_data(value):
                     host.append(path)
                     return HostValue(path), path
-            if is_device_tensor(value) and node.target not in QUANTISING_OPERATORS:
+            if is_device_tensor(value) and not stays:
                 outputs.append(self.result_buffer(path, value))
                 return buffer_value(outputs[-1]), path
             host.append(path)
             return HostValue(path), path
 
-        result, results = wrap(node.meta.get("val"), f"host{len(self.ctx.nodes)}", _unused(node))
+        # What isend returns to be waited for has another shape than it was traced with.
+        ignored = waits(node) and not node.users
+        made = None if ignored else node.meta.get("val")
+        result, results = wrap(made, f"host{len(self.ctx.nodes)}", _unused(node))
         lend = self._lent if _returns_views(target) else self._host_argument
         args = torch.fx.node.map_aggregate(node_args, lend)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, lend)
@@ -139,6 +145,7 @@ class HostLowering:
                 origin=self.ctx.origin,
                 defines=tuple(defines),
                 after=self.walk.deciding((args, kwargs)),
+                early=flying and not is_view(node),
             )
         )
         return result

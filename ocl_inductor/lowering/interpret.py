@@ -20,6 +20,7 @@ from ocl_inductor.lowering.context import LoweringContext, Tune
 from ocl_inductor.lowering.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_of, tensor_leaves
 from ocl_inductor.lowering.host import HostLowering
+from ocl_inductor.lowering.in_flight import is_collective, is_view, waits
 from ocl_inductor.lowering.moves import only_moved
 from ocl_inductor.lowering.registry import CannotLower, lowering_of
 from ocl_inductor.lowering.results import ResultLowering
@@ -120,7 +121,7 @@ class _GraphLowering:
             self.walk.inputs.append(sympy.sympify(size))
             return size
         name = f"in{position}"
-        if not is_device_tensor(value):
+        if not is_device_tensor(value) or node in self.walk.in_flight:
             self.walk.inputs.append(name)
             return HostValue(name)
         buffer = self.walk.buffer_like(name, value)
@@ -177,7 +178,9 @@ class _GraphLowering:
         base = self._input_behind(node)
         if base is not None:
             return self.host.host_call(node, node.target, (base, *node.args[1:]))
-        if node.target in BELONGS_ON_HOST:
+        if waits(node) and node.args[0] not in self.walk.in_flight:
+            return args[0]
+        if node.target in BELONGS_ON_HOST or self._communicates(node):
             return self.host.host_call(node, node.target, node.args)
         reason = self._why_not(node, args, kwargs)
         if reason is None:
@@ -192,6 +195,10 @@ class _GraphLowering:
             else:
                 return self._finish(node, self.as_eager(node, result))
         return self.host.fall_back(node, reason)
+
+    def _communicates(self, node: FxNode) -> bool:
+        """Whether it is a collective, or a wait for one, or a view of what is not there yet."""
+        return is_collective(node) or waits(node) or (node in self.walk.in_flight and is_view(node))
 
     def run_output(self, node: FxNode) -> None:
         self.results.store(node, self.written)

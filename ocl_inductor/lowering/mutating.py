@@ -9,6 +9,11 @@ from torch.fx import Node
 
 from ocl_inductor.runtime.rebased import Rebased
 
+AUTO_FUNCTIONALIZED = (
+    torch.ops.higher_order.auto_functionalized,
+    torch.ops.higher_order.auto_functionalized_v2,
+)
+
 
 def functionalized(node: Node) -> Any:
     """The operator of a call of ``auto_functionalized_v2``, for the runtime.

@@ -16,6 +16,7 @@ from ocl_inductor.ir.index import as_size, is_static
 from ocl_inductor.ir.nodes import Buffer, Origin
 from ocl_inductor.lowering.context import LoweringContext, Pending
 from ocl_inductor.lowering.fakes import extent, tensor_leaves
+from ocl_inductor.lowering.in_flight import in_flight
 from ocl_inductor.lowering.values import Value, strided_view
 
 #: In a placeholder's meta data: true for a weight in training.
@@ -29,13 +30,15 @@ RENEWED = "ocl_inductor_renewed"
 class Walk:
     """What a walk over a graph of aten operators has found so far.
 
-    ``env``: the value of each FX node here; ``inputs``, ``static_names``, ``trained_names`` and
+    ``env``: the value of each FX node here; ``in_flight``: the nodes whose tensors somebody else
+    may still be writing; ``inputs``, ``static_names``, ``trained_names`` and
     ``constants`` as in :class:`~ocl_inductor.ir.nodes.Graph`.
     """
 
     def __init__(self, gm: GraphModule, ctx: LoweringContext) -> None:
         self.gm = gm
         self.ctx = ctx
+        self.in_flight = in_flight(gm.graph)
         self.env: dict[FxNode, Any] = {}
         self.inputs: list[Buffer | sympy.Expr | str] = []
         self.static_names: set[str] = set()

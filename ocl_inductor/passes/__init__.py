@@ -11,6 +11,7 @@ from ocl_inductor.passes.attention import fuse_attention
 from ocl_inductor.passes.effects import remove_effect_tokens
 from ocl_inductor.passes.replace_random import replace_random
 from ocl_inductor.passes.sums_of_products import join_sums_of_products
+from ocl_inductor.passes.waits import read_after_waiting
 from ocl_inductor.passes.written_captures import return_written_captures
 
 
@@ -33,6 +34,7 @@ PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     scatter_into_sums,
     join_sums_of_products,
     remove_effect_tokens,
+    read_after_waiting,
 )
 
 

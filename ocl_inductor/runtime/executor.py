@@ -129,6 +129,7 @@ class Executor:
             self._buffer,
             self._in_scratch,
             self.regions,
+            self.roles.written,
         )
         self.steady = (
             SteadyCall(
@@ -266,7 +267,7 @@ class Executor:
             results = self.steady.run(inputs)
             if results is None:
                 results = self._run(inputs)
-                if not self.pinned:
+                if not self.pinned and _have_memory(inputs):
                     self.steady.learn(self._parameters(inputs), self.parameters)
             if self.launcher is not None:
                 self.launcher.arm()
@@ -282,6 +283,8 @@ class Executor:
                 self.reuse.end()
             self.tensors.clear()
             self.given.clear()
+            for name in self.roles.passing:
+                self.host.pop(name, None)
 
     def abandon(self, error: BaseException) -> None:
         """Leave a call in which something was raised, so that the next one binds everything anew.
@@ -470,3 +473,8 @@ class Executor:
         )
         if self.discrete is not None and id(step) in self.roles.done_after:
             self.discrete.ready(self.roles.done_after[id(step)], event)
+
+
+def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the next call can use theirs; a guard of Dynamo's says that it is the same then."""
+    return not any(x._is_zerotensor() for x in tensors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ class HostCalls:
     buffer; ``tensors``: inputs and outputs of the present call. ``root`` follows aliases,
     ``buffer`` gives a buffer and its bytes where the host can read them, ``in_scratch`` says
     whether a host pointer points into scratch memory; ``regions``: what runs instead of an
-    operator, by the step's id.
+    operator, by the step's id; ``written``: inputs that the plan writes.
     """
 
     sizes: Sizes
@@ -36,6 +36,7 @@ class HostCalls:
     buffer: Callable[[str], tuple[Any, torch.Tensor | None]]
     in_scratch: Callable[[int], bool]
     regions: Mapping[int, Callable[..., Any]]
+    written: Collection[str]
 
     def run(
         self,
@@ -48,8 +49,9 @@ class HostCalls:
         Raises:
             HostResultError: it returned another kind or shape of tensor than was planned.
         """
-        args = [self._argument(a) for a in step.args]
-        kwargs = {k: self._argument(v) for k, v in step.kwargs}
+        argument = self._lasting_argument if step.early else self._argument
+        args = [argument(a) for a in step.args]
+        kwargs = {k: argument(v) for k, v in step.kwargs}
         started = time.time_ns()
         with torch.no_grad():
             result = self.regions.get(id(step), step.operator)(*args, **kwargs)
@@ -70,6 +72,16 @@ class HostCalls:
         if isinstance(x, dict):
             return {k: self._argument(v) for k, v in x.items()}
         return x
+
+    def _lasting_argument(self, x: Any) -> Any:
+        """The same where no later step writes it: memory that the plan writes is copied."""
+        if isinstance(x, TensorRef):
+            tensor = self._tensor(x)
+            name = self.root(x.name)
+            return tensor.clone() if name in self.buffers or name in self.written else tensor
+        if isinstance(x, (tuple, list)):
+            return type(x)([self._lasting_argument(y) for y in x])
+        return self._argument(x)
 
     def _tensor(self, ref: TensorRef) -> Any:
         if ref.size is None:

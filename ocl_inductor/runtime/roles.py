@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ocl_inductor.plan import BufferSpec, InputSpec, Launch, Plan, Step
+from torch.utils import _pytree as pytree
+
+from ocl_inductor.plan import BufferSpec, HostCall, InputSpec, Launch, Plan, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +16,10 @@ class Roles:
 
     ``aliases``: buffers that lie in the memory of another. ``overwritten``: inputs that kernels
     write; ``noted``: inputs that a call keeps as they were passed; ``on_host``: inputs that the
-    host reads. ``saved``: outputs that only the backward graph of this plan reads. ``in_slot``: the
-    scratch buffers in each slot of the arena. ``done_after``: by a step's id, the outputs that
-    nothing after it touches.
+    host reads; ``written``: inputs that have new contents after a call; ``passing``: what only the
+    host holds, and no longer than a call. ``saved``: outputs that only the backward graph of this
+    plan reads. ``in_slot``: the scratch buffers in each slot of the arena. ``done_after``: by a
+    step's id, the outputs that nothing after it touches.
     """
 
     buffers: Mapping[str, BufferSpec]
@@ -26,6 +29,8 @@ class Roles:
     overwritten: frozenset[str]
     noted: frozenset[str]
     on_host: frozenset[str]
+    written: frozenset[str]
+    passing: tuple[str, ...]
     saved: frozenset[str]
     in_slot: Mapping[int, tuple[str, ...]]
     done_after: Mapping[int, tuple[str, ...]]
@@ -53,6 +58,8 @@ class Roles:
             overwritten=frozenset(overwritten),
             noted=frozenset(noted),
             on_host=frozenset(noted if only_kernels else inputs),
+            written=frozenset(overwritten | filled),
+            passing=_passing(plan),
             saved=frozenset({b.name for b in outputs} - {_root(o.name, aliases) for o in visible}),
             in_slot=in_slot,
             done_after=_done_after(plan.steps, outputs, aliases) if only_kernels else {},
@@ -67,6 +74,12 @@ def _root(name: str, aliases: Mapping[str, str]) -> str:
     while name in aliases:
         name = aliases[name]
     return name
+
+
+def _passing(plan: Plan) -> tuple[str, ...]:
+    given = [s.name for s in plan.inputs if s.kind == "host"]
+    made = pytree.tree_leaves([s.results for s in plan.steps if isinstance(s, HostCall)])
+    return (*given, *({n for n in made if n is not None} - {b.name for b in plan.buffers}))
 
 
 def _done_after(

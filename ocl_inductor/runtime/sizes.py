@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from ocl_inductor.plan import InputSpec, SizeText
 
 
@@ -32,7 +34,7 @@ class Sizes:
     def bind_call(self, arguments: Sequence[Any]) -> None:
         """Begin a call with these arguments, one for each of ``inputs``."""
         passed = ((name, arguments[position]) for position, name in self._passed)
-        self.bind({name: x if isinstance(x, float) else int(x) for name, x in passed})
+        self.bind({name: x if isinstance(x, float) else _whole(x) for name, x in passed})
         for symbol, position, dim in self._measured:
             self.define(symbol, arguments[position].shape[dim])
 
@@ -41,7 +43,7 @@ class Sizes:
         self.values[symbol] = value
 
     def __call__(self, text: SizeText) -> int:
-        return text if isinstance(text, int) else int(self.number(text))
+        return text if isinstance(text, int) else _whole(self.number(text))
 
     def number(self, text: SizeText | float) -> int | float:
         """As :meth:`__call__`, but a real number stays one (``1 / x.shape[0]``)."""
@@ -64,6 +66,13 @@ class Sizes:
 
     def all(self, texts: Iterable[SizeText]) -> tuple[int, ...]:
         return tuple(map(self, texts))
+
+
+def _whole(x: Any) -> int:
+    """An int; the size of a ragged dimension, which no number stands for, stays what it is."""
+    if isinstance(x, torch.SymInt) and x.node.is_nested_int():
+        return x  # type: ignore[return-value]
+    return int(x)
 
 
 def _measured(symbols: set[str], inputs: Sequence[InputSpec]) -> list[tuple[str, int, int]]:

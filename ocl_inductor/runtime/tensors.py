@@ -30,7 +30,11 @@ KERNEL_DTYPES = frozenset(
 
 def as_planned(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     """``x`` with the strides that kernels were generated for; a copy when it has others."""
-    x = x.detach()
+    if x._is_zerotensor():
+        x = _zeros(tuple(x.shape), stride, x.dtype)
+    # A mode that watches the first call refuses classes that it does not know.
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
+        x = x.detach()
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     if x.stride() == stride:
@@ -39,6 +43,13 @@ def as_planned(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     if all(n == 1 or a == b for n, a, b in zip(size, x.stride(), stride, strict=True)):
         return x
     return torch.empty_strided(size, stride, dtype=x.dtype).copy_(x)
+
+
+def _zeros(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """What autograd only notes to be zero (``torch._efficientzerotensor``), in memory."""
+    steps = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    elements = 0 if 0 in size else 1 + steps
+    return torch.zeros(elements, dtype=dtype).as_strided(size, stride)
 
 
 def reach(tensor: torch.Tensor) -> int:

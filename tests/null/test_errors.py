@@ -16,6 +16,7 @@ CASES = [
     ),
     (errors.DriverChangedError("a (cpu)"), ["a (cpu)", "ocl-inductor devices"]),
     (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
+    (errors.UnsupportedLayoutError([2, 3]), ["[2, 3]", "x.to_dense()"]),
     (errors.ForkedProcessError(), ["spawn", "forked"]),
     (errors.UnknownOptionError("option", "fallbak", ["device", "fallback"]), ["Did you mean"]),
     (
