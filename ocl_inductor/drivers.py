@@ -12,13 +12,14 @@ name that folder, only for as long as the loader looks: child processes see the 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import shutil
 import site
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ from ocl_inductor import driver_library, driver_survey, fork, quirks
 from ocl_inductor.driver_code import DriverCode
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.temporary import make_folder
 from ocl_inductor.whole_file import write_whole
 
 _log = logger(__name__)
@@ -277,7 +279,9 @@ def write_vendor_folder(libraries: list[str]) -> Path:
         return _fill(default_cache_dir() / "icd" / digest, libraries)
     except OSError as error:
         _log.info("cache folder not usable (%s): using a temporary one", error)
-        return _fill(Path(tempfile.mkdtemp(prefix="ocl_inductor_icd_")), libraries)
+        folder = make_folder()
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return _fill(folder, libraries)
 
 
 def _fill(folder: Path, libraries: list[str]) -> Path:

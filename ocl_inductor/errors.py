@@ -90,11 +90,16 @@ class UnknownOptionError(OpenCLInductorError):
         close = difflib.get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         super().__init__(
-            f"Unknown {what} {name!r} for backend 'opencl'.{hint} Valid: {', '.join(names)}.",
+            f"Unknown {what} {_shown(name)} for backend 'opencl'.{hint} Valid: {', '.join(names)}.",
             what=what,
             name=name,
             valid=names,
         )
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-20:]} ({len(text):,} characters)"
 
 
 class UnsupportedOperatorError(OpenCLInductorError):

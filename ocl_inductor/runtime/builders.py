@@ -14,7 +14,6 @@ import pickle
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from ocl_inductor.log import logger
 from ocl_inductor.quirks import Names
 from ocl_inductor.runtime.build_worker import Job
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.temporary import make_folder
 
 _log = logger(__name__)
 _MODULE = "ocl_inductor.runtime.build_worker"
@@ -61,7 +61,7 @@ class _Worker:
         self.folder = ""  # of what the driver compiles there, where it is to compile less
         try:
             if quirks.unrun(device.names) is not None:
-                self.folder = tempfile.mkdtemp(prefix="ocl_inductor-")
+                self.folder = str(make_folder())
             self.process = subprocess.Popen(
                 apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder, library),
                 env={**apart.environment(), **_ALONE, **variables},

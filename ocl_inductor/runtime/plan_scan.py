@@ -40,7 +40,7 @@ class StoredGraph:
 def scan_plans(folder: Path) -> list[StoredGraph]:
     """Every entry, in no order; files that vanish meanwhile are left out."""
     found = []
-    for path in folder.glob("*/*"):
+    for path in _files(folder):
         with contextlib.suppress(OSError):
             here = path.lstat()
             if _NAME.fullmatch(path.name) and stat.S_ISREG(here.st_mode):
@@ -51,11 +51,18 @@ def scan_plans(folder: Path) -> list[StoredGraph]:
 def plan_leftovers(folder: Path, now: float) -> list[Path]:
     """What processes left that died while they wrote."""
     found = []
-    for path in filter(is_unfinished, folder.glob("*/*")):
+    for path in filter(is_unfinished, _files(folder)):
         with contextlib.suppress(OSError):
             if abs(now - path.lstat().st_mtime) > _ABANDONED_SECONDS:
                 found.append(path)
     return found
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return list(folder.glob("*/*"))
+    except OSError:  # it may not be looked into
+        return []
 
 
 def is_unfinished(path: Path) -> bool:

@@ -16,7 +16,7 @@ PACKAGE = Path(ocl_inductor.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"__init__"},
-    {"errors", "units", "whole_file"},
+    {"errors", "temporary", "units", "whole_file"},
     {"settings"},
     {"log"},
     {"dtypes", "debug", "launch_example", "kernel_text"},
