@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"errors", "temporary", "units", "whole_file"},
     {"settings"},
     {"log"},
-    {"dtypes", "debug", "launch_example", "kernel_text"},
+    {"dtypes", "debug", "fallback_log", "launch_example", "kernel_text"},
     {"quirks", "fork", "apart", "meanwhile"},
     {
         "command_buffer",
