@@ -13,7 +13,7 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, const, op, substitute
-from ocl_inductor.ir.index import Size, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, as_coordinate, bind, require_index
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -210,10 +210,20 @@ def lower_index_copy(
 
 
 def _as_slices(x: Value, dim: int, source: Value) -> Value:
-    """A source without the index dimension (allowed for one index) gets it."""
-    if source.ndim == x.ndim:
-        return source
+    """A source without the index dimension (allowed for one index) gets it.
+
+    Raises:
+        CannotLower: the source has slices of another shape, which eager refuses.
+    """
     dim = normalize_dim(dim, x.ndim)
+    if source.ndim == x.ndim:
+        pairs = zip(source.size, x.size, strict=True)
+        others = [p for d, p in enumerate(pairs) if d != dim and all(map(is_static, p))]
+        if any(a != b for a, b in others):
+            raise CannotLower(f"slices of size {list(source.size)} for {list(x.size)}")
+        return source
+    if x.ndim > 1:
+        raise CannotLower(f"slices of {source.ndim} dimensions for {x.ndim}")
     return reshape(source, (*source.size[:dim], 1, *source.size[dim:]))
 
 
