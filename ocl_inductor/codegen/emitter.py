@@ -23,6 +23,7 @@ from ocl_inductor.codegen.indexing import (
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
+    emit_checked_index,
     emit_gather_lanes,
     emit_load,
     emit_random_run,
@@ -213,6 +214,8 @@ class Emitter:
             same = self._compare_in_block(e)
             if same is not None:
                 return same
+        if e.op == "checked_index":
+            return self._emit_checked_index(e)
         if e.op in RANDOM_BITS and self.vector_var is not None:
             run = self._random_run(e)
             if run is not None:
@@ -227,6 +230,14 @@ class Emitter:
             for n, (a, x) in enumerate(zip(args, e.args, strict=True))
         ]
         return Text(primitive.emit(self.target, e, texts), True)
+
+    def _emit_checked_index(self, e: Expr) -> Text:
+        position, extent = map(self.emit, e.args)
+        assert self.literals is not None, "the number of a check is an argument"
+        width = self.width if position.lanes else 1
+        check = self.literals.check(e.payload)
+        text = emit_checked_index(e.dtype, width, position.text, extent.text, check)
+        return Text(text, position.lanes)
 
     def _random_run(self, e: Expr) -> Text | None:
         """Random bits for neighbouring positions that begin with a counter's first one."""

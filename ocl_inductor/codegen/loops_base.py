@@ -33,8 +33,9 @@ from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
-from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, size_symbols
+from ocl_inductor.ir.index import Size, is_static, loop_vars, may_be_empty, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan import FAULT
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
 
@@ -64,7 +65,7 @@ class LoopKernel:
         self.once_only = any(map(once_only, group.members))
         self.levels = 1 + max((m.level for m in group.members), default=0)
         self.parameters = self._parameters(buffers)
-        storages = [buffers[b].storage for b in self.parameters.buffers]
+        storages = [buffers[b].storage for b in self.parameters.buffers if b != FAULT]
         self.index = index_type(storages, [prod(self.sizes)])
         self.numbers = iter(range(1 << 30))
         self.literals = Literals()
@@ -80,13 +81,15 @@ class LoopKernel:
             expressions += [m.store, *indices(m.body)]
             for e in m.store_indirect:
                 expressions += list(indices(e))
-        return Parameters(
+        parameters = Parameters(
             tuple(order),
             tuple(buffers[n].dtype for n in order),
             frozenset(written),
             tuple((s.name, s) for s in size_symbols(expressions)),
             shared=self.in_place,
         )
+        checks = any(m.checks_indices for m in group.members)
+        return parameters.with_fault() if checks else parameters
 
     # -- emitters --------------------------------------------------------------------------
 
@@ -187,6 +190,21 @@ class LoopKernel:
         if m.store_indirect:
             probe = Expr("load", m.store_indirect, m.buffer.dtype, None)
             names, lanes = writer.indirect(probe)
+        if may_be_empty(prod(m.buffer.size)):
+            with writer.block(f"if ({self.text(prod(m.buffer.size))} > 0)"):
+                self._update(writer, m, value, names, lanes)
+        else:
+            self._update(writer, m, value, names, lanes)
+
+    def _update(
+        self,
+        writer: Emitter,
+        m: Member,
+        value: Text,
+        names: Mapping[sympy.Symbol, str],
+        lanes: bool,
+    ) -> None:
+        """Store what a scatter has at one point, or at a vector of them."""
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.how == "set":
             writer.store_at(name, dtype, m.store, names, lanes, value)

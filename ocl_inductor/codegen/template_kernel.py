@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import sympy
+import torch
 
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.emitted import Result, Scope, Text
@@ -13,9 +14,9 @@ from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import Target, emit_load, prefetch
+from ocl_inductor.codegen.primitives import Target, emit_checked_index, emit_load, prefetch
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.expr import EXPENSIVE, indices, walk
+from ocl_inductor.ir.expr import EXPENSIVE, Check, indices, walk
 from ocl_inductor.ir.index import (
     Size,
     coefficients,
@@ -27,6 +28,7 @@ from ocl_inductor.ir.index import (
     size_symbols,
 )
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 from ocl_inductor.templates.render import render
@@ -49,7 +51,7 @@ def emit_template_group(
     launch = spec.launch(params, tile)
     parameters = _parameters(group, buffers, params)
     members = {m.buffer.name: m for m in group.epilogue}
-    storages = [buffers[b].storage for b in parameters.buffers]
+    storages = [buffers[b].storage for b in parameters.buffers if b != FAULT]
     kind = index_type(storages, [prod(group.space)])
     variables = loop_vars(len(group.space))
     numbers = iter(range(1 << 30))
@@ -90,6 +92,9 @@ def emit_template_group(
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, writer.emit(m.body))
         return "\n".join(writer.scopes[0].lines)
 
+    def checked_index(index: str, extent: str, check: Check) -> str:
+        return emit_checked_index(torch.int64, 1, index, extent, literals.check(check))
+
     far = _accesses_by_row(group, variables)
 
     def touch(coordinates: Sequence[str]) -> str:
@@ -112,6 +117,7 @@ def emit_template_group(
             "store": store,
             "touch": touch,
             "result": node.buffer.name,
+            "checked_index": checked_index,
         },
     )
     # The body is complete, so every literal has its name.
@@ -170,12 +176,14 @@ def _parameters(
         expressions += _flatten(value)
     for m in group.epilogue:
         expressions += [m.store, *indices(m.body)]
-    return Parameters(
+    parameters = Parameters(
         tuple(order),
         tuple(buffers[n].dtype for n in order),
         group.stored,
         tuple((s.name, s) for s in size_symbols(expressions)),
     )
+    checks = params.get("check") is not None or any(m.checks_indices for m in group.epilogue)
+    return parameters.with_fault() if checks else parameters
 
 
 def _flatten(value: object) -> list[object]:
