@@ -114,7 +114,7 @@ class LoweringContext:
 
     def check(self, extent: Size, dim: int | None, wraps: bool) -> Check:
         """What the present operator reports an index out of ``[0, extent)`` as."""
-        operator = next(iter(self.origin.operators), "")
+        operator = next(iter(self.origin.operators), "").rpartition(".")[0]
         found = IndexCheck(operator, dim, extent, wraps, self.origin.source)
         if found not in self.checks:
             self.checks.append(found)

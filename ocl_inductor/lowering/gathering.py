@@ -74,9 +74,10 @@ def check_of(
     """How a kernel is to check an index; None: it need not."""
     if not ctx.settings.check_indices:
         return None
-    known = value_range(index, ranges, ctx.nodes) if is_static(extent) else None
-    if known is not None and known[0] >= (-int(extent) if wrap else 0) and known[1] < int(extent):
-        return None
+    if is_static(extent):
+        least, greatest = value_range(index, ranges, ctx.nodes)
+        if least >= (-int(extent) if wrap else 0) and greatest < int(extent):
+            return None
     return ctx.check(extent, dim, wrap)
 
 
