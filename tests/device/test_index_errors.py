@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,17 +11,10 @@ import torch
 import torch.nn.functional as F
 from agreement import PROFILES, compiled, random, two_drivers
 from torch import Tensor
-from torch._dynamo.utils import counters
-
-from ocl_inductor.errors import IndexOutOfRangeError
 
 ROWS, COLUMNS = 13, 24
 #: Elements around the table that nobody may write.
 MARGIN = 4096
-
-everywhere = pytest.mark.parametrize(
-    "driver,profile", [(d, p) for d in two_drivers() for p in PROFILES]
-)
 
 
 @dataclass(frozen=True)
@@ -39,13 +31,14 @@ class Case:
 
     def good(self) -> Tensor:
         low = -self.extent if self.wraps else 0
-        index = torch.randperm(self.extent - low)[: torch.Size(self.size).numel()] + low
-        return index.reshape(self.size)
+        if torch.Size(self.size).numel() > self.extent:  # of equal ones the last one wins
+            return torch.randint(low, self.extent, self.size)
+        return torch.randperm(self.extent)[: torch.Size(self.size).numel()].reshape(self.size) + low
 
     def bad(self) -> list[Tensor]:
         low = -self.extent if self.wraps else 0
         found = []
-        for number in (low - 1, self.extent, 2**32 + 1, -(2**32) - 1):
+        for number in (low - 1, self.extent, 2**32 + 1):
             index = self.good()
             index.view(-1)[-2] = number
             found.append(index)
@@ -127,11 +120,10 @@ CASES = {
 }
 
 
-def _table(requires_grad: bool = False) -> tuple[Tensor, Tensor]:
+def _table() -> tuple[Tensor, Tensor]:
     """A table within a larger allocation, and that."""
     memory = random(ROWS * COLUMNS + 2 * MARGIN)
-    table = memory[MARGIN:-MARGIN].view(ROWS, COLUMNS)
-    return table.requires_grad_(requires_grad) if requires_grad else table, memory
+    return memory[MARGIN:-MARGIN].view(ROWS, COLUMNS), memory
 
 
 def _around(memory: Tensor) -> Tensor:
@@ -140,27 +132,33 @@ def _around(memory: Tensor) -> Tensor:
 
 def _eagers(fn: Any, x: Tensor, i: Tensor) -> Any:
     try:
-        return fn(x.clone(), i)
+        return fn(x, i)
     except (IndexError, RuntimeError) as error:
         return error
 
 
-@everywhere
-@pytest.mark.parametrize("name", CASES)
+#: These on every driver in both profiles; the others on one.
+EVERYWHERE = (
+    "embedding embedding_bag_mean getitem_scalars getitem_columns scatter_add setitem".split()
+)
+RUNS = [(name, two_drivers()[0], "vector") for name in CASES if name not in EVERYWHERE]
+RUNS += [(name, d, p) for name in EVERYWHERE for d in two_drivers() for p in PROFILES]
+
+
+@pytest.mark.parametrize("name,driver,profile", RUNS)
+@pytest.mark.filterwarnings(
+    "ignore:.*runs on the host", "ignore:.*reduce argument", "ignore:.*beta"
+)
 def test_an_index_out_of_range(name: str, driver: str, profile: str) -> None:
     case = CASES[name]
     run = compiled(case.fn, driver, profile=profile)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for index in (case.good(), *case.bad(), case.good()):
-            table, memory = _table()
-            around = _around(memory)
-            expected = table.clone()
-            wanted = _eagers(case.fn, expected, index)
-            before = table.clone()
-            if isinstance(wanted, Exception):
-                with pytest.raises(type(wanted)):
-                    run(table, index)
-            else:
-                torch.testing.assert_close(run(before, index), wanted)
-            assert torch.equal(_around(memory), around)
+    for index in (case.good(), *case.bad(), case.good()):
+        table, memory = _table()
+        around = _around(memory)
+        wanted = _eagers(case.fn, table.clone(), index)
+        if isinstance(wanted, Exception):
+            with pytest.raises(type(wanted)):
+                run(table, index)
+        else:
+            torch.testing.assert_close(run(table, index), wanted)
+        assert torch.equal(_around(memory), around)
