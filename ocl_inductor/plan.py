@@ -188,7 +188,6 @@ class IndexCheck:
     operator: str
     dim: int | None
     extent: SizeText
-    wraps: bool
     source: str
 
 

@@ -20,10 +20,10 @@ from ocl_inductor.codegen.indexing import (
     lane_step,
     lane_stride,
 )
+from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
-    emit_checked_index,
     emit_gather_lanes,
     emit_load,
     emit_random_run,
@@ -47,7 +47,8 @@ class Emitter:
     ``width`` lanes run along ``vector_var`` (None: scalar code). ``members`` are the loops whose
     results live in this kernel; a load from one of them becomes its expression, or the variable
     that ``results`` gives it, or a load from memory when it is in ``in_memory``. ``streamed``:
-    buffers whose whole vectors are written around the caches.
+    buffers whose whole vectors are written around the caches. ``outside``: where it keeps indices
+    out of range.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Emitter:
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
         streamed: frozenset[str] = frozenset(),
+        outside: Outside | None = None,
     ) -> None:
         self.device = device
         self.members = members
         self.width = width
         self.vector_var = vector_var if width > 1 else None
         self.literals = literals
+        self.outside = outside
         self.streamed = streamed
         #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
         self.aligned = True
@@ -233,10 +236,9 @@ class Emitter:
 
     def _emit_checked_index(self, e: Expr) -> Text:
         position, extent = map(self.emit, e.args)
-        assert self.literals is not None, "the number of a check is an argument"
+        assert self.outside is not None, "a kernel that checks keeps what it finds"
         width = self.width if position.lanes else 1
-        check = self.literals.check(e.payload)
-        text = emit_checked_index(e.dtype, width, position.text, extent.text, check)
+        text = self.outside.checked(e.payload, e.dtype, width, position.text, extent.text)
         return Text(text, position.lanes)
 
     def _random_run(self, e: Expr) -> Text | None:
@@ -445,6 +447,7 @@ class Emitter:
             names={**self.names, self.vector_var: f"({base} + {counter})"},
             temporaries=self.numbers,
             literals=self.literals,
+            outside=self.outside,
         )
         for name, result in self.results.items():
             t, kind = result.value, register_type(result.dtype, 1)

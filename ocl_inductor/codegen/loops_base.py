@@ -27,6 +27,7 @@ from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import Frame, KernelSource
 from ocl_inductor.codegen.lanes import Lanes, once_only
+from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store
@@ -69,6 +70,7 @@ class LoopKernel:
         self.index = index_type(storages, [prod(self.sizes)])
         self.numbers = iter(range(1 << 30))
         self.literals = Literals()
+        self.outside = Outside(self.literals)
 
     def _parameters(self, buffers: Mapping[str, Buffer]) -> Parameters:
         group = self.group
@@ -103,6 +105,7 @@ class LoopKernel:
             temporaries=self.numbers,
             literals=self.literals,
             streamed=self.streamed,
+            outside=self.outside,
         )
         writer.scopes.append(Scope(variables))
         return writer
@@ -384,6 +387,7 @@ class LoopKernel:
             writer.line(f"{qualifier}{self.index} {v} = {text};")
 
     def frame(self, lines: Sequence[str], attribute: str) -> Frame:
+        lines = [*self.outside.declarations(), *lines, *self.outside.reports()]
         body = "\n".join(f"    {line}" if line else "" for line in lines)
         # The body is complete, so every literal has its name.
         self.parameters = self.parameters.with_literals(self.literals)

@@ -46,7 +46,7 @@ _FOLDER = Path(__file__).parent.parent / "templates"
 #: Types for which :func:`library_source` writes everything when no kernel text is given.
 _FLOATS, _INTEGERS = ("float", "double"), ("char", "uchar", "short", "int", "long")
 #: Of the library's integer functions, those that only take positions.
-_OF_POSITIONS = frozenset({"checked_index"})
+_OF_POSITIONS = frozenset({"checked_index", "no_index", "report_index"})
 _OF_INTEGERS = frozenset(
     "trunc_div floor_div remainder fmod gcd left_shift right_shift pow_int".split()
 )

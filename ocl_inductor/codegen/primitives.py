@@ -23,7 +23,6 @@ from ocl_inductor.codegen.math_library import (
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
-from ocl_inductor.plan import FAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,17 +390,6 @@ def _mul_hi(target: Target, node: Expr, args: Sequence[str]) -> str:
 
 
 _define("mul_hi", _mul_hi)
-
-# -- indices ------------------------------------------------------------------------------
-
-
-def emit_checked_index(
-    dtype: torch.dtype, width: int, position: str, extent: str, check: str
-) -> str:
-    """The position, or 0 for one that is not below the extent, which is noted as ``check``."""
-    kind = register_type(dtype, width)
-    return f"ocl_checked_index_{kind}({position}, {extent}, {FAULT}, {check})"
-
 
 # -- conversions ---------------------------------------------------------------------------
 

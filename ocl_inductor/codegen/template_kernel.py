@@ -13,8 +13,9 @@ from ocl_inductor.codegen.emitted import Result, Scope, Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import Target, emit_checked_index, emit_load, prefetch
+from ocl_inductor.codegen.primitives import Target, emit_load, prefetch
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, Check, indices, walk
 from ocl_inductor.ir.index import (
@@ -77,6 +78,7 @@ def emit_template_group(
             index_type=kind,
             temporaries=numbers,
             literals=literals,
+            outside=Outside(literals),
         )
         writer.scopes.append(Scope(frozenset(variables)))
         for v, coordinate in zip(variables, coordinates, strict=True):
@@ -90,10 +92,14 @@ def emit_template_group(
         for m in group.epilogue:
             if m.buffer.name in group.stored:
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, writer.emit(m.body))
-        return "\n".join(writer.scopes[0].lines)
+        outside, lines = writer.outside, writer.scopes[0].lines
+        assert outside is not None
+        return "\n".join([*outside.declarations(), *lines, *outside.reports()])
+
+    checks = Outside(literals)
 
     def checked_index(index: str, extent: str, check: Check) -> str:
-        return emit_checked_index(torch.int64, 1, index, extent, literals.check(check))
+        return checks.checked(check, torch.int64, 1, index, extent)
 
     far = _accesses_by_row(group, variables)
 
@@ -118,6 +124,8 @@ def emit_template_group(
             "touch": touch,
             "result": node.buffer.name,
             "checked_index": checked_index,
+            "begin_checks": lambda: "\n".join(checks.declarations()),
+            "end_checks": lambda: "\n".join(checks.reports()),
         },
     )
     # The body is complete, so every literal has its name.

@@ -17,8 +17,8 @@ class Expr:
     ``"load"`` (payload: :class:`Access`; args: the values bound to ``ind0..indk`` in its index),
     ``"masked"`` (args: condition, value, other; ``value`` may only be evaluated where the condition
     holds), ``"checked_index"`` (args: position, extent; payload: :class:`Check`; the position, or 0
-    for one that is not in ``[0, extent)``, which is reported), ``"cast"`` or the name of a
-    primitive of :mod:`ocl_inductor.codegen.primitives`.
+    for one that is out of range, which is reported), ``"cast"`` or the name of a primitive of
+    :mod:`ocl_inductor.codegen.primitives`.
     Hashing is structural and cached, so a DAG can key dictionaries cheaply.
     """
 
@@ -94,11 +94,13 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Which of ``Graph.checks`` an index out of range is reported as, counted from 1.
+    """How an index is checked: in ``[0, extent)``, or in ``[-extent, extent)`` if it ``wraps``.
 
-    All are equal: an index that two operators take is checked once.
+    ``number``: which of ``Graph.checks`` one out of range is reported as, from 1. It is no
+    difference: an index that two operators take is checked once.
     """
 
+    wraps: bool
     number: int = field(compare=False)
 
 

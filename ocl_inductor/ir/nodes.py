@@ -242,16 +242,15 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """What an index must be for eager not to raise: in ``[0, extent)``.
+    """What an index out of range is reported as.
 
-    ``wraps``: negative ones had ``extent`` added; ``operator`` as aten names it, ``dim`` the
-    dimension that is indexed (None: all elements in a row), ``source`` the user's line.
+    ``operator`` as aten names it; ``dim``: the dimension that is indexed, of ``extent`` (None: that
+    many elements in a row); ``source``: the user's line.
     """
 
     operator: str
     dim: int | None
     extent: Size
-    wraps: bool
     source: str
 
 

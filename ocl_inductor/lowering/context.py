@@ -113,12 +113,12 @@ class LoweringContext:
         return {x.payload.buffer for x in loads(value.body)} <= self.kept
 
     def check(self, extent: Size, dim: int | None, wraps: bool) -> Check:
-        """What the present operator reports an index out of ``[0, extent)`` as."""
+        """How the present operator checks an index of a dimension."""
         operator = next(iter(self.origin.operators), "").rpartition(".")[0]
-        found = IndexCheck(operator, dim, extent, wraps, self.origin.source)
+        found = IndexCheck(operator, dim, extent, self.origin.source)
         if found not in self.checks:
             self.checks.append(found)
-        return Check(self.checks.index(found) + 1)
+        return Check(wraps, self.checks.index(found) + 1)
 
     # -- memory ----------------------------------------------------------------------------
 

@@ -97,16 +97,16 @@ def as_coordinate(
             return position
     # Narrowing may turn an index that is far out of range into another one. Clamping comes after;
     # a check comes before.
-    narrow = position_dtype(extent)
-    dtype = torch.int64 if check and value.dtype is torch.int64 else narrow
+    dtype = position_dtype(extent)
+    if check is not None:
+        wide = torch.int64 if value.dtype is torch.int64 else dtype
+        value = checked_index(cast(value, wide), size_expr(extent, wide), check)
     position_expr = cast(value, dtype)
     bound = size_expr(extent, dtype)
     if wrap and value.dtype is not torch.uint8:
         negative = compare("lt", position_expr, const(0, dtype))
         position_expr = where(negative, op("add", position_expr, bound), position_expr)
-    if check is None:
-        return clamp(position_expr, extent)
-    return cast(checked_index(position_expr, bound, check), narrow)
+    return clamp(position_expr, extent) if check is None else position_expr
 
 
 def clamp(position: Expr, extent: Size) -> Expr:

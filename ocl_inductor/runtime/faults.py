@@ -45,6 +45,4 @@ class Faults:
         self.memory.write(self.buffer, self.host, self.nbytes)
         found: IndexCheck = self.checks[number - 1]
         index, extent = (high << 32) | (low & 0xFFFFFFFF), self.sizes(found.extent)
-        if found.wraps and index < 0:
-            index -= extent
         return IndexOutOfRangeError(found.operator, index, found.dim, extent, found.source)
