@@ -203,6 +203,28 @@ class DeviceMemoryError(OpenCLInductorError):
         )
 
 
+class IndexOutOfRangeError(OpenCLInductorError, IndexError):
+    """An index that is no position of the dimension it is for.
+
+    Eager raises IndexError for some operators and RuntimeError for others, and for some the one or
+    the other, as the tensors lie. This is both, so that who expects either gets it.
+    """
+
+    def __init__(
+        self, operator: str, index: int, dim: int | None, size: int, source: str = ""
+    ) -> None:
+        place = f"dimension {dim} with size {size}" if dim is not None else f"{size} elements"
+        where = f" ({source})" if source else ""
+        super().__init__(
+            f"index {index} is out of bounds for {place}, in {operator}{where}",
+            operator=operator,
+            index=index,
+            dim=dim,
+            size=size,
+            source=source,
+        )
+
+
 class ForkedProcessError(OpenCLInductorError):
     """OpenCL was used before this process was forked, so that it cannot be used in it."""
 

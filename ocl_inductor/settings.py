@@ -218,6 +218,13 @@ class Settings:
         env="OCL_INDUCTOR_MATRIX_UNIT",
         affects_code=True,
     )
+    check_indices: bool = _setting(
+        "Raise for an index out of range, as eager does; otherwise it counts as one in range.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_CHECK_INDICES",
+        affects_code=True,
+    )
     chain: bool = _setting(
         "Let small kernels that follow each other on a CPU device run as one launch.",
         _parse_bool,
