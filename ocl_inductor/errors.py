@@ -225,6 +225,18 @@ class IndexOutOfRangeError(OpenCLInductorError, IndexError):
         )
 
 
+class IntegerDivisionError(OpenCLInductorError):
+    """A division of integers by 0; eager raises a RuntimeError that begins alike."""
+
+    def __init__(self, operator: str, source: str = "") -> None:
+        where = f" ({source})" if source else ""
+        super().__init__(
+            f"ZeroDivisionError: an integer is divided by 0, in {operator}{where}",
+            operator=operator,
+            source=source,
+        )
+
+
 class ForkedProcessError(OpenCLInductorError):
     """OpenCL was used before this process was forked, so that it cannot be used in it."""
 

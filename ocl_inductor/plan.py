@@ -189,6 +189,7 @@ class IndexCheck:
     dim: int | None
     extent: SizeText
     source: str
+    divides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,9 @@ def output_spec(o: GraphOutput) -> OutputSpec:
 
 def index_check(check: nodes.IndexCheck) -> IndexCheck:
     """What an index out of range is reported as."""
-    return IndexCheck(check.operator, check.dim, size_text(check.extent), check.source)
+    return IndexCheck(
+        check.operator, check.dim, size_text(check.extent), check.source, check.divides
+    )
 
 
 def host_call(node: Extern) -> HostCall:

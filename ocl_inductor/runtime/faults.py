@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.errors import IndexOutOfRangeError
+from ocl_inductor.errors import IndexOutOfRangeError, IntegerDivisionError
 from ocl_inductor.plan import FAULT, FAULT_WORDS, IndexCheck, Plan
 from ocl_inductor.runtime.memory import Strategy
 from ocl_inductor.runtime.sizes import Sizes
@@ -34,15 +34,17 @@ class Faults:
         """After a call.
 
         Raises:
-            IndexOutOfRangeError: a kernel has found one.
+            IndexOutOfRangeError, IntegerDivisionError: a kernel has found one.
         """
         if self.words[0]:
             raise self._error()
 
-    def _error(self) -> IndexOutOfRangeError:
+    def _error(self) -> IndexOutOfRangeError | IntegerDivisionError:
         number, _, low, high = self.words
         self.host.zero_()
         self.memory.write(self.buffer, self.host, self.nbytes)
         found: IndexCheck = self.checks[number - 1]
+        if found.divides:
+            return IntegerDivisionError(found.operator, found.source)
         index, extent = (high << 32) | (low & 0xFFFFFFFF), self.sizes(found.extent)
         return IndexOutOfRangeError(found.operator, index, found.dim, extent, found.source)
