@@ -6,9 +6,7 @@ import logging
 
 from torch._dynamo.utils import counters
 
-from ocl_inductor.capture import warm_start
-from ocl_inductor.log import artifact
-from ocl_inductor.lowering import host
+from ocl_inductor.fallback_log import fallback_log
 
 _PREFIX = "fallback: "
 
@@ -22,8 +20,8 @@ class FallbackLog(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.reasons: dict[str, str] = {}
-        for module in (host, warm_start):  # graphs that are compiled, and stored plans
-            artifact(module.__name__, "fallback").addFilter(self)
+        fallback_log.setLevel(logging.DEBUG)  # each, not the first of an operator
+        fallback_log.addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
         operator, reason = record.args[:2]  # type: ignore[index]

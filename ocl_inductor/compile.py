@@ -9,15 +9,22 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from ocl_inductor.capture.autograd import capture
+from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
-from ocl_inductor.errors import UnsupportedLayoutError, UnsupportedMinifierError
+from ocl_inductor.errors import (
+    UnsupportedLayoutError,
+    UnsupportedMinifierError,
+    UnsupportedOperatorError,
+)
+from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.lowering.walk import origin_of
 from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.changes import only_changes
 from ocl_inductor.memory.order import lower_peak
@@ -85,6 +92,9 @@ def compile_with(
         if isinstance(x, torch.Tensor) and x.layout is torch._mkldnn:
             raise UnsupportedLayoutError(x.shape)
     settings = Settings.resolve(mode, options)
+    for node, reason in why_refused(gm):
+        _leave_to_eager(node, f"eager refuses this: {reason}", settings)
+        return gm.forward
     device = select_device(settings.device, partial(start_first_builder, settings=settings))
     info = device.info
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
@@ -93,6 +103,13 @@ def compile_with(
     )
     compiled = capture_for()
     return compiled if device.holds(info) else capture_for()
+
+
+def _leave_to_eager(node: Node, reason: str, settings: Settings) -> None:
+    name, source = getattr(node.target, "__name__", str(node.target)), origin_of(node).source
+    if settings.fallback == "error":
+        raise UnsupportedOperatorError(name, source=source, reason=reason)
+    say_fallback(name, reason, source)
 
 
 def compile_graph(

@@ -102,11 +102,16 @@ class UnknownOptionError(OpenCLInductorError):
         close = difflib.get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         super().__init__(
-            f"Unknown {what} {name!r} for backend 'opencl'.{hint} Valid: {', '.join(names)}.",
+            f"Unknown {what} {_shown(name)} for backend 'opencl'.{hint} Valid: {', '.join(names)}.",
             what=what,
             name=name,
             valid=names,
         )
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-20:]} ({len(text):,} characters)"
 
 
 class UnsupportedOperatorError(OpenCLInductorError):
@@ -217,6 +222,40 @@ class DeviceMemoryError(OpenCLInductorError):
             requested=requested,
             in_use=in_use,
             available=available,
+        )
+
+
+class IndexOutOfRangeError(OpenCLInductorError, IndexError):
+    """An index that is no position of the dimension it is for.
+
+    Eager raises IndexError for some operators and RuntimeError for others, and for some the one or
+    the other, as the tensors lie. This is both, so that who expects either gets it.
+    """
+
+    def __init__(
+        self, operator: str, index: int, dim: int | None, size: int, source: str = ""
+    ) -> None:
+        place = f"dimension {dim} with size {size}" if dim is not None else f"{size} elements"
+        where = f" ({source})" if source else ""
+        super().__init__(
+            f"index {index} is out of bounds for {place}, in {operator}{where}",
+            operator=operator,
+            index=index,
+            dim=dim,
+            size=size,
+            source=source,
+        )
+
+
+class IntegerDivisionError(OpenCLInductorError):
+    """A division of integers by 0; eager raises a RuntimeError that begins alike."""
+
+    def __init__(self, operator: str, source: str = "") -> None:
+        where = f" ({source})" if source else ""
+        super().__init__(
+            f"ZeroDivisionError: an integer is divided by 0, in {operator}{where}",
+            operator=operator,
+            source=source,
         )
 
 

@@ -165,6 +165,11 @@ class HostCall:
 
 Step = Launch | HostCall
 
+#: Argument of kernels that check indices: four 32-bit words, all 0 as long as there is no fault.
+#: The number of the check, 0, and both halves of the index, the lower one first.
+FAULT = "fault"
+FAULT_WORDS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
@@ -178,6 +183,17 @@ class OutputSpec:
     stride: tuple[SizeText, ...] = ()
     offset: SizeText = 0
     value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """What an index out of range is reported as (ir/nodes.py)."""
+
+    operator: str
+    dim: int | None
+    extent: SizeText
+    source: str
+    divides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +220,9 @@ class Plan:
     buffer for itself); ``kept_bytes``: what is computed from parameters.
 
     ``alone``: one core is done with the steps before others were told of them (codegen/alone.py).
+
+    ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
+    ``BufferSpec`` describes; empty where no kernel checks an index.
     """
 
     symbols: tuple[str, ...]
@@ -224,3 +243,4 @@ class Plan:
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)
     alone: bool = False
+    checks: tuple[IndexCheck, ...] = ()

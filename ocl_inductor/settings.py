@@ -7,6 +7,7 @@ add one field.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,19 +16,35 @@ from typing import Any
 
 import platformdirs
 
-from ocl_inductor.errors import UnknownOptionError
+from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 from ocl_inductor.units import parse_size
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")
+_CACHE_DIR = "OCL_INDUCTOR_CACHE_DIR"
+#: The longest path from the cache folder on, that of an unfinished entry (runtime/store.py).
+_LONGEST_BELOW = os.path.join("kernels", "ab", "c" * 80)
+#: Bytes of one name in a path, on the file systems that are in use.
+_LONGEST_NAME = 255
 
 
 def default_cache_dir() -> Path:
-    """The folder for everything this package remembers: OCL_INDUCTOR_CACHE_DIR or the user's."""
-    return Path(
-        os.environ.get("OCL_INDUCTOR_CACHE_DIR")
-        or platformdirs.user_cache_dir("ocl_inductor", appauthor=False)
-    ).expanduser()
+    """The folder for everything this package remembers: OCL_INDUCTOR_CACHE_DIR or the user's.
+
+    Raises UnknownOptionError where the variable names no folder, OpenCLInductorError where it is
+    not set and the user has no home.
+    """
+    given = os.environ.get(_CACHE_DIR)
+    try:
+        return _parse_cache_dir(
+            given or platformdirs.user_cache_dir("ocl_inductor", appauthor=False)
+        )
+    except _BadValue as bad:
+        if given:
+            raise UnknownOptionError(f"value of {_CACHE_DIR}", given, bad.args) from None
+        raise OpenCLInductorError(
+            f"There is no place for compiled kernels: {bad}. Name a folder with {_CACHE_DIR}."
+        ) from None
 
 
 def _default_debug_dir() -> Path | None:
@@ -96,7 +113,25 @@ def _parse_size(value: object) -> int:
 def _parse_path(value: object) -> Path:
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise _BadValue("a path")
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise _BadValue("a path below a home folder that exists") from None
+
+
+def _parse_cache_dir(value: object) -> Path:
+    """A path at which there may be a folder, or could be made one."""
+    path = _parse_path(value)
+    try:
+        if any(len(os.fsencode(name)) > _LONGEST_NAME for name in path.parts):
+            raise _BadValue(f"a path whose names have at most {_LONGEST_NAME} bytes each")
+        os.lstat(path / _LONGEST_BELOW)
+    except ValueError:
+        raise _BadValue("a path without null characters") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _BadValue("a shorter path") from None
+    return path
 
 
 def _parse_name(value: object) -> str:
@@ -183,6 +218,13 @@ class Settings:
         env="OCL_INDUCTOR_MATRIX_UNIT",
         affects_code=True,
     )
+    check_indices: bool = _setting(
+        "Raise for an index out of range, as eager does; otherwise it counts as one in range.",
+        _parse_bool,
+        default=True,
+        env="OCL_INDUCTOR_CHECK_INDICES",
+        affects_code=True,
+    )
     chain: bool = _setting(
         "Let small kernels that follow each other on a CPU device run as one launch.",
         _parse_bool,
@@ -210,9 +252,9 @@ class Settings:
     )
     cache_dir: Path = _setting(
         "Folder of the disk cache.",
-        _parse_path,
+        _parse_cache_dir,
         default_factory=default_cache_dir,
-        env="OCL_INDUCTOR_CACHE_DIR",
+        env=_CACHE_DIR,
     )
     cache_size_limit: int = _setting(
         "Bytes of kernels and plans to keep on disk; the least recently used go first.",

@@ -11,9 +11,10 @@ from torch.fx import GraphModule, Node
 
 from ocl_inductor.codegen.plan_specs import size_text
 from ocl_inductor.errors import UnsupportedOperatorError
+from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.ir.index import as_size
-from ocl_inductor.log import artifact
 from ocl_inductor.lowering.uses import writes_input
+from ocl_inductor.lowering.walk import origin_of
 from ocl_inductor.passes.stages import Piece, arguments, cut, is_size, subgraph
 from ocl_inductor.plan import HostCall, Plan, SizeRef, TensorRef
 from ocl_inductor.runtime.counters import count_fallback
@@ -26,8 +27,6 @@ from ocl_inductor.staged_plan import (
     StagedPlan,
     Step,
 )
-
-_fallback_log = artifact("ocl_inductor.lowering.host", "fallback")
 
 _WHY = "how large the result is depends on data"
 
@@ -80,10 +79,10 @@ def _say_fallback(node: Node, fallback: str) -> None:
             str(node.target),
             [str(t.dtype)[6:] for t in tensors],
             [list(t.shape) for t in tensors],
+            source=origin_of(node).source,
             reason=_WHY,
         )
-    source = (node.meta.get("stack_trace") or "").strip().splitlines()[-1:]
-    _fallback_log.warning("%s runs on the host: %s (%s)", node.target, _WHY, "".join(source))
+    say_fallback(str(node.target), _WHY, origin_of(node).source)
     count_fallback(str(node.target))
 
 
@@ -143,7 +142,7 @@ def _host_stage(node: Node) -> HostStage:
         None,
         str(node.target),
         fallback=True,
-        reason=_WHY,
+        reason=f"{_WHY} ({origin_of(node).source})",
     )
     return HostStage(call, ((None, node.name), *items))  # type: ignore[arg-type]
 

@@ -12,10 +12,10 @@ from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph, Loop
 from ocl_inductor.memory.liveness import analyse
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan import HostCall, Launch, Plan
+from ocl_inductor.plan import FAULT, HostCall, Launch, Plan
 from ocl_inductor.schedule.groups import LoopGroup, Member, Schedule
 
-_LEAVES = frozenset({"const", "index", "load", "masked"})
+_LEAVES = frozenset({"const", "index", "load", "masked", "checked_index"})
 
 
 def verify_graph(graph: Graph) -> None:
@@ -97,6 +97,7 @@ def verify_plan(plan: Plan) -> None:
     """Every name a step uses exists, and every launch has a kernel and sizes."""
     names = {s.name for s in plan.inputs} | {name for name, _ in plan.constants}
     names |= {b.name for b in plan.buffers} | {name for name, _ in plan.aliases}
+    names |= {FAULT} if plan.checks else set()
     for step in (*plan.prologue, *plan.steps):
         if isinstance(step, HostCall):
             continue

@@ -53,7 +53,8 @@ def _sampled(
         inside = (column >= 0) & (column <= width - 1) & (row >= 0) & (row <= height - 1)
         # 32 bits, as many as a float's: vectors of longer positions would have half the lanes.
         at = [torch.where(inside, i, 0).to(torch.int32).unsqueeze(1) for i in (row, column)]
-        value = torch.where(inside.unsqueeze(1), x[n, c, at[0], at[1]], 0)
+        pixel = torch.ops.aten._unsafe_index.Tensor(x, [n, c, at[0], at[1]])
+        value = torch.where(inside.unsqueeze(1), pixel, 0)
         return value if weight is None else value * torch.where(inside, weight, 0).unsqueeze(1)
 
     ix = _unnormalised(across, width, align_corners)

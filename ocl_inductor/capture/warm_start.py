@@ -32,6 +32,7 @@ from ocl_inductor.capture.plan_key import (
 from ocl_inductor.capture.torch_sources import provide_digest
 from ocl_inductor.capture.unseen_code import why_not_storable
 from ocl_inductor.device import Device, select_device
+from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.meanwhile import made_meanwhile
 from ocl_inductor.plan import Plan
@@ -48,7 +49,6 @@ from ocl_inductor.staged_plan import StagedPlan
 
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")
-_fallback_log = artifact(__name__, "fallback")
 #: Kinds of output that only compiling gives: with one of them on, nothing is read from the cache.
 _SHOWN_BY_COMPILING = tuple(artifact(__name__, kind) for kind in ("fusion", "memory"))
 
@@ -282,7 +282,7 @@ def _show(plan: Plan) -> None:
     trace_kernels(plan)
     for step in host_calls(plan):
         if step.fallback:
-            _fallback_log.warning("%s runs on the host: %s", step.label, step.reason)
+            say_fallback(step.label, step.reason)
 
 
 def _leave_inductor_alone() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ocl_inductor import __version__
@@ -11,9 +13,22 @@ from ocl_inductor.cli.doctor import doctor
 from ocl_inductor.cli.explain import explain
 from ocl_inductor.cli.profile import profile
 from ocl_inductor.cli.sweep import sweep
+from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 
 
-@click.group()
+class _Command(click.Group):
+    """Errors of this package are told in their words, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UnknownOptionError as error:
+            raise click.UsageError(str(error)) from None
+        except OpenCLInductorError as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(cls=_Command)
 @click.version_option(__version__, prog_name="ocl-inductor")
 def main() -> None:
     """Look at what the OpenCL backend of torch.compile sees and does."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocl_inductor.cli.program import print_failure, run_program
+from ocl_inductor.cli.program import run_program, why_it_ended
 
 if TYPE_CHECKING:
     from ocl_inductor.report.values import Report
@@ -76,16 +76,8 @@ def explain(
 def _observe(title: str, run: Callable[[], None]) -> Report:
     from ocl_inductor.observe import observed
 
-    error = ""
     with observed() as seen, contextlib.redirect_stdout(sys.stderr):
-        try:
-            run()
-        except SystemExit as stop:
-            if stop.code not in (None, 0):
-                error = f"exit code {stop.code}"
-        except (Exception, KeyboardInterrupt) as failed:
-            print_failure(failed)
-            error = f"{type(failed).__name__}: {str(failed).splitlines()[0] if str(failed) else ''}"
+        error = why_it_ended(run, title)
     return seen.report(title, error)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ocl_inductor.cli.console import console, print_json
-from ocl_inductor.cli.program import print_failure, run_program
+from ocl_inductor.cli.program import run_program, why_it_ended
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -45,7 +45,7 @@ def profile(
     from ocl_inductor.profiler import profile as profiling
 
     with profiling() as result, contextlib.redirect_stdout(sys.stderr):
-        failed = _run(script, arguments)
+        failed = bool(why_it_ended(lambda: run_program(script, arguments), str(script)))
     shares = result.breakdown_of_calls
     if as_json:
         print_json({"script": str(script), "failed": failed, **result.as_dict(shares)})
@@ -64,20 +64,3 @@ def profile(
             raise click.ClickException(f"cannot write {trace}: {error.strerror}") from None
     if failed or not result.calls:
         sys.exit(1)
-
-
-def _run(script: Path, arguments: tuple[str, ...]) -> bool:
-    """Run a script as ``python script arguments`` does; whether it failed."""
-    try:
-        run_program(script, arguments)
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            click.echo(f"{script} ended with {end.code!r}", err=True)
-            return True
-    except KeyboardInterrupt:
-        click.echo(f"{script} was interrupted", err=True)
-        return True
-    except Exception as failed:
-        print_failure(failed)
-        return True
-    return False

@@ -12,6 +12,7 @@ import torch
 from ocl_inductor.codegen.indexing import Literals
 from ocl_inductor.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.plan import FAULT
 
 #: Above this many elements a 32-bit index could overflow.
 MAX_INT_ELEMENTS = 2**31 - 1
@@ -29,12 +30,23 @@ class Parameters:
     #: Buffers that share memory with another argument.
     shared: frozenset[str] = frozenset()
 
+    def with_fault(self) -> Parameters:
+        """The same with where indices out of range are noted."""
+        return dataclasses.replace(
+            self,
+            buffers=(*self.buffers, FAULT),
+            dtypes=(*self.dtypes, torch.int32),
+            written=self.written | {FAULT},
+        )
+
     def with_literals(self, literals: Literals) -> Parameters:
         """The same with what the finished text names."""
         return dataclasses.replace(
             self,
             scalars=(*self.scalars, *((name, e) for e, name in literals.sizes.items())),
-            literals=tuple((name, n) for n, name in literals.names.items()),
+            literals=tuple(
+                (name, n) for n, name in (*literals.names.items(), *literals.checks.items())
+            ),
         )
 
     def text(self) -> str:

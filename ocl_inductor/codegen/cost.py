@@ -27,9 +27,9 @@ from ocl_inductor.schedule.groups import LoopGroup, Member, TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 
 UNCOUNTED = COMPARISONS | frozenset(
-    "const index load masked cast as where logical_and logical_or logical_xor logical_not "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift isnan isinf isfinite "
-    "signbit copysign".split()
+    "const index load masked checked_index cast as where logical_and logical_or logical_xor "
+    "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift isnan isinf "
+    "isfinite signbit copysign".split()
 )
 _FREE_FOLDS = frozenset({"any", "all", "set"})
 

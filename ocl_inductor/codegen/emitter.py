@@ -20,6 +20,7 @@ from ocl_inductor.codegen.indexing import (
     lane_step,
     lane_stride,
 )
+from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
     Target,
@@ -46,7 +47,8 @@ class Emitter:
     ``width`` lanes run along ``vector_var`` (None: scalar code). ``members`` are the loops whose
     results live in this kernel; a load from one of them becomes its expression, or the variable
     that ``results`` gives it, or a load from memory when it is in ``in_memory``. ``streamed``:
-    buffers whose whole vectors are written around the caches.
+    buffers whose whole vectors are written around the caches. ``outside``: where it keeps indices
+    out of range.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Emitter:
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
         streamed: frozenset[str] = frozenset(),
+        outside: Outside | None = None,
     ) -> None:
         self.device = device
         self.members = members
         self.width = width
         self.vector_var = vector_var if width > 1 else None
         self.literals = literals
+        self.outside = outside
         self.streamed = streamed
         #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
         self.aligned = True
@@ -213,6 +217,8 @@ class Emitter:
             same = self._compare_in_block(e)
             if same is not None:
                 return same
+        if e.op == "checked_index":
+            return self._emit_checked_index(e)
         if e.op in RANDOM_BITS and self.vector_var is not None:
             run = self._random_run(e)
             if run is not None:
@@ -227,6 +233,13 @@ class Emitter:
             for n, (a, x) in enumerate(zip(args, e.args, strict=True))
         ]
         return Text(primitive.emit(self.target, e, texts), True)
+
+    def _emit_checked_index(self, e: Expr) -> Text:
+        position, extent = map(self.emit, e.args)
+        assert self.outside is not None, "a kernel that checks keeps what it finds"
+        width = self.width if position.lanes else 1
+        text = self.outside.checked(e.payload, e.dtype, width, position.text, extent.text)
+        return Text(text, position.lanes)
 
     def _random_run(self, e: Expr) -> Text | None:
         """Random bits for neighbouring positions that begin with a counter's first one."""
@@ -434,6 +447,7 @@ class Emitter:
             names={**self.names, self.vector_var: f"({base} + {counter})"},
             temporaries=self.numbers,
             literals=self.literals,
+            outside=self.outside,
         )
         for name, result in self.results.items():
             t, kind = result.value, register_type(result.dtype, 1)

@@ -19,6 +19,7 @@ from torch.utils._sympy.functions import (
     PythonMod,
 )
 
+from ocl_inductor.ir.expr import Check
 from ocl_inductor.ir.index import coefficients, size_symbols
 
 Names = Mapping[sympy.Symbol, str]
@@ -28,13 +29,15 @@ class Literals:
     """Large integers of a kernel's text as arguments ``k0..``: layers of other sizes share it.
 
     Small ones stay in the text, where they let the compiler unroll and avoid divisions. Arguments
-    ``size0..`` are sizes that are computed before the launch, as they take more than integers.
+    ``size0..`` are sizes that are computed before the launch, as they take more than integers;
+    ``check0..`` are numbers of checks (``Plan.checks``), which differ where kernels do not.
     """
 
     def __init__(self, smallest: int = 32) -> None:
         self.smallest = smallest
         self.names: dict[int, str] = {}
         self.sizes: dict[sympy.Expr, str] = {}
+        self.checks: dict[int, str] = {}
 
     def text(self, n: int) -> str:
         if n < self.smallest:
@@ -48,6 +51,9 @@ class Literals:
         other = Literals(smallest=2**31)
         other.sizes = self.sizes
         return other
+
+    def check(self, check: Check) -> str:
+        return self.checks.setdefault(check.number, f"check{len(self.checks)}")
 
     def size(self, e: sympy.Expr) -> str:
         return self.sizes.setdefault(e, f"size{len(self.sizes)}")

@@ -27,14 +27,16 @@ from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import Frame, KernelSource
 from ocl_inductor.codegen.lanes import Lanes, once_only
+from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
-from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, size_symbols
+from ocl_inductor.ir.index import Size, is_static, loop_vars, may_be_empty, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan import FAULT
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
 
@@ -64,10 +66,11 @@ class LoopKernel:
         self.once_only = any(map(once_only, group.members))
         self.levels = 1 + max((m.level for m in group.members), default=0)
         self.parameters = self._parameters(buffers)
-        storages = [buffers[b].storage for b in self.parameters.buffers]
+        storages = [buffers[b].storage for b in self.parameters.buffers if b != FAULT]
         self.index = index_type(storages, [prod(self.sizes)])
         self.numbers = iter(range(1 << 30))
         self.literals = Literals()
+        self.outside = Outside(self.literals)
 
     def _parameters(self, buffers: Mapping[str, Buffer]) -> Parameters:
         group = self.group
@@ -80,13 +83,15 @@ class LoopKernel:
             expressions += [m.store, *indices(m.body)]
             for e in m.store_indirect:
                 expressions += list(indices(e))
-        return Parameters(
+        parameters = Parameters(
             tuple(order),
             tuple(buffers[n].dtype for n in order),
             frozenset(written),
             tuple((s.name, s) for s in size_symbols(expressions)),
             shared=self.in_place,
         )
+        checks = any(m.checks_indices for m in group.members)
+        return parameters.with_fault() if checks else parameters
 
     # -- emitters --------------------------------------------------------------------------
 
@@ -100,6 +105,7 @@ class LoopKernel:
             temporaries=self.numbers,
             literals=self.literals,
             streamed=self.streamed,
+            outside=self.outside,
         )
         writer.scopes.append(Scope(variables))
         return writer
@@ -187,6 +193,21 @@ class LoopKernel:
         if m.store_indirect:
             probe = Expr("load", m.store_indirect, m.buffer.dtype, None)
             names, lanes = writer.indirect(probe)
+        if may_be_empty(prod(m.buffer.size)):
+            with writer.block(f"if ({self.text(prod(m.buffer.size))} > 0)"):
+                self._update(writer, m, value, names, lanes)
+        else:
+            self._update(writer, m, value, names, lanes)
+
+    def _update(
+        self,
+        writer: Emitter,
+        m: Member,
+        value: Text,
+        names: Mapping[sympy.Symbol, str],
+        lanes: bool,
+    ) -> None:
+        """Store what a scatter has at one point, or at a vector of them."""
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.how == "set":
             writer.store_at(name, dtype, m.store, names, lanes, value)
@@ -366,6 +387,7 @@ class LoopKernel:
             writer.line(f"{qualifier}{self.index} {v} = {text};")
 
     def frame(self, lines: Sequence[str], attribute: str) -> Frame:
+        lines = [*self.outside.declarations(), *lines, *self.outside.reports()]
         body = "\n".join(f"    {line}" if line else "" for line in lines)
         # The body is complete, so every literal has its name.
         self.parameters = self.parameters.with_literals(self.literals)

@@ -25,6 +25,7 @@ FILES = (
     "polynomials.cl.jinja",
     "special.cl.jinja",
     "float8.cl.jinja",
+    "indices.cl.jinja",
 )
 #: Special functions that are a primitive of the same name.
 SPECIAL_UNARY = (
@@ -45,6 +46,8 @@ _MACRO = re.compile(r"{%-? macro ocl_(\w+)\(")
 _FOLDER = Path(__file__).parent.parent / "templates"
 #: Types for which :func:`library_source` writes everything when no kernel text is given.
 _FLOATS, _INTEGERS = ("float", "double"), ("char", "uchar", "short", "int", "long")
+#: Of the library's integer functions, those that only take positions.
+_OF_POSITIONS = frozenset({"checked_index", "no_index", "report_index"})
 _OF_INTEGERS = frozenset(
     "trunc_div floor_div remainder fmod gcd left_shift right_shift pow_int".split()
 )
@@ -155,7 +158,7 @@ def function_names() -> tuple[str, ...]:
 
 def has_function(name: str) -> bool:
     """Whether the library has its own version of the builtin ``name`` for single precision."""
-    if name not in _files() or name in _RANDOM:
+    if name not in _files() or name in _RANDOM or name in _OF_POSITIONS:
         return False
     return name in _OF_BOTH or name not in _OF_INTEGERS
 
@@ -196,6 +199,9 @@ def library_source(device: Any, width: int, source: str | None = None) -> str:
             if name in _RANDOM:
                 kinds, fewest = _RANDOM[name]
                 calls += [f"ocl_{name}_{k}{suffix}" for k in kinds if width >= fewest]
+                continue
+            if name in _OF_POSITIONS:
+                calls += [f"ocl_{name}_{kind}{suffix}" for kind in ("int", "long")]
                 continue
             bases: tuple[str, ...] = _INTEGERS if name in _OF_INTEGERS else ()
             if name not in _OF_INTEGERS or name in _OF_BOTH:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import sympy
+import torch
 
 from ocl_inductor.codegen.alone import is_known, saved_by_others, sooner_alone
 from ocl_inductor.codegen.chain import chain, chainable, fits
@@ -23,6 +24,7 @@ from ocl_inductor.codegen.merge import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
     buffer_specs,
     host_call,
+    index_check,
     input_spec,
     output_spec,
     size_text,
@@ -32,14 +34,24 @@ from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.ir.nodes import Buffer, Graph, Origin
+from ocl_inductor.ir.nodes import Buffer, Graph, Origin, dense_buffer
 from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.kernel_text.renaming import renamed
 from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.liveness import root_of
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan import HostCall, Kernel, Launch, Plan, Slot, Step
+from ocl_inductor.plan import (
+    FAULT,
+    FAULT_WORDS,
+    HostCall,
+    IndexCheck,
+    Kernel,
+    Launch,
+    Plan,
+    Slot,
+    Step,
+)
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 _code_log = artifact(__name__, "code")
@@ -120,6 +132,7 @@ class _PlanBuilder:
         for node in graph.nodes:
             for b in node.writes():
                 self.buffers[b.name] = b
+        self.buffers[FAULT] = dense_buffer(FAULT, torch.int32, (FAULT_WORDS,))
         names = [o.name for o in graph.outputs[:visible_outputs] if o.kind == "buffer"]
         shared = {*memory.aliases, *memory.aliases.values(), *memory.in_place}
         read = frozenset(n for g in schedule.groups for n in g.reads())
@@ -186,7 +199,14 @@ class _PlanBuilder:
                 "kept_bytes": self.memory.kept_bytes,
             },
             alone=alone,
+            checks=self.checks((*prologue, *steps)),
         )
+
+    def checks(self, steps: Sequence[Step]) -> tuple[IndexCheck, ...]:
+        """What indices out of range are reported as, if any of these looks for one."""
+        if not any(isinstance(s, Launch) and FAULT in s.buffers for s in steps):
+            return ()
+        return tuple(map(index_check, self.graph.checks))
 
     # -- steps -----------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ from typing import Any, Literal
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
 
+from ocl_inductor.ir import nodes
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan import (
     BufferSpec,
     HostCall,
+    IndexCheck,
     InputSpec,
     OutputSpec,
     SizeRef,
@@ -116,6 +118,13 @@ def output_spec(o: GraphOutput) -> OutputSpec:
         kind: Literal["size", "real"] = "size" if o.value.is_integer else "real"
         return OutputSpec(kind, value=size_text(o.value))
     return OutputSpec("constant", value=o.value)
+
+
+def index_check(check: nodes.IndexCheck) -> IndexCheck:
+    """What an index out of range is reported as."""
+    return IndexCheck(
+        check.operator, check.dim, size_text(check.extent), check.source, check.divides
+    )
 
 
 def host_call(node: Extern) -> HostCall:

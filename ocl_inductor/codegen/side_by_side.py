@@ -25,7 +25,7 @@ MAX_VALUES = 8
 #: Rounds of the loop below which combining costs what it saves.
 MIN_ROUNDS = 2
 _SIMPLE_FOLDS = frozenset({"sum", "prod", "max", "min"})
-_NO_OPERATION = frozenset({"const", "index", "load", "as"})
+_NO_OPERATION = frozenset({"const", "index", "load", "as", "checked_index"})
 
 
 def ways(

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import sympy
+import torch
 
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.emitted import Result, Scope, Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import Target, emit_load, prefetch
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.expr import EXPENSIVE, indices, walk
+from ocl_inductor.ir.expr import EXPENSIVE, Check, indices, walk
 from ocl_inductor.ir.index import (
     Size,
     coefficients,
@@ -27,6 +29,7 @@ from ocl_inductor.ir.index import (
     size_symbols,
 )
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 from ocl_inductor.templates.render import render
@@ -49,7 +52,7 @@ def emit_template_group(
     launch = spec.launch(params, tile)
     parameters = _parameters(group, buffers, params)
     members = {m.buffer.name: m for m in group.epilogue}
-    storages = [buffers[b].storage for b in parameters.buffers]
+    storages = [buffers[b].storage for b in parameters.buffers if b != FAULT]
     kind = index_type(storages, [prod(group.space)])
     variables = loop_vars(len(group.space))
     numbers = iter(range(1 << 30))
@@ -75,6 +78,7 @@ def emit_template_group(
             index_type=kind,
             temporaries=numbers,
             literals=literals,
+            outside=Outside(literals),
         )
         writer.scopes.append(Scope(frozenset(variables)))
         for v, coordinate in zip(variables, coordinates, strict=True):
@@ -88,7 +92,14 @@ def emit_template_group(
         for m in group.epilogue:
             if m.buffer.name in group.stored:
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, writer.emit(m.body))
-        return "\n".join(writer.scopes[0].lines)
+        outside, lines = writer.outside, writer.scopes[0].lines
+        assert outside is not None
+        return "\n".join([*outside.declarations(), *lines, *outside.reports()])
+
+    checks = Outside(literals)
+
+    def checked_index(index: str, extent: str, check: Check) -> str:
+        return checks.checked(check, torch.int64, 1, index, extent)
 
     far = _accesses_by_row(group, variables)
 
@@ -112,6 +123,9 @@ def emit_template_group(
             "store": store,
             "touch": touch,
             "result": node.buffer.name,
+            "checked_index": checked_index,
+            "begin_checks": lambda: "\n".join(checks.declarations()),
+            "end_checks": lambda: "\n".join(checks.reports()),
         },
     )
     # The body is complete, so every literal has its name.
@@ -170,12 +184,14 @@ def _parameters(
         expressions += _flatten(value)
     for m in group.epilogue:
         expressions += [m.store, *indices(m.body)]
-    return Parameters(
+    parameters = Parameters(
         tuple(order),
         tuple(buffers[n].dtype for n in order),
         group.stored,
         tuple((s.name, s) for s in size_symbols(expressions)),
     )
+    checks = params.get("check") is not None or any(m.checks_indices for m in group.epilogue)
+    return parameters.with_fault() if checks else parameters
 
 
 def _flatten(value: object) -> list[object]:

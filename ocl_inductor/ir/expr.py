@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
@@ -15,7 +16,9 @@ class Expr:
     ``op`` is ``"const"`` (payload: Python number), ``"index"`` (payload: sympy integer expression),
     ``"load"`` (payload: :class:`Access`; args: the values bound to ``ind0..indk`` in its index),
     ``"masked"`` (args: condition, value, other; ``value`` may only be evaluated where the condition
-    holds), ``"cast"`` or the name of a primitive of :mod:`ocl_inductor.codegen.primitives`.
+    holds), ``"checked_index"`` (args: position, extent; payload: :class:`Check`; the position, or 0
+    for one that is out of range, which is reported), ``"cast"`` or the name of a primitive of
+    :mod:`ocl_inductor.codegen.primitives`.
     Hashing is structural and cached, so a DAG can key dictionaries cheaply.
     """
 
@@ -89,6 +92,18 @@ class Access:
         return f"{self.buffer}[{self.index}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How an index is checked: in ``[0, extent)``, or in ``[-extent, extent)`` if it ``wraps``.
+
+    ``number``: which of ``Graph.checks`` one out of range is reported as, from 1. It is no
+    difference: an index that two operators take is checked once.
+    """
+
+    wraps: bool
+    number: int = field(compare=False)
+
+
 def const(value: float | int | bool, dtype: torch.dtype) -> Expr:
     """A literal of ``dtype``; the value is converted to the dtype's Python kind."""
     if dtype is torch.bool:
@@ -124,6 +139,10 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
     if value.op == "index" and dtype in (torch.int32, torch.int64):
         return Expr("index", (), dtype, value.payload)
     return Expr("cast", (value,), dtype)
+
+
+def checked_index(position: Expr, extent: Expr, check: Check) -> Expr:
+    return Expr("checked_index", (position, extent), position.dtype, check)
 
 
 def op(name: str, *args: Expr, dtype: torch.dtype | None = None) -> Expr:

@@ -31,6 +31,11 @@ def is_static(size: Size) -> bool:
     return isinstance(size, (int, sympy.Integer))
 
 
+def may_be_empty(size: Size) -> bool:
+    """Whether it may be 0, as a size that depends on data."""
+    return sympy.sympify(size).is_positive is not True
+
+
 def as_size(x: object) -> Size:
     """A Python int for static sizes, else the sympy expression of a SymInt."""
     if isinstance(x, int):

@@ -242,6 +242,22 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """What an index out of range is reported as.
+
+    ``operator`` as aten names it; ``dim``: the dimension that is indexed, of ``extent`` (None: that
+    many elements in a row); ``source``: the user's line. ``divides``: it stands for a divisor that
+    is 0 (lowering/division.py).
+    """
+
+    operator: str
+    dim: int | None
+    extent: Size
+    source: str
+    divides: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A whole lowered graph in execution order.
 
@@ -249,7 +265,8 @@ class Graph:
     argument, or a str for a host-only value. ``static_inputs``: names of parameters and buffers
     whose storage stays put between calls, so what is computed from them alone may be kept.
     ``constants``: tensors embedded in the FX graph by name. ``updates``: what is written to inputs.
-    ``trained``: static inputs whose values an optimiser changes between calls.
+    ``trained``: static inputs whose values an optimiser changes between calls. ``checks``: what
+    kernels may report.
     """
 
     inputs: tuple[Buffer | sympy.Expr | str, ...]
@@ -259,6 +276,7 @@ class Graph:
     constants: tuple[tuple[str, torch.Tensor], ...] = ()
     updates: tuple[Update, ...] = ()
     trained: frozenset[str] = frozenset()
+    checks: tuple[IndexCheck, ...] = ()
 
     @property
     def results(self) -> tuple[GraphOutput, ...]:

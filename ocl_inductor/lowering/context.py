@@ -11,7 +11,16 @@ import sympy
 import torch
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.expr import EXPENSIVE, Expr, index_value, load, loads, map_indices, walk
+from ocl_inductor.ir.expr import (
+    EXPENSIVE,
+    Check,
+    Expr,
+    index_value,
+    load,
+    loads,
+    map_indices,
+    walk,
+)
 from ocl_inductor.ir.index import (
     Size,
     as_size,
@@ -27,6 +36,7 @@ from ocl_inductor.ir.index import (
 from ocl_inductor.ir.nodes import (
     Buffer,
     Extern,
+    IndexCheck,
     Loop,
     LoopKind,
     Node,
@@ -78,6 +88,8 @@ class LoweringContext:
         default_factory=dict
     )
 
+    #: What indices out of range are reported as.
+    checks: list[IndexCheck] = field(default_factory=list)
     #: Inputs and constants that nothing changes between calls: what depends on them alone is
     #: computed once.
     kept: set[str] = field(default_factory=set)
@@ -101,6 +113,18 @@ class LoweringContext:
     def is_kept(self, value: Value) -> bool:
         """Whether ``value`` depends on what stays the same between calls alone."""
         return {x.payload.buffer for x in loads(value.body)} <= self.kept
+
+    def check(self, extent: Size, dim: int | None, wraps: bool, *, divides: bool = False) -> Check:
+        """How the present operator checks an index of a dimension."""
+        operator = next(iter(self.origin.operators), "").rpartition(".")[0]
+        found = IndexCheck(operator, dim, extent, self.origin.source, divides)
+        if found not in self.checks:
+            self.checks.append(found)
+        return Check(wraps, self.checks.index(found) + 1)
+
+    def divisor_check(self) -> Check:
+        """How the present operator checks that a divisor is not 0, see lowering/division.py."""
+        return self.check(1, None, False, divides=True)
 
     # -- memory ----------------------------------------------------------------------------
 

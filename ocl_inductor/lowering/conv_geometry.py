@@ -76,6 +76,9 @@ def read_geometry(
     extras = _one_each(output_padding, nd, "output padding")
     per_dim = list(zip(x.size[2:], kernel, strides, paddings, dilations, strict=True))
     if transposed:
+        for extra, s, d in zip(extras, strides, dilations, strict=True):
+            if extra >= max(s, d):
+                raise CannotLower(f"eager refuses an output padding of {extra} for stride {s}")
         sizes = tuple(
             transposed_output_size(*args, extra)
             for args, extra in zip(per_dim, extras, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from ocl_inductor.ir.expr import where
 from ocl_inductor.ir.index import loop_var
 from ocl_inductor.lowering import activations
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.formulas import binary, div, truth
+from ocl_inductor.lowering.division import divide, divisor_of
+from ocl_inductor.lowering.formulas import div, truth
 from ocl_inductor.lowering.pointwise import (
     DEFAULT,
     INT_TO_FLOAT,
@@ -130,7 +132,9 @@ def lower_div_mode(
     if rounding_mode is None:
         return elementwise(ctx, div, [a, b], INT_TO_FLOAT)
     name = {"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode]
-    return elementwise(ctx, binary(name), [a, b], DEFAULT)
+    size = broadcast_sizes([x.size for x in (a, b) if isinstance(x, Value)])
+    compute = partial(divide(name), divisor=divisor_of(ctx, size))
+    return elementwise(ctx, compute, [a, b], DEFAULT)
 
 
 @register(aten.prelu.default)

@@ -7,6 +7,7 @@ follows the indices of each bag (templates/bags.py).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import torch
 from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.expr import (
+    Check,
     Expr,
     cast,
     compare,
@@ -30,6 +32,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import (
     Coordinate,
     as_coordinate,
+    check_of,
     clamp,
     element,
     in_memory,
@@ -71,6 +74,8 @@ class Bags:
     #: Indices of each bag where all have the same number, known without looking at the offsets.
     length: Size | None
     offsets: Value
+    #: What an index that is no row of the table is reported as.
+    check: Check | None = None
 
     @property
     def n(self) -> Size:
@@ -79,7 +84,7 @@ class Bags:
     def row(self, at: sympy.Expr, rows: Size) -> Coordinate:
         """Row of the table that index ``at`` names."""
         index = self.indices.at([at])
-        return as_coordinate(index, rows, {}, wrap=False)
+        return as_coordinate(index, rows, {}, wrap=False, check=self.check)
 
     def counts(self, at: sympy.Expr) -> Expr:
         """Whether index ``at`` is more than padding."""
@@ -168,7 +173,7 @@ def _by_template(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how:
         "bags", term.dtype, (bags.count, width), (0, 1), operands,
         bags=bags.count, n=bags.n, rows=table.size[0], width=width, offset=view.offset,
         row_stride=view.stride[0], how=how, padding=bags.padding,
-        weighted=term.weights is not None, acc=accumulator(term.dtype),
+        weighted=term.weights is not None, acc=accumulator(term.dtype), check=bags.check,
     )  # fmt: skip
 
 
@@ -214,10 +219,14 @@ def lower_embedding_bag(
         raise CannotLower(f"bags of {weight.dtype}")
     count = as_size(offsets.size[0] - 1) if include_last_offset else offsets.size[0]
     width, kept = weight.size[1], offsets.dtype
-    empty = same(count, 0) or same(indices.size[0], 0) or any(same(s, 0) for s in weight.size)
+    empty = same(count, 0) or same(indices.size[0], 0) or same(width, 0)
     if empty:
         return _nothing_in_bags(meta, weight.dtype, kept)
+    if same(weight.size[0], 0):
+        raise CannotLower("an index into a dimension of size 0")
     bags = bags_of(ctx, indices, beginnings(offsets, count), count, padding_idx)
+    check = check_of(ctx, indices.body, weight.size[0], indices.ranges, 0, wrap=False)
+    bags = dataclasses.replace(bags, check=check)
     table = in_memory(ctx, weight)
     nothing = lowest(weight.dtype) if mode == MAX else 0
     term = Term(bags, table, per_sample_weights, float(nothing))

@@ -11,9 +11,9 @@ from torch.fx import Node as FxNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.errors import UnsupportedOperatorError
+from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.ir.index import contiguous_strides, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
-from ocl_inductor.log import artifact
 from ocl_inductor.lowering.control_flow import CompileBody, ControlFlow, compile_body
 from ocl_inductor.lowering.fakes import (
     extent,
@@ -28,7 +28,6 @@ from ocl_inductor.lowering.values import HostValue, Value, buffer_value, strided
 from ocl_inductor.lowering.walk import Walk
 from ocl_inductor.plan import Region
 
-_fallback_log = artifact(__name__, "fallback")
 higher_order = torch.ops.higher_order
 
 #: PyTorch's shape functions call what these return float32; really it is a quantised tensor.
@@ -61,7 +60,7 @@ class HostLowering:
             raise UnsupportedOperatorError(
                 name, dtypes, shapes, source=self.ctx.origin.source, reason=reason
             )
-        _fallback_log.warning("%s runs on the host: %s (%s)", name, reason, self.ctx.origin.source)
+        say_fallback(name, reason, self.ctx.origin.source)
         return self.host_call(node, target, node.args, reason)
 
     def control_flow(self, node: FxNode, flow: ControlFlow) -> Any:

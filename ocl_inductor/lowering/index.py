@@ -16,9 +16,10 @@ from ocl_inductor.lowering.gathering import (
     element,
     in_memory,
     require_index,
+    users_index,
 )
 from ocl_inductor.lowering.registry import CannotLower, register
-from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype
+from ocl_inductor.lowering.shapes import full, normalize_dim, position_dtype
 from ocl_inductor.lowering.values import ZERO, Value, reshape
 
 aten = torch.ops.aten
@@ -48,9 +49,8 @@ def lower_embedding(
     size = (*indices.size, *weight.size[1:])
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))
-    row = as_coordinate(
-        require_index(indices).at(variables[: indices.ndim]), weight.size[0], ranges, wrap=False
-    )
+    index = require_index(indices).at(variables[: indices.ndim])
+    row = users_index(ctx, index, weight.size[0], ranges, 0, wrap=False)
     table = in_memory(ctx, weight)
     return Value(size, weight.dtype, element(table, [row, *variables[indices.ndim :]]))
 
@@ -60,13 +60,13 @@ def lower_index_select(ctx: LoweringContext, x: Value, dim: int, index: Value) -
     if index.ndim == 0:
         index = reshape(index, (1,))
     if x.ndim == 0:
-        return x
+        return reshape(lower_index_select(ctx, reshape(x, (1,)), 0, index), ())
     dim = normalize_dim(dim, x.ndim)
     size = (*x.size[:dim], index.size[0], *x.size[dim + 1 :])
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))
-    position = as_coordinate(
-        require_index(index).at([variables[dim]]), x.size[dim], ranges, wrap=False
+    position = users_index(
+        ctx, require_index(index).at([variables[dim]]), x.size[dim], ranges, dim, wrap=False
     )
     coordinates: list[Coordinate] = list(variables)
     coordinates[dim] = position
@@ -87,7 +87,9 @@ def lower_gather(
         return reshape(lower_index_select(ctx, x, 0, index), ())
     dim = normalize_dim(dim, x.ndim)
     variables = loop_vars(index.ndim)
-    position = as_coordinate(require_index(index).body, x.size[dim], index.ranges, wrap=False)
+    position = users_index(
+        ctx, require_index(index).body, x.size[dim], index.ranges, dim, wrap=False
+    )
     coordinates: list[Coordinate] = list(variables)
     coordinates[dim] = position
     return Value(index.size, x.dtype, element(in_memory(ctx, x), coordinates))
@@ -108,9 +110,14 @@ class AdvancedIndex:
     index_ndim: int
 
 
-def advanced_index(x: Value, indices: Sequence[Value | None]) -> AdvancedIndex:
+def advanced_index(
+    ctx: LoweringContext, x: Value, indices: Sequence[Value | None]
+) -> AdvancedIndex:
     """NumPy's rule: index dimensions replace adjacent indexed ones in place, and come first
     where the indexed dimensions are not adjacent.
+
+    The ``_unsafe`` operators take indices that are known to be in range, or whose elements are not
+    used where they are not: those are not reported.
     """
     given = [d for d, i in enumerate(indices) if i is not None]
     tensors = [require_index(i) for i in indices if i is not None]
@@ -129,17 +136,21 @@ def advanced_index(x: Value, indices: Sequence[Value | None]) -> AdvancedIndex:
     for v, d in zip(variables[lead + len(shape) :], after, strict=True):
         coordinates[d] = v
     own = variables[lead : lead + len(shape)]
+    trusted = any("_unsafe" in name for name in ctx.origin.operators)
     for d, index in zip(given, tensors, strict=True):
         at = own[len(shape) - index.ndim :]
         at = [ZERO if same(n, 1) else v for v, n in zip(at, index.size, strict=True)]
-        coordinates[d] = as_coordinate(index.at(at), x.size[d], ranges)
+        if trusted:
+            coordinates[d] = as_coordinate(index.at(at), x.size[d], ranges)
+        else:
+            coordinates[d] = users_index(ctx, index.at(at), x.size[d], ranges, d)
     return AdvancedIndex(size, coordinates, lead, len(shape))
 
 
 @register(aten.take.default)
 def lower_take(ctx: LoweringContext, x: Value, index: Value) -> Value:
     """Elements of the flattened tensor; negative positions count from the end."""
-    position = as_coordinate(require_index(index).body, prod(x.size), index.ranges)
+    position = users_index(ctx, require_index(index).body, prod(x.size), index.ranges, None)
     if not isinstance(position, Expr):
         return Value(index.size, x.dtype, x.at(delinearize(position, x.size)))
     flat = in_memory(ctx, reshape(x, (prod(x.size),)))  # a copy if the elements lie otherwise
@@ -152,8 +163,13 @@ def lower_one_hot(ctx: LoweringContext, x: Value, num_classes: int = -1) -> Valu
         raise CannotLower("one_hot without num_classes: the size depends on data")
     size = (*x.size, num_classes)
     variables = loop_vars(len(size))
-    # Classes out of range are eager's error, so narrowing cannot make a wrong hit.
+    # One out of range, where that is not checked, must not become a hit when it is narrowed.
+    ranges = dict(zip(variables, size, strict=True))
     dtype = position_dtype(num_classes)
-    classes = cast_value(x, dtype)
-    hit = compare("eq", classes.at(variables[:-1]), index_value(variables[-1], dtype))
+    of = users_index(ctx, x.at(variables[:-1]), num_classes, ranges, None, wrap=False)
+    hit = compare(
+        "eq",
+        of if isinstance(of, Expr) else index_value(of, dtype),
+        index_value(variables[-1], dtype),
+    )
     return Value(size, torch.int64, cast(hit, torch.int64))

@@ -58,7 +58,7 @@ def lower_index_put(
         return _masked_put(ctx, x, indices, values, accumulate)
     if all(i is None for i in indices):
         raise CannotLower("index_put without indices")
-    target = advanced_index(x, indices)
+    target = advanced_index(ctx, x, indices)
     body = cast(expand(values, target.size).body, x.dtype)
     colliding = list(range(target.lead, target.lead + target.index_ndim))
     if not any(isinstance(c, Expr) for c in target.coordinates) and prod(

@@ -25,7 +25,7 @@ def lower_index(ctx: LoweringContext, x: Value, indices: Sequence[Value | None])
         return x
     if any(i is not None and i.dtype is torch.bool for i in indices):
         return _masked(ctx, x, indices, given)
-    where_from = advanced_index(x, indices)
+    where_from = advanced_index(ctx, x, indices)
     if any(isinstance(c, Expr) for c in where_from.coordinates):
         x = in_memory(ctx, x)
     result = Value(where_from.size, x.dtype, element(x, where_from.coordinates))

@@ -111,6 +111,7 @@ class _GraphLowering:
             tuple(self.walk.constants.items()),
             self.results.updates,
             frozenset(self.walk.trained_names),
+            tuple(self.ctx.checks),
         )
 
     def run_placeholder(self, node: FxNode) -> Any:

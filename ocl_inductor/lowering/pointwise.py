@@ -26,6 +26,7 @@ from ocl_inductor.ir.expr import Expr, const, index_value, op
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.ir.index import Size, as_size, is_static, same
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.division import divisor_of
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.values import HostValue, Value, expand
 from ocl_inductor.torch_versions import aten_overload
@@ -329,6 +330,9 @@ def lower_row(
             raise CannotLower(f"argument {name} is not a plain number")
     if "result_dtype" in names:
         others["result_dtype"] = promote(operands, row.kind)[1]
+    if "divisor" in names:
+        size = broadcast_sizes([x.size for x in operands if isinstance(x, Value)])
+        others["divisor"] = divisor_of(ctx, size)
     compute = functools.partial(row.compute, **others)
     return elementwise(ctx, compute, operands, row.kind, row.narrow)
 

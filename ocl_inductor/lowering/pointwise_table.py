@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ocl_inductor.lowering import activations as act
 from ocl_inductor.lowering import formulas as f
+from ocl_inductor.lowering.division import divide
 from ocl_inductor.lowering.pointwise import (
     ALWAYS_BOOL,
     BOOL_TO_LONG,
@@ -24,13 +25,13 @@ ARITHMETIC = [
     row("rsub.Tensor rsub.Scalar", f.rsub),
     row("mul.Tensor mul.Scalar", f.mul),
     row("div.Tensor div.Scalar true_divide.Tensor true_divide.Scalar", f.div, INT_TO_FLOAT),
-    row("floor_divide floor_divide.Scalar", f.binary("floor_div")),
+    row("floor_divide floor_divide.Scalar", divide("floor_div")),
     row(
         "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
-        f.binary("remainder"),
+        divide("remainder"),
         narrow=True,
     ),
-    row("fmod.Tensor fmod.Scalar", f.binary("fmod"), narrow=True),
+    row("fmod.Tensor fmod.Scalar", divide("fmod"), narrow=True),
     row("pow.Tensor_Tensor pow.Tensor_Scalar", f.power),
     row("pow.Scalar", f.power, narrow=True),
     row("neg", f.unary("neg")),

@@ -311,6 +311,8 @@ def lower_avg_pool3d(
 
 def _adaptive_avg(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -> Value:
     n = len(output_size)
+    if not x.dtype.is_floating_point or any(same(s, 0) for s in x.size[1 - x.ndim :]):
+        raise CannotLower(f"eager does not pool {x.dtype}{list(x.size)}")
     windows = AdaptiveWindows.make(pool_arguments(x, n), output_size)
     regular = windows.regular()
     if regular is not None and regular.points:

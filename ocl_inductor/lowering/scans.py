@@ -22,11 +22,9 @@ def _running(
     """Integers accumulate in int64, floats as :func:`_wide` says (rounded once each element)."""
     if dtype is None:
         dtype = x.dtype if x.dtype.is_floating_point else torch.int64
+    if dtype is torch.bool:
+        raise CannotLower("eager has no running sum or product in truth values")
     source = cast_value(cast_value(x, dtype), _wide(ctx, dtype))
-    if dtype is torch.bool:  # a running sum of truth values is a running "or"
-        small = cast_value(source, torch.int32)
-        how = {"sum": "max", "prod": "min"}[how]
-        return cast_value(scan_along(ctx, small, dim, how), dtype)
     return scan_along(ctx, source, dim, how, dtype)
 
 

@@ -2,7 +2,7 @@
 
 Points that may hit the same element run one after another in eager's order, so results are
 deterministic; dimensions in which no two points can collide run in parallel. Indices out of range
-are clamped, as in :mod:`ocl_inductor.lowering.gathering`.
+are reported, as in :mod:`ocl_inductor.lowering.gathering`; their points update another element.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, const, op, substitute
-from ocl_inductor.ir.index import Size, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.gathering import Coordinate, as_coordinate, bind, require_index
+from ocl_inductor.lowering.gathering import Coordinate, bind, require_index, users_index
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import cast_value, full, highest, lowest, normalize_dim
 from ocl_inductor.lowering.values import Value, expand, reshape
@@ -86,8 +86,8 @@ def scatter_along(
         index, source = reshape(index, (1,)), reshape(source, (1,))
     dim = normalize_dim(dim, x.ndim)
     coordinates: list[Coordinate] = list(loop_vars(index.ndim))
-    coordinates[dim] = as_coordinate(
-        require_index(index).body, x.size[dim], index.ranges, wrap=False
+    coordinates[dim] = users_index(
+        ctx, require_index(index).body, x.size[dim], index.ranges, dim, wrap=False
     )
     body = cast_value(source, x.dtype).body
     return scatter_points(ctx, x, index.size, coordinates, body, [dim], how)
@@ -175,11 +175,18 @@ def lower_scatter_reduce(
 
 
 def slices_at(
-    ctx: LoweringContext, x: Value, dim: int, index: Value, source: Value, how: str
+    ctx: LoweringContext,
+    x: Value,
+    dim: int,
+    index: Value,
+    source: Value,
+    how: str,
+    *,
+    wrap: bool = False,
 ) -> Value:
     """``x[.., index[k], ..] = source[.., k, ..]``; ``source`` broadcasts."""
     if x.ndim == 0:
-        whole = slices_at(ctx, reshape(x, (1,)), 0, index, reshape(source, (1,)), how)
+        whole = slices_at(ctx, reshape(x, (1,)), 0, index, reshape(source, (1,)), how, wrap=wrap)
         return reshape(whole, ())
     dim = normalize_dim(dim, x.ndim)
     flat = index if index.ndim else reshape(index, (1,))
@@ -187,7 +194,8 @@ def slices_at(
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))
     coordinates: list[Coordinate] = list(variables)
-    coordinates[dim] = as_coordinate(require_index(flat).at([variables[dim]]), x.size[dim], ranges)
+    place = require_index(flat).at([variables[dim]])
+    coordinates[dim] = users_index(ctx, place, x.size[dim], ranges, dim, wrap=wrap)
     body = cast_value(expand(source, size), x.dtype).body
     return scatter_points(ctx, x, size, coordinates, body, [dim], how)
 
@@ -210,10 +218,20 @@ def lower_index_copy(
 
 
 def _as_slices(x: Value, dim: int, source: Value) -> Value:
-    """A source without the index dimension (allowed for one index) gets it."""
-    if source.ndim == x.ndim:
-        return source
+    """A source without the index dimension (allowed for one index) gets it.
+
+    Raises:
+        CannotLower: the source has slices of another shape, which eager refuses.
+    """
     dim = normalize_dim(dim, x.ndim)
+    if source.ndim == x.ndim:
+        pairs = zip(source.size, x.size, strict=True)
+        others = [p for d, p in enumerate(pairs) if d != dim and all(map(is_static, p))]
+        if any(a != b for a, b in others):
+            raise CannotLower(f"slices of size {list(source.size)} for {list(x.size)}")
+        return source
+    if x.ndim > 1:
+        raise CannotLower(f"slices of {source.ndim} dimensions for {x.ndim}")
     return reshape(source, (*source.size[:dim], 1, *source.size[dim:]))
 
 
@@ -221,14 +239,16 @@ def _as_slices(x: Value, dim: int, source: Value) -> Value:
 def lower_index_fill(ctx: LoweringContext, x: Value, dim: int, index: Value, value: float) -> Value:
     if isinstance(value, sympy.Basic):
         raise CannotLower("index_fill with a symbolic value")
-    return slices_at(ctx, x, dim, index, full((1,) * max(x.ndim, 1), value, x.dtype), "set")
+    filling = full((1,) * max(x.ndim, 1), value, x.dtype)
+    return slices_at(ctx, x, dim, index, filling, "set", wrap=True)
 
 
 @register(aten.index_fill.int_Tensor)
 def lower_index_fill_tensor(
     ctx: LoweringContext, x: Value, dim: int, index: Value, value: Value
 ) -> Value:
-    return slices_at(ctx, x, dim, index, expand(value, (1,) * max(x.ndim, 1)), "set")
+    filling = expand(value, (1,) * max(x.ndim, 1))
+    return slices_at(ctx, x, dim, index, filling, "set", wrap=True)
 
 
 @register(aten.index_reduce.default)
@@ -273,7 +293,7 @@ def lower_put(
     flat = reshape(x, (prod(x.size),))
     points = reshape(require_index(index), (prod(index.size),))
     body = reshape(source, (prod(source.size),)).body
-    place = as_coordinate(points.body, flat.size[0], points.ranges)
+    place = users_index(ctx, points.body, flat.size[0], points.ranges, None)
     how = "sum" if accumulate else "set"
     written = scatter_points(ctx, flat, points.size, [place], cast(body, x.dtype), [0], how)
     return reshape(written, x.size)

@@ -122,6 +122,8 @@ def lower_bucketize(
 ) -> Value:
     if boundaries.dtype is not x.dtype or x.dtype is torch.bool:
         raise CannotLower(f"searching {x.dtype} in {boundaries.dtype}")
+    if boundaries.ndim != 1:
+        raise CannotLower(f"eager refuses boundaries of {boundaries.ndim} dimensions")
     return bisect(ctx, boundaries, x, right, _result_dtype(out_int32))
 
 

@@ -50,6 +50,18 @@ def output_sizes(
     return [int(o * f) for o, f in zip(old, scale_factors, strict=True)], list(scale_factors)
 
 
+def _refuse_as_eager(x: Value, n: int) -> None:
+    """Leave to eager, which raises, what it does not resize: ``n`` spatial dimensions.
+
+    Raises:
+        CannotLower: integers other than bytes, an image without pixels, or without channels.
+    """
+    if not (x.dtype.is_floating_point or x.dtype is torch.uint8):
+        raise CannotLower(f"eager does not resize images of {x.dtype}")
+    if any(same(s, 0) for s in x.size[x.ndim - n - 1 :]):
+        raise CannotLower(f"eager does not resize an image of size {list(x.size[1:])}")
+
+
 # -- nearest -------------------------------------------------------------------------------
 
 
@@ -85,6 +97,7 @@ def nearest(
     exact: bool,
 ) -> Value:
     n = len(extents)
+    _refuse_as_eager(x, n)
     size = (*x.size[: x.ndim - n], *extents)
     if any(same(s, 0) for s in size):
         return full(size, 0, x.dtype)
@@ -197,6 +210,7 @@ def interpolate(
     if not x.dtype.is_floating_point:
         raise CannotLower(f"interpolation of {x.dtype}")
     n = len(extents)
+    _refuse_as_eager(x, n)
     size = (*x.size[: x.ndim - n], *extents)
     if any(same(s, 0) for s in size):
         return full(size, 0, x.dtype)

@@ -5,8 +5,9 @@
 A driver's compiler keeps what it takes: after a dozen kernels a process is 100 to 200 MiB larger,
 and never gets smaller. So sources come here, binaries go back (see builders.py), and the memory
 goes with the process. It ends when its input does, or when nothing came for a while. The
-folder, unless its name is empty, is its own: what is in it is removed (left_out.py). The library is
-that of the only driver to open, or empty (``Device.apart``).
+folder, unless its name is empty, is its own (left_out.py): it is removed at the end, after SIGTERM
+too, and a later worker removes what one that was killed has left. The library is that of the only
+driver to open, or empty (``Device.apart``).
 
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
@@ -22,6 +23,7 @@ import os
 import pickle
 import select
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -37,6 +39,7 @@ from ocl_inductor.device_probe import zero_copy_test
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
 from ocl_inductor.runtime.left_out import binary_without, can_leave_out
+from ocl_inductor.temporary import hold, remove_abandoned
 
 #: The binary of the program that a function builds.
 Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
@@ -124,6 +127,10 @@ def _steer(names: quirks.Names, folder: str) -> Take:
 if __name__ == "__main__":
     _names, _folder, _library = sys.argv[1:]
     try:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        if _folder:
+            _held = hold(Path(_folder))
+            remove_abandoned(Path(_folder).parent)
         _main(quirks.Names(**json.loads(_names)), _folder, _library)
     except BrokenPipeError:
         pass  # nobody waits for the answer any more

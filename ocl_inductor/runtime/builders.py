@@ -29,6 +29,7 @@ from ocl_inductor.log import logger
 from ocl_inductor.quirks import Names
 from ocl_inductor.runtime.build_worker import Job
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.temporary import make_folder
 
 _log = logger(__name__)
 _MODULE = "ocl_inductor.runtime.build_worker"
@@ -71,7 +72,7 @@ class _Worker:
         self.logged = 0
         try:
             if quirks.unrun(device.names) is not None:
-                self.folder = tempfile.mkdtemp(prefix="ocl_inductor-")
+                self.folder = str(make_folder())
             self.process = subprocess.Popen(
                 apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder, library),
                 env={**apart.environment(), **_ALONE, **variables},

@@ -15,6 +15,7 @@ from ocl_inductor import fork
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl, release_code
 from ocl_inductor.plan import (
+    FAULT,
     BufferSpec,
     HostCall,
     InputSpec,
@@ -26,6 +27,7 @@ from ocl_inductor.plan import (
 from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete import DiscreteMemory
+from ocl_inductor.runtime.faults import Faults
 from ocl_inductor.runtime.home import home_of
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.launcher import Launcher
@@ -95,6 +97,7 @@ class Executor:
             if isinstance(s, HostCall) and isinstance(s.operator, Region)
         }
         self.bound: dict[str, Any] = {}
+        self.faults = Faults(plan, self.memory, self.sizes) if plan.checks else None
         self.host: dict[str, Any] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
@@ -140,6 +143,7 @@ class Executor:
                 self.roles.root,
                 self.roles.saved,
                 self._draw,
+                self.faults,
             )
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.roles.root)
             else None
@@ -147,6 +151,8 @@ class Executor:
 
         if self.steady is not None and settings.mode == "reduce-overhead" and plan.steps:
             self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
+        if self.faults is not None:
+            self._bind(FAULT, self.faults.buffer)
         # What a recording knows does not move.
         if self.steady is not None and self.steady.replay is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
@@ -294,6 +300,7 @@ class Executor:
         """
         # Parameters count as seen before they are bound, so look at all of them again.
         self.parameters.forget()
+        self.prologue_due = bool(self.plan.prologue)
         self._finish_quietly()
         if self.launcher is not None:
             self.launcher.disarm()
@@ -344,6 +351,8 @@ class Executor:
         self._bind_memory()
         keep = self._bind_inputs(inputs)
         produced = self._bind_outputs()
+        if self.faults is not None and self.discrete is not None:
+            self.faults.expect()
         self.started = True
         if self.prologue_due:
             for step in self.plan.prologue:
@@ -352,6 +361,8 @@ class Executor:
         for step in self.plan.steps:
             self._step(step)
         self.memory.finish()
+        if self.faults is not None:
+            self.faults.check()
         if self.first:
             self.first = False
             release_code()  # what a driver does for kernels that it never ran

@@ -55,6 +55,8 @@ class Launcher:
             "queue": executor.device.queue,
             "take": self.scratch.pool.take_last,
         }
+        if steady.faults is not None:
+            self.facts |= {"fault": steady.faults.words, "check": steady.faults.check}
         for n, stride, argument in steady.inputs:
             self.facts |= {f"stride_{n}": stride, f"input_{n}": argument}
         for n, (maker, argument) in enumerate(steady.outputs):
@@ -75,6 +77,7 @@ class Launcher:
                 for how, n, o in steady.results
             ],
             scratch=bool(self.scratch.slots),
+            faults=steady.faults is not None,
         )
         exec(compile(source, "<launcher>", "exec"), self.facts)
         self.call: Callable[..., tuple[Any, ...]] = self.facts["launch"]

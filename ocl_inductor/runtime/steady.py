@@ -28,6 +28,7 @@ from ocl_inductor.plan import (
     SizeRef,
     TensorRef,
 )
+from ocl_inductor.runtime.faults import Faults
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.recycling import Maker, Recycler
@@ -141,6 +142,7 @@ class SteadyCall:
         root: Callable[[str], str],
         saved: Collection[str],
         draw: Draw,
+        faults: Faults | None,
     ) -> None:
         self.memory = memory
         self.queue = memory.queue
@@ -156,6 +158,7 @@ class SteadyCall:
         self.known = False
         self.replay: Replay | None = None
         self.draw = draw
+        self.faults = faults
         self.inputs = tuple(
             (position, s.stride, Argument(_nbytes(s), uses.get(s.name, ())))
             for position, s in enumerate(plan.inputs)
@@ -280,6 +283,8 @@ class SteadyCall:
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)
             queue.finish()
+        if self.faults is not None:
+            self.faults.check()
         results = []
         for how, n, o in self.results:
             if how == OUTPUT:

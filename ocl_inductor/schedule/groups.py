@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from ocl_inductor.ir.expr import Expr, loads
+from ocl_inductor.ir.expr import Expr, loads, walk
 from ocl_inductor.ir.index import Size, loop_vars
 from ocl_inductor.ir.nodes import Buffer, Extern, LoopKind, Origin, Template
 
@@ -43,6 +43,12 @@ class Member:
         for e in self.store_indirect:
             names |= {n.payload.buffer for n in loads(e)}
         return names
+
+    @property
+    def checks_indices(self) -> bool:
+        """Whether it may find an index out of range."""
+        roots = (self.body, *self.store_indirect)
+        return any(n.op == "checked_index" for root in roots for n in walk(root))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Sums or maxima over bags of rows of an embedding: a bag is a run of indices between two offsets.
 
 A work-item follows the indices of one bag with some columns in registers, in the order of eager;
-nothing is added in memory. An index outside of the table counts as the nearest one inside.
+nothing is added in memory. An index outside of the table is reported, or counts as the nearest one
+inside.
 
 Parameters (sizes and strides in elements, static or symbolic):
 
@@ -9,7 +10,8 @@ Parameters (sizes and strides in elements, static or symbolic):
   ``row_stride``: where the table lies, with unit stride along its columns;
 * ``how``: ``"sum"`` or ``"max"``, in which a NaN wins and an empty bag is the lowest number;
 * ``padding``: the index that counts for nothing, or -1; ``weighted``: each row is multiplied;
-* ``acc``: ``"float"`` or ``"double"``.
+* ``acc``: ``"float"`` or ``"double"``;
+* ``check``: what an index outside is reported as, or None.
 """
 
 from __future__ import annotations

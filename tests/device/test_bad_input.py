@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.utils import counters
 
-from ocl_inductor import errors
+from ocl_inductor import errors, fallback_log
+from ocl_inductor.fallback_log import FallbackLines
 from ocl_inductor.runtime import making
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -124,13 +126,46 @@ def test_fallback_gives_right_results(memory: str, driver: str) -> None:
 
 
 @each_driver
-def test_fallback_warns_once(driver: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_operator_on_the_host_is_said_once(
+    driver: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = FallbackLines()
+    monkeypatch.setattr(fallback_log, "_lines", lines)
+
+    def messages() -> list[str]:
+        return [r.getMessage() for r in caplog.records if "runs on the host" in r.getMessage()]
+
     function = compiled(_svd, driver)
     function(random(5, 7))
+    assert lines.summary() == ""  # the line said it all
     function(random(5, 7))
-    messages = [r.getMessage() for r in caplog.records if "runs on the host" in r.getMessage()]
-    assert len(messages) == 1
-    assert "svd" in messages[0]
+    for size in (3, 4):  # compiled again
+        compiled(_svd, driver)(random(size, size))
+    (message,) = messages()
+    line = _svd.__code__.co_firstlineno + 1
+    assert message.startswith("aten._linalg_svd.default runs on the host: no lowering")
+    assert message.endswith(f"({__file__}:{line} in _svd)")
+    assert "aten._linalg_svd.default 3. TORCH_LOGS=opencl_fallback" in lines.summary()
+    # Whoever asks for more gets each, with the code, and no count.
+    monkeypatch.setattr(fallback_log, "_lines", FallbackLines())
+    with caplog.at_level(logging.DEBUG, fallback_log.fallback_log.name):
+        for size in (5, 6):
+            compiled(_svd, driver)(random(size, size))
+    assert len(messages()) == 3 and "torch.linalg.svd(x * 2)" in messages()[-1]
+    assert fallback_log._lines.summary() == ""
+
+
+def test_the_count_comes_at_the_end_of_the_process() -> None:
+    code = (
+        "import torch\n"
+        "for n in (3, 4):\n"
+        "    torch.compiler.reset()\n"
+        "    torch.compile(torch.linalg.svdvals, backend='opencl')(torch.randn(n, n))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    said = [x for x in done.stderr.splitlines() if "on the host" in x]
+    assert len(said) == 2 and "aten._linalg_svd.default 2." in said[-1], done.stderr
 
 
 @each_driver

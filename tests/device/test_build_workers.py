@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,14 +23,14 @@ import torch
 from agreement import agree, random, two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor import apart, device_probe
+from ocl_inductor import apart, device_probe, quirks
 from ocl_inductor.device import Device, list_devices, select_device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import CompilerFailedError, KernelBuildError
 from ocl_inductor.plan import Kernel
 from ocl_inductor.quirks import compiling
 from ocl_inductor.runtime import builders, making
-from ocl_inductor.runtime.builders import Builders, WorkerLostError
+from ocl_inductor.runtime.builders import Builders, WorkerLostError, _Worker
 from ocl_inductor.runtime.driver_programs import program_from_binary
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.settings import Settings
@@ -119,18 +120,49 @@ def test_no_more_workers_than_allowed(fresh: Builders, device: Device) -> None:
 @pytest.mark.parametrize("driver", list(two_drivers()))
 def test_what_a_worker_leaves(driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing, however it ends."""
-    monkeypatch.setattr(builders.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     device = select_device(driver)
     made = Builders(device)
-    for n in range(3):
+    for n in range(4):
         assert made.build(source(n), device.info.build_options, 1)
         if n == 0:
             made.end()
         elif n == 1:
             made.idle[0].process.kill()
             made.idle[0].process.wait()
+        elif n == 2:
+            made.idle[0].process.terminate()  # with all processes of a job
+            made.idle[0].process.wait()
+            assert not list(tmp_path.iterdir())
     made.idle[0].jobs.close()  # as if this process had ended
     made.idle[0].process.wait()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_killed_with_its_process_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = next((d for d in two_drivers() if quirks.unrun(select_device(d).names)), None)
+    if driver is None:
+        pytest.skip("no driver here gives its workers folders")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    device = select_device(driver)
+    killed, other = _Worker(device), _Worker(device)
+    for worker in (killed, other):
+        assert worker.answer((source(1), tuple(device.info.build_options)))
+    killed.process.kill()
+    killed.process.wait()
+    long_ago = time.time() - 3600
+    for folder in tmp_path.iterdir():
+        os.utime(folder, (long_ago, long_ago))
+    made = Builders(device)
+    try:
+        assert made.build(source(2), device.info.build_options, 1)
+        assert not Path(killed.folder).exists() and Path(other.folder).exists()
+        assert other.answer((source(3), tuple(device.info.build_options)))
+    finally:
+        made.end()
+        other.end()
     assert not list(tmp_path.iterdir())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -73,8 +74,11 @@ def test_json(script: Path) -> None:
     ("code", "said"),
     [
         ("raise ValueError('out of luck')", "out of luck"),
-        ("import sys; sys.exit(3)", "ended with 3"),
-        ("raise KeyboardInterrupt", "interrupted"),
+        ("import sys; sys.exit(3)", "ended with exit code 3"),
+        ("import sys; sys.exit('no room')", "ended with the message 'no room'"),
+        ("raise KeyboardInterrupt", "ended with an interrupt"),
+        ("class Stop(BaseException): pass\nraise Stop('enough')", "Stop: enough"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "ended with SIGTERM"),
     ],
 )
 def test_a_script_that_fails(tmp_path: Path, code: str, said: str) -> None:
@@ -83,6 +87,10 @@ def test_a_script_that_fails(tmp_path: Path, code: str, said: str) -> None:
     done = invoke(path, 1)
     assert done.exit_code == 1
     assert said in done.stderr and "reduction_softmax" in done.stdout
+    assert (
+        str(Path(main.callback.__code__.co_filename).parent) not in done.stderr
+    )  # no frame of ours
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_a_script_that_compiles_nothing(tmp_path: Path) -> None:

@@ -86,6 +86,9 @@ class Evaluator:
             value = self(e.args[1], len(self.masks) - 1)
             return torch.where(condition, value, self(e.args[2], mask))
         args = [self(a, mask) for a in e.args]
+        if e.op == "checked_index":
+            least = -args[1] if e.payload.wraps else 0
+            return torch.where((args[0] >= least) & (args[0] < args[1]), args[0], 0)
         if e.op in ("cast", "as"):
             return args[0].to(e.dtype)
         fn = SPECIAL.get(e.op) or getattr(torch, e.op)

@@ -39,6 +39,14 @@ CASES = [
         ["'k0'", "SIGABRT"],
     ),
     (errors.DeviceMemoryError(4096, 1 << 20, 100), ["4,096 bytes", "1,048,576", "100 bytes"]),
+    (
+        errors.IndexOutOfRangeError("aten.gather", 12, 1, 10, "model.py:3 in forward"),
+        ["index 12", "dimension 1 with size 10", "aten.gather", "model.py:3"],
+    ),
+    (
+        errors.IntegerDivisionError("aten.remainder", "model.py:3 in forward"),
+        ["ZeroDivisionError", "aten.remainder", "model.py:3"],
+    ),
     (errors.VerifyError("schedule", "node 3 before its input"), ["'schedule'", "node 3"]),
 ]
 

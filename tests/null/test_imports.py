@@ -16,10 +16,18 @@ PACKAGE = Path(ocl_inductor.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"__init__"},
-    {"errors", "units", "whole_file"},
+    {"errors", "temporary", "units", "whole_file"},
     {"settings"},
     {"log"},
-    {"dtypes", "debug", "launch_example", "kernel_text", "private_folder", "torch_versions"},
+    {
+        "dtypes",
+        "debug",
+        "fallback_log",
+        "launch_example",
+        "kernel_text",
+        "private_folder",
+        "torch_versions",
+    },
     {"quirks", "fork", "apart", "meanwhile"},
     {
         "builtin_check",

@@ -16,7 +16,7 @@ import torch
 
 from ocl_inductor.codegen.math_library import SPECIAL_BINARY, SPECIAL_UNARY
 from ocl_inductor.codegen.primitives import PRIMITIVES
-from ocl_inductor.ir.expr import Expr, walk
+from ocl_inductor.ir.expr import Check, Expr, walk
 from ocl_inductor.ir.nodes import dense_buffer
 from ocl_inductor.lowering import copies, factories, pointwise_backward, pointwise_table
 from ocl_inductor.lowering.pointwise import round_to
@@ -32,10 +32,16 @@ HALF = (F16, BF16)
 
 
 class FakeContext:
-    """Lowerings of pointwise operators only ask the device for double precision."""
+    """Lowerings of pointwise operators only ask the device for double precision, and divisors to be
+    checked."""
 
     class device:
         fp64 = True
+
+    nodes = ()
+
+    def divisor_check(self) -> Check:
+        return Check(wraps=False, number=1)
 
 
 # -- evaluating expressions ------------------------------------------------------------------
@@ -93,6 +99,8 @@ def evaluate(value: Value, buffers: dict[str, torch.Tensor]) -> torch.Tensor:
         elif node.op == "where":
             assert node.args[0].dtype is BOOL and node.args[1].dtype == node.args[2].dtype
             result = torch.where(*args)
+        elif node.op == "checked_index":
+            result = torch.where((args[0] >= 0) & (args[0] < args[1]), args[0], 0)
         else:
             assert node.op in PRIMITIVES, node.op
             assert len({a.dtype for a in node.args}) == 1, f"mixed operands of {node}"

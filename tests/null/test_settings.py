@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
+import platformdirs
 import pytest
+from click.testing import CliRunner
 
-from ocl_inductor.errors import UnknownOptionError
-from ocl_inductor.settings import Settings
+from ocl_inductor.cli import main
+from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
+from ocl_inductor.settings import Settings, default_cache_dir
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,32 @@ def test_mode_by_keyword_and_by_option() -> None:
 
 def test_paths() -> None:
     assert Settings.resolve(options={"cache_dir": "/some/where"}).cache_dir == Path("/some/where")
+
+
+def test_a_cache_folder_that_cannot_be_is_refused_in_few_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deep = "/" + "abcdefg/" * 505  # what lies below would have a path too long
+    for given, valid in (
+        ("~nobody-of-this-name/x", "a home folder that exists"),
+        ("/tmp/" + "x" * 5000, "at most 255 bytes each"),
+        (deep, "a shorter path"),
+    ):
+        monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", given)
+        for ask in (Settings.resolve, default_cache_dir):
+            with pytest.raises(UnknownOptionError, match=f"OCL_INDUCTOR_CACHE_DIR.*{valid}") as e:
+                ask()
+            assert len(str(e.value)) < 400
+        done = CliRunner().invoke(main, ["cache", "stats"])
+        assert done.exit_code == 2 and valid in done.output and len(done.output) < 600
+    with pytest.raises(UnknownOptionError, match="without null characters"):
+        Settings.resolve(options={"cache_dir": "a\0b"})
+
+
+def test_without_a_home_the_variable_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *a, **k: "~nobody-of-this-name/x")
+    with pytest.raises(OpenCLInductorError, match="Name a folder with OCL_INDUCTOR_CACHE_DIR"):
+        default_cache_dir()
 
 
 def test_torch_debug_sets_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Calls that eager refuses, and PyTorch's shape functions do not: compiled, they give numbers.
+
+They are found in Dynamo's graph, before decompositions take them apart. Such a graph is left to
+eager, which raises its own error. What reaches a lowering whole is refused there (CannotLower).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+#: The reason why eager refuses a node, or "".
+Rule = Callable[[Node], str]
+
+
+def why_refused(gm: GraphModule) -> Iterator[tuple[Node, str]]:
+    """Each node of Dynamo's graph that eager certainly refuses, with the reason."""
+    for node in gm.graph.nodes:
+        rule = RULES.get(node.target)
+        reason = rule(node) if rule is not None else ""
+        if reason:
+            yield node, reason
+
+
+def _tensor(argument: Any) -> torch.Tensor | None:
+    value = argument.meta.get("example_value") if isinstance(argument, Node) else argument
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def _resized(node: Node) -> str:
+    """Interpolation of integers, but for bytes, or of images without pixels or channels."""
+    x = _tensor(node.args[0] if node.args else node.kwargs.get("input"))
+    mode = node.kwargs.get("mode", node.args[3] if len(node.args) > 3 else "")
+    if x is None or mode == "area":  # pooling
+        return ""
+    if not (x.dtype.is_floating_point or x.dtype is torch.uint8):
+        return f"images of {x.dtype} are not resized"
+    if any(isinstance(n, int) and n == 0 for n in x.shape[1:]):
+        return f"an image of size {list(x.shape[1:])} is not resized"
+    return ""
+
+
+def _running_truth(node: Node) -> str:
+    x = _tensor(node.args[0])
+    truth = x is not None and x.dtype is torch.bool and node.kwargs.get("dtype") is None
+    return "there is no running sum or product in truth values" if truth else ""
+
+
+def _other_out(node: Node) -> str:
+    """``out`` of another dtype than the result, which these functions do not convert to."""
+    out = node.kwargs.get("out")
+    if out is None:
+        return ""
+
+    def on_meta(x: Node) -> Any:
+        t = _tensor(x)
+        return x if t is None else torch.empty([1] * t.ndim, dtype=t.dtype, device="meta")
+
+    args, kwargs = tree_map_only(Node, on_meta, (node.args, dict(node.kwargs)))
+    kwargs.pop("out")
+    results = tree_leaves(node.target(*args, **kwargs))  # type: ignore[operator]
+    for given, result in zip(map(_tensor, tree_leaves(out)), results, strict=True):
+        if given is not None and given.dtype is not result.dtype:
+            return f"the result is {result.dtype}, out is {given.dtype}"
+    return ""
+
+
+def _drawn(node: Node) -> str:
+    """More categories than a float's digits tell apart; ``out`` of another dtype than int64."""
+    x = _tensor(node.args[0])
+    many = x is not None and x.ndim and isinstance(x.shape[-1], int) and x.shape[-1] > 1 << 24
+    return "more than 2^24 categories" if many else _other_out(node)
+
+
+RULES: Mapping[Any, Rule] = {
+    torch.nn.functional.interpolate: _resized,
+    **{f: _resized for name, f in vars(torch._C._nn).items() if "upsample_" in name},
+    "cumsum_": _running_truth,
+    "cumprod_": _running_truth,
+    **dict.fromkeys((torch.amax, torch.amin, torch.aminmax, torch.complex), _other_out),
+    torch.multinomial: _drawn,
+}

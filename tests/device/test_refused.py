@@ -1,0 +1,109 @@
+"""Arguments that eager refuses are refused when compiled, with eager's own error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from agreement import compiled, random, two_drivers
+
+from conformance.refusals import Refusal, known, refusals
+from ocl_inductor.errors import UnsupportedOperatorError
+
+each_driver = pytest.mark.parametrize("driver", two_drivers())
+
+
+def refused(fn: Callable[..., Any], *args: Any, driver: str) -> None:
+    with pytest.raises(Exception, match=r"\w") as eager:
+        fn(*args)
+    with pytest.raises(type(eager.value)) as found:
+        compiled(fn, driver)(*args)
+    assert str(found.value) == str(eager.value)
+
+
+@pytest.mark.parametrize("nd", [1, 2, 3])
+@each_driver
+def test_output_padding(nd: int, driver: str) -> None:
+    """Smaller than stride or dilation, in each dimension."""
+    f = getattr(F, f"conv_transpose{nd}d")
+    x, weight = random(1, 3, *[6] * nd), random(3, 4, *[3] * nd)
+    stride, extra = [1, 2, 2][-nd:], [2, 2, 2][-nd:]
+    refused(lambda x, w: f(x, w, stride=2, output_padding=extra), x, weight, driver=driver)
+    refused(lambda x, w: f(x, w, stride=stride, output_padding=2), x, weight, driver=driver)
+    right = compiled(lambda x, w: f(x, w, stride=1, dilation=3, output_padding=2), driver)
+    expected = f(x, weight, stride=1, dilation=3, output_padding=2)
+    torch.testing.assert_close(right(x, weight), expected, rtol=1e-4, atol=1e-4)
+
+
+@each_driver
+def test_running_truth_values(driver: str) -> None:
+    x = random(4, 5)
+    refused(lambda x: x.cumsum(0, dtype=torch.bool), x, driver=driver)
+    refused(lambda x: torch.cumprod(x, 1, dtype=torch.bool), x, driver=driver)
+    refused(lambda x: x.clone().cumsum_(0), x > 0, driver=driver)
+    assert torch.equal(compiled(lambda x: x.cumsum(0), driver)(x > 0), (x > 0).cumsum(0))
+
+
+@each_driver
+def test_results_of_another_dtype_than_out(driver: str) -> None:
+    x, wide = random(4, 5), [torch.empty(5, dtype=torch.float64) for _ in range(2)]
+    refused(lambda x, a, b: torch.aminmax(x, dim=0, out=(a, b)), x, *wide, driver=driver)
+    refused(lambda x, a: torch.amax(x, 0, out=a), x, wide[0], driver=driver)
+    out = torch.empty(5)
+    assert torch.equal(compiled(lambda x, a: torch.amax(x, 0, out=a), driver)(x, out), x.amax(0))
+    assert torch.equal(out, x.amax(0))
+
+
+@pytest.mark.parametrize(
+    ("mode", "nd"),
+    [("nearest", 1), ("nearest-exact", 2), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)],
+)
+@each_driver
+def test_images(mode: str, nd: int, driver: str) -> None:
+    """Of integers, without pixels, and without channels; no images at all are fine."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, size=[5] * nd, mode=mode)
+
+    refused(f, torch.randint(9, (1, 2, *[4] * nd)), driver=driver)
+    refused(f, random(1, 2, *[0] * nd), driver=driver)
+    refused(f, random(1, 0, *[4] * nd), driver=driver)
+    assert compiled(f, driver)(random(0, 2, *[4] * nd)).shape == (0, 2, *[5] * nd)
+
+
+@each_driver
+def test_images_made_by_pooling(driver: str) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return F.adaptive_avg_pool2d(x, (3, 3))
+
+    refused(f, torch.randint(9, (1, 2, 6, 6)), driver=driver)
+    refused(f, random(1, 2, 0, 0), driver=driver)
+
+
+@each_driver
+def test_slices_of_another_shape(driver: str) -> None:
+    index = torch.tensor([0, 2])
+    refused(lambda x, s: x.index_add(0, index, s), random(3, 2), random(2), driver=driver)
+    refused(lambda x, s: x.index_add(0, index, s), random(3, 2), random(2, 3), driver=driver)
+
+
+def test_a_graph_that_eager_refuses_is_not_compiled_where_it_must_be() -> None:
+    f = compiled(lambda x: F.interpolate(x, scale_factor=2), two_drivers()[0], fallback="error")
+    with pytest.raises(Exception, match="eager refuses") as found:
+        f(torch.randint(9, (1, 1, 4, 4)))
+    assert isinstance(found.value.inner_exception, UnsupportedOperatorError)
+
+
+#: Of PyTorch's lists (`python -m conformance.refusals`): some that shape functions do not refuse.
+SOME = ("aminmax", "bucketize", "cat", "complex", "gather", "index_add", "multinomial")
+
+
+def test_what_pytorchs_lists_say() -> None:
+    found: list[Refusal] = list(refusals(SOME))
+    assert {r.op for r in found} == set(SOME)
+    chosen = [r for r in found if r.op != "multinomial" or r.number < 7]
+    wrong = {r.name for r in chosen if r.accepted({"device": two_drivers()[0]})}
+    assert wrong <= known().keys()
