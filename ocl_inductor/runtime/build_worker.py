@@ -25,6 +25,8 @@ import select
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -51,6 +53,7 @@ IDLE_SECONDS = 20.0
 #: s on PoCL, 0.1 on Intel's.
 _FIRST = "__kernel void first(__global float *a) { a[0] = 1.0f; }"
 _YES = b"yes"
+_WATCH_SECONDS = 0.5
 
 
 def serve(device: Device, take: Take, jobs: BinaryIO, answers: BinaryIO) -> None:
@@ -124,8 +127,23 @@ def _steer(names: quirks.Names, folder: str) -> Take:
     return partial(binary_without, unrun, Path(folder))
 
 
+def _end_with_parent(folder: str) -> None:
+    """End when the process that started this one has: a driver's compiler may go on for minutes."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="ocl_inductor parent", daemon=True).start()
+
+
 if __name__ == "__main__":
     _names, _folder, _library = sys.argv[1:]
+    _end_with_parent(_folder)
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         if _folder:

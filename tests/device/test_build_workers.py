@@ -401,25 +401,38 @@ def test_graphs_that_the_compiler_fails_on(
 
 
 def test_workers_end_with_their_process(tmp_path: Path) -> None:
-    """Killed at once, or at its end: no worker stays."""
+    """Killed at once, while the compiler is at a kernel that takes it minutes, or at its end: no
+    worker stays.
+    """
     code = (
-        "import sys, time\n"
+        "import sys, threading, time\n"
         "from ocl_inductor.device import select_device\n"
         "from ocl_inductor.runtime.builders import builders_of\n"
         f"made = builders_of(select_device({FIRST!r}))\n"
         "made.build('__kernel void k() {}', (), 1)\n"
         "print(made.idle[0].process.pid, flush=True)\n"
-        "time.sleep(60 if sys.argv[1] == 'kill' else 0)\n"
+        "if sys.argv[1] == 'busy':\n"
+        "    lines = '\\n'.join(f'x = pow(x, x * {n}.5f) + sin(x);' for n in range(20000))\n"
+        "    long = f'__kernel void k(__global float16 *a) {{ float16 x = *a; {lines} *a = x; }}'\n"
+        "    threading.Thread(target=made.build, args=(long, (), 1), daemon=True).start()\n"
+        "    time.sleep(3)\n"
+        "    print('', flush=True)\n"
+        "time.sleep(60 if sys.argv[1] != 'end' else 0)\n"
     )
-    for how in ("kill", "end"):
+    for how in ("kill", "end", "busy"):
         with subprocess.Popen(
             [sys.executable, "-c", code, how], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            worker = int(process.stdout.readline())
-            if how == "kill":
+            worker = psutil.Process(int(process.stdout.readline()))
+            if how == "busy":
+                process.stdout.readline()
+                before = worker.cpu_times().user
+                time.sleep(2)
+                assert worker.cpu_times().user > before  # it compiles
+            if how != "end":
                 os.kill(process.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 120
-        while psutil.pid_exists(worker) and time.monotonic() < deadline:
+        deadline = time.monotonic() + (20 if how == "busy" else 120)
+        while worker.is_running() and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert not psutil.pid_exists(worker)
+        assert not worker.is_running()
