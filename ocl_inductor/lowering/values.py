@@ -196,4 +196,5 @@ def _as_int(e: sympy.Expr) -> Size:
 def operation_count(value: Value) -> int:
     """Primitive operations one element costs (loads, casts and literals are free)."""
     free = {"load", "const", "index", "cast", "as"}
-    return sum(1 for n in walk(value.body) if n.op not in free)
+    # A check compares and chooses.
+    return sum(1 + (n.op == "checked_index") for n in walk(value.body) if n.op not in free)
