@@ -32,7 +32,7 @@ def integers(*size: int, dtype: torch.dtype) -> torch.Tensor:
 @each_driver
 def test_zero_among_divisors(name: str, profile: str, driver: str) -> None:
     operator = OPERATORS[name]
-    for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8):
+    for dtype in (torch.int64, torch.int8):
         a, b = integers(7, 33, dtype=dtype), integers(7, 33, dtype=dtype)
         with_zero = b.clone()
         with_zero[4, 30] = 0  # at the end of a row, where there are no whole vectors

@@ -8,7 +8,8 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.pool  # noqa: F401
+import ocl_inductor.lowering.pool
+import ocl_inductor.lowering.pool_irregular  # noqa: F401
 
 aten = torch.ops.aten
 
