@@ -49,6 +49,7 @@ from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.simpler import WHOLE, Form, in_simplest_needed
 from ocl_inductor.staging import plan_stages
+from ocl_inductor.torch_versions import guarding_hint
 from ocl_inductor.tune.tuner import Tuner
 from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
@@ -307,7 +308,7 @@ def _size_hint(shape_env: Any) -> Callable[[Any], int]:
         if isinstance(size, int) or size.is_Integer:
             return int(size)
         try:
-            return int(shape_env.guarding_hint_or_throw(size))
+            return guarding_hint(shape_env, size)
         except Exception:  # no hint for sizes that depend on data
             return 8192
 

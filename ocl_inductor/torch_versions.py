@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.fx.experimental import symbolic_shapes
 
 #: Operators by name that this PyTorch lacks, of those that were asked for.
 ABSENT: set[str] = set()
@@ -21,3 +22,18 @@ def aten_overload(name: str) -> Any:
     except AttributeError:
         ABSENT.add(name)
         return None
+
+
+def guarding_hint(env: Any, expr: Any) -> int:
+    """The value of a size in the example that a ShapeEnv was made for; adds no guard.
+
+    Raises what PyTorch raises where the size depends on data.
+    """
+    ask = getattr(env, "guarding_hint_or_throw", None) or env.size_hint  # the latter before 2.12
+    return int(ask(expr))
+
+
+def node_hint(node: Any) -> Any:
+    """The same of a SymNode: a number or a bool."""
+    ask = getattr(symbolic_shapes, "guarding_hint_or_throw", None)
+    return node.require_hint() if ask is None else ask(node)  # the former before 2.12

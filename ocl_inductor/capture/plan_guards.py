@@ -16,9 +16,10 @@ import torch
 from torch._dynamo.source import LocalSource
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
-from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
+
+from ocl_inductor.torch_versions import node_hint
 
 #: For each input the symbolic number that it is or holds, or None. Empty where no tensor holds one:
 #: then PyTorch keeps all guards there are.
@@ -55,7 +56,7 @@ def allow(guards: str | None, numbers: Numbers) -> bool:
     """Whether the values of ``numbers`` in this call satisfy ``guards``. Adds no guards."""
     if guards is None:
         return True
-    hints = [None if n is None else guarding_hint_or_throw(n.node) for n in numbers]
+    hints = [None if n is None else node_hint(n.node) for n in numbers]
     try:
         return bool(_evaluate(guards, hints, numbers))
     except TypeError:  # a number where there is none, as for nan

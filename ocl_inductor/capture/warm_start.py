@@ -353,8 +353,8 @@ def _install() -> None:
     candidates = AOTAutogradCache.iterate_over_candidates
     init = AOTAutogradCachePickler.__init__
 
-    def init_pickler(self: Any, gm: GraphModule) -> None:
-        init(self, gm)
+    def init_pickler(self: Any, *args: Any, **kwargs: Any) -> None:  # versions differ in them
+        init(self, *args, **kwargs)
         if _session.get() is not None:
             self.dispatch_table.update(dict.fromkeys(_NAMED, _by_name))
 

@@ -46,6 +46,7 @@ from ocl_inductor.ir.nodes import (
 )
 from ocl_inductor.lowering.values import ZERO, Value, buffer_value, operation_count, strided_view
 from ocl_inductor.settings import Settings
+from ocl_inductor.torch_versions import guarding_hint
 
 #: A value read more than once is written to memory when it costs more than this many operations;
 #: below that, computing it again is cheaper than a round trip through memory.
@@ -105,7 +106,7 @@ class LoweringContext:
             return int(size)
         if self.shape_env is not None:
             try:
-                return int(self.shape_env.guarding_hint_or_throw(sympy.sympify(size)))
+                return guarding_hint(self.shape_env, sympy.sympify(size))
             except Exception:  # unbacked symbols have no hint
                 pass
         return 8192
