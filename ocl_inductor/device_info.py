@@ -13,6 +13,7 @@ from typing import Any
 
 from ocl_inductor import driver_processor, quirks
 from ocl_inductor.compile_target import Target
+from ocl_inductor.cpu_caches import Caches, cpu_caches
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.settings import Settings
 
@@ -45,6 +46,7 @@ class DeviceInfo:
     max_alloc_bytes: int
     base_address_align_bytes: int  # what an offset of a sub-buffer must be a multiple of
     max_parameter_bytes: int
+    caches: Caches  # of a CPU; of other devices, what those that were measured have
     sub_group_sizes: tuple[int, ...]  # empty: not known, or no sub-groups
     extensions: frozenset[str]
     fp16: bool
@@ -117,6 +119,7 @@ class DeviceInfo:
             max_alloc_bytes=int(device.max_mem_alloc_size),
             base_address_align_bytes=int(device.mem_base_addr_align) // 8,  # reported in bits
             max_parameter_bytes=int(device.max_parameter_size),
+            caches=cpu_caches() if kind == "cpu" else Caches(),
             sub_group_sizes=_sub_group_sizes(device, extensions),
             extensions=extensions,
             fp16="cl_khr_fp16" in extensions,

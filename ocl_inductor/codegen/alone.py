@@ -16,9 +16,6 @@ from ocl_inductor.ir.index import is_static
 _FLOPS_PER_LANE = 6e9
 _BYTES_PER_LANE = 5e9
 _CALLS_PER_LANE = 0.2e9
-#: Kernels that touch more find it in no cache of one core, and read it at what one core can ask of
-#: memory.
-_CACHE_BYTES = 1 << 20
 _MEMORY_BYTES_PER_SECOND = 15e9
 
 
@@ -31,7 +28,7 @@ def seconds_alone(cost: Cost, device: DeviceInfo) -> float:
     """About what one core takes for a kernel; its cost must be known."""
     lanes, nbytes = device.vector_width, int(cost.bytes)
     bytes_per_second = _BYTES_PER_LANE * lanes
-    if nbytes > _CACHE_BYTES:
+    if nbytes > device.caches.l2:  # what one core can ask of memory
         bytes_per_second = min(bytes_per_second, _MEMORY_BYTES_PER_SECOND)
     return (
         int(cost.flops) / (_FLOPS_PER_LANE * lanes)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, contiguous_strides, loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
@@ -162,7 +163,7 @@ def by_template(
         blockings = candidate_blockings(ctx.device, acc, pixels, ocg, groups, weight_bytes)
         rows = reshape(taps, (groups, math.prod(g.kernel), icg, ocg))
         tall = [with_tall_items(ctx.device, b, pixels, ocg, groups) for b in blockings]
-        own = None if g.transposed else _packed_by_items(rows, tall[0], x.dtype)
+        own = None if g.transposed else _packed_by_items(ctx.device, rows, tall[0], x.dtype)
         if own is not None:
             params |= {"w_layout": "strided", "w_offset": own.offset, "w_strides": own.stride}
             blockings = tuple(dict.fromkeys(tall))
@@ -182,7 +183,9 @@ def by_template(
     return ctx.template("conv", x.dtype, result_size, channels_last(nd), operands, **params)
 
 
-def _packed_by_items(rows: Value, blocking: Blocking, dtype: torch.dtype) -> StridedView | None:
+def _packed_by_items(
+    device: DeviceInfo, rows: Value, blocking: Blocking, dtype: torch.dtype
+) -> StridedView | None:
     """The weight where it lies, if each work-item is to pack the panel that it needs.
 
     ``rows`` (groups, taps, icg, ocg).
@@ -194,7 +197,7 @@ def _packed_by_items(rows: Value, blocking: Blocking, dtype: torch.dtype) -> Str
     inner = [(n, s) for n, s in zip(rows.size[1:3], view.stride[1:3], strict=True) if int(n) > 1]
     if not any(map(_dense, (inner, inner[::-1]))):
         return None
-    return view if packs_own_panel(blocking, taps * channels, dtype) else None
+    return view if packs_own_panel(device, blocking, taps * channels, dtype) else None
 
 
 def _dense(dimensions: Sequence[tuple[Size, Size]]) -> bool:

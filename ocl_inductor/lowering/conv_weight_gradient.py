@@ -27,12 +27,13 @@ from ocl_inductor.templates.weight_gradient import count_runs, run_length
 
 #: Windows that make a product of its own worth its result in memory.
 _MIN_PIXELS_APART = 512
-#: What a part reads for one tile of rows and columns should stay in the second-level cache.
-_PART_BYTES = 3 << 17
+#: What a part reads for one tile of rows and columns should stay in the second-level cache, and be
+#: this share of it.
+_PART = 3 / 8
 #: So should what it reads for all tiles where kernels are 1×1, since neighbours read the same
 #: lines; but for fewer windows than this the parts' results take as long. 256 channels and 64,
 #: 12544 windows, Intel's driver on a Zen 5: 231 GFLOP/s with 1400 windows to a part, 310 with 336.
-_WHOLE_PART_BYTES, _MIN_PART_WINDOWS = 1 << 19, 256
+_WHOLE_PART, _MIN_PART_WINDOWS = 1 / 2, 256
 #: Fewer channels than this make lanes, or rows, that the template cannot fill.
 _MIN_LANES = 4
 #: Rows that the channels of a window's last dimension may make together.
@@ -94,9 +95,9 @@ def _by_template(
     read = run_length(windows[-1]) * coarse.dtype.itemsize
     whole = read * (g.groups * (inner * math.prod(g.stride) + outer))
     read *= fine_lanes * math.prod(g.stride) + coarse_lanes
-    fitting = _PART_BYTES // read
+    fitting = int(_PART * ctx.device.caches.l2) // read
     if math.prod(kernel) == 1:  # with more taps a tile has more to do with what it reads itself
-        fitting = min(fitting, max(_WHOLE_PART_BYTES // whole, least))
+        fitting = min(fitting, max(int(_WHOLE_PART * ctx.device.caches.l2) // whole, least))
     cut = _cut(ctx, strip, rows, columns, groups, runs, max(fitting, 1))
     params: dict[str, Any] = {
         "n": n, "windows": windows, "extents": tuple(fine.size[2:]),

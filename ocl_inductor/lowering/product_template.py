@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.matrix_product import partition_for_unit, product_by_matrix_unit
@@ -45,9 +46,8 @@ _MAX_PACKED_BYTES = 32 << 20
 #: B is read where it lies when it has unit stride along the columns and at most this many rows:
 #: each row of a tile is another page.
 _MAX_UNPACKED_ROWS = 64
-#: A longer panel of B than this is cut, so that one part of it stays in a second-level cache.
-_MAX_PANEL_BYTES = 1 << 20
-_CHUNK_BYTES = 512 << 10
+#: Shares of a second-level cache. A longer panel of B than this is cut into parts of half of it.
+_MAX_PANEL = 1.0
 #: Work-items of so many rows pack the panel of B that they need: that costs no time, and parameters
 #: are not kept twice. Packing is as fast as copying (0.3 ns an element and core), so two percent of
 #: a product of 512 rows. Least ms of models with B packed before and with own panels, on Intel's
@@ -55,8 +55,8 @@ _CHUNK_BYTES = 512 << 10
 #: 256 rows 244 and 243, 253 and 252; ViT-tiny of 197 rows 18.3 and 15.4, 19.4 and 19.7. ResNet-50's
 #: strided convolutions, batch 4, on a Zen 5: up to 4 % slower than packed before, on PoCL 7 %.
 _MIN_ROWS_OF_OWN_PANEL = 128
-#: Of a second-level cache of 1 MiB: level with packing before at 768 KiB, 5 to 7 % slower at 1152.
-_MAX_OWN_PANEL_BYTES = 900 << 10
+#: With 1 MiB, level with packing before at 768 KiB, 5 to 7 % slower at 1152.
+_MAX_OWN_PANEL = 900 / 1024
 #: Neighbouring tiles of rows read the same lines of an A whose rows lie along its columns. Up to so
 #: many of them stay in a cache nearby; a longer sum is added up part by part by all tiles of a
 #: work-item. A^T B with 3072 columns in A and 768 in B, on a Zen 5: 430 GFLOP/s for a sum of 512
@@ -65,11 +65,12 @@ _MAX_LINES_OF_A = 512
 #: Lines that are nearer to each other are neighbours in memory, which caches know how to read.
 _MIN_BYTES_APART = 1024
 #: Sums that wait for the next part of theirs.
-_MAX_WAITING_BYTES = 256 << 10
-#: So many bytes of A, the rows of a work-item, stay in a third-level cache from panel to panel.
+_MAX_WAITING = 1 / 4
+#: So much of a third-level cache may hold A, the rows of a work-item, from panel to panel: 4 of 32
+#: MiB, and no more where it is larger, which more cores share.
 #: With more, panels that are no parameters are packed before, and items have fewer rows: 2048 rows
 #: of 3072, 768 columns, on a Zen 5, 419 GFLOP/s instead of 371; 1024 of 1024 lose: 445 and 459.
-_MAX_ROWS_BYTES = 4 << 20
+_MAX_ROWS, _MOST_ROWS_BYTES = 1 / 8, 4 << 20
 #: Fewer tiles of rows than this do not read a panel often enough.
 _MIN_TILES_FOR_PARTS = 4
 
@@ -133,7 +134,7 @@ def _by_vectors(
     k_part = 0 if pack_a else _part_of_sum(ctx, a_view, out)
     if k_part:
         params["k_part"] = k_part
-        blockings = tuple(dict.fromkeys(_with_few_sums(x, out) for x in blockings))
+        blockings = tuple(dict.fromkeys(_with_few_sums(ctx.device, x, out) for x in blockings))
     if pack_a:
         params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
     tall = [with_tall_items(ctx.device, x, rows, columns, batches) for x in blockings]
@@ -180,16 +181,17 @@ def _packed_by_items(
     if not same(view.stride[-1], 1) and not same(view.stride[-2], 1):
         return None
     rows_bytes = blocking.mr * blocking.mb * int(depth) * dtype.itemsize
-    if rows_bytes > _MAX_ROWS_BYTES and not ctx.is_kept(b):
+    most = min(_MAX_ROWS * ctx.device.caches.l3, _MOST_ROWS_BYTES)
+    if rows_bytes > most and not ctx.is_kept(b):
         return None
-    return view if packs_own_panel(blocking, int(depth), dtype) else None
+    return view if packs_own_panel(ctx.device, blocking, int(depth), dtype) else None
 
 
-def packs_own_panel(blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
+def packs_own_panel(device: DeviceInfo, blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
     """Whether work-items of ``blocking`` are to pack panels of ``k`` rows for themselves."""
     panel_bytes = k * blocking.nr * dtype.itemsize
     rows = blocking.mr * blocking.mb
-    return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= _MAX_OWN_PANEL_BYTES
+    return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= _MAX_OWN_PANEL * device.caches.l2
 
 
 def _chunk_of_sum(
@@ -200,9 +202,10 @@ def _chunk_of_sum(
     Each tile of rows reads a panel of B once: it should come from a cache nearby.
     """
     terms, row = ctx.hint(k), blocking.nr * dtype.itemsize
-    if terms * row <= _MAX_PANEL_BYTES or rows < _MIN_TILES_FOR_PARTS * blocking.mr:
+    most = int(_MAX_PANEL * ctx.device.caches.l2)
+    if terms * row <= most or rows < _MIN_TILES_FOR_PARTS * blocking.mr:
         return 0
-    parts = ceil_div(terms * row, _CHUNK_BYTES)
+    parts = ceil_div(terms * row, most // 2)
     return ceil_div(terms, parts)
 
 
@@ -214,10 +217,12 @@ def _part_of_sum(ctx: LoweringContext, a: StridedView, dtype: torch.dtype) -> in
     return 0 if terms <= _MAX_LINES_OF_A else ceil_div(terms, ceil_div(terms, MAX_K_CHAIN))
 
 
-def _with_few_sums(blocking: Blocking, dtype: torch.dtype) -> Blocking:
+def _with_few_sums(device: DeviceInfo, blocking: Blocking, dtype: torch.dtype) -> Blocking:
     """Whose tiles leave room in a second-level cache for what they read."""
     tile = blocking.mr * blocking.nr * dtype.itemsize
-    return replace(blocking, mb=max(1, min(blocking.mb, _MAX_WAITING_BYTES // tile)))
+    return replace(
+        blocking, mb=max(1, min(blocking.mb, int(_MAX_WAITING * device.caches.l2) // tile))
+    )
 
 
 def _keeps_busy(

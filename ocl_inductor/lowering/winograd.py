@@ -16,6 +16,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
+from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
 from ocl_inductor.ir.index import contiguous_strides, is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
@@ -65,10 +66,16 @@ _TRANSFORM_IN_KERNEL, _PACK = 300, 200
 #: faster) and keep nothing, so they may have as many tiles: that is 24 MB of vgg16.
 _MANY_WEIGHTS, _SOME_WEIGHTS = 12 << 20, 4 << 20
 _MAX_TILES_KEPT, _MAX_TILES_ANEW = 200, 128
-#: Inputs and products at the points, which three kernels pass through memory: what a last-level
-#: cache holds, and the most.
-_BYTES_IN_CACHE, _MAX_BYTES = 32 << 20, 256 << 20
+#: Most bytes of inputs and products at the points, which three kernels pass through memory.
+_MAX_BYTES = 256 << 20
+#: A larger last-level cache is shared with more cores: not measured.
+_MOST_IN_CACHE = 32 << 20
 _CHANNELS_LAST = (0, 2, 3, 1)
+
+
+def bytes_in_cache(device: DeviceInfo) -> int:
+    """How much of what kernels pass through memory a last-level cache holds."""
+    return min(device.caches.l3, _MOST_IN_CACHE)
 
 
 def allowed(
@@ -100,7 +107,7 @@ def suits(
     pixels = ctx.hint(prod((x.size[0], *sizes)))
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
     kept = ctx.is_kept(weight)
-    match _kernels(kept, tiles, channels, out_channels):
+    match _kernels(ctx.device, kept, tiles, channels, out_channels):
         case 1:
             mr, _ = register_tile(ctx.device)
             cost = ceil_div(tiles, mr) * mr * _TILE + _READ + (0 if kept else _TRANSFORM)
@@ -111,7 +118,7 @@ def suits(
     return cost < 9 * pixels + (0 if kept else _PACK)
 
 
-def _kernels(kept: bool, tiles: int, channels: int, out_channels: int) -> int:
+def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_channels: int) -> int:
     """How many kernels it takes, where ``kept`` weights do not change between calls."""
     weights = 4 * POINTS**2 * channels * out_channels
     passing = 4 * POINTS**2 * tiles * (channels + out_channels)
@@ -123,7 +130,8 @@ def _kernels(kept: bool, tiles: int, channels: int, out_channels: int) -> int:
         return 1
     if tiles <= _MAX_TILES_KEPT:
         return 2
-    return 3 if passing <= (_MAX_BYTES if weights > _MANY_WEIGHTS else _BYTES_IN_CACHE) else 1
+    most = _MAX_BYTES if weights > _MANY_WEIGHTS else bytes_in_cache(device)
+    return 3 if passing <= most else 1
 
 
 def winograd(
@@ -149,7 +157,7 @@ def winograd(
         "tiles_hint": ctx.hint(tiles_of(x.size[0], sizes)),  # type: ignore[arg-type]
     }
     tiles, channels = params["tiles_hint"], params["channels"]
-    match _kernels(ctx.is_kept(weight), tiles, channels, int(weight.size[0])):
+    match _kernels(ctx.device, ctx.is_kept(weight), tiles, channels, int(weight.size[0])):
         case 1:
             return _tiles_in_cache(ctx, x, weight, params)
         case 2:

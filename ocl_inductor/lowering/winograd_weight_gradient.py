@@ -10,7 +10,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_geometry import Geometry
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reshape, strided_view
-from ocl_inductor.lowering.winograd import allowed
+from ocl_inductor.lowering.winograd import allowed, bytes_in_cache
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd import POINTS, tiles_of
 from ocl_inductor.templates.winograd_weight_gradient import choose_tile
@@ -24,8 +24,8 @@ from ocl_inductor.templates.winograd_weight_gradient import choose_tile
 #:   64, 224^2, 1      17.5  20.9    256, 56^2, 4       94.0  36.8
 #:   128, 56^2, 8      33.0  19.7    512, 7^2, 4        4.61  3.15
 _TILE, _NEAR, _FAR, _WEIGHT = 36 * 1.25, 500, 4000, 150
-#: Bytes of inputs and gradients at the points that are near, and the most.
-_BYTES_IN_CACHE, _MAX_BYTES = 32 << 20, 256 << 20
+#: Most bytes of inputs and gradients at the points.
+_MAX_BYTES = 256 << 20
 
 
 def suits(ctx: LoweringContext, coarse: Value, fine: Value, g: Geometry) -> bool:
@@ -39,7 +39,7 @@ def suits(ctx: LoweringContext, coarse: Value, fine: Value, g: Geometry) -> bool
     sizes = tuple(coarse.size[2:])
     tiles = int(tiles_of(coarse.size[0], sizes))
     passing = 4 * POINTS**2 * tiles * (rows + columns)
-    transform = _NEAR if passing <= _BYTES_IN_CACHE else _FAR
+    transform = _NEAR if passing <= bytes_in_cache(ctx.device) else _FAR
     cost = tiles * (_TILE + transform * (1 / rows + 1 / columns)) + _WEIGHT
     return passing <= _MAX_BYTES and cost < 9 * int(prod((coarse.size[0], *sizes)))
 

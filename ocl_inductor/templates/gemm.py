@@ -50,7 +50,7 @@ def _out_space(p: Params) -> tuple[Size, ...]:
 
 
 #: The panel of B that is used and the one after it stay in a second-level cache together.
-_MAX_NEXT_PANEL_BYTES = 512 << 10
+_MAX_NEXT_PANEL = 1 / 2
 _MAX_ROWS_AHEAD = 512
 #: An epilogue of up to this many characters is emitted for each register of a tile.
 MAX_UNROLLED_STORE = 600
@@ -136,7 +136,7 @@ def _next_panel(device: DeviceInfo, p: Params) -> dict[str, Any]:
     if p["mb"] == 1:
         # Used once: what comes next lies in the same panel first.
         return {"next_lines": p["nv"], "next_rows": f"min(K, {_MAX_ROWS_AHEAD}L)"}
-    if int(rows) * bytes_of_row > _MAX_NEXT_PANEL_BYTES:
+    if int(rows) * bytes_of_row > _MAX_NEXT_PANEL * device.caches.l2:
         return nothing
     return {"next_lines": ceil_div(p["nv"], p["mb"]), "next_rows": "K"}
 

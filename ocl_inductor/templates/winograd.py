@@ -32,8 +32,8 @@ from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 A, B = math.sqrt(0.5), math.sqrt(2.0)
 FINITE = (0.0, A, -A, B, -B)
 OUTPUTS, POINTS = 4, 6
-#: Transformed inputs of a work-item stay below this, to fit into a second level cache.
-_MAX_INPUT_BYTES = 640 * 1024
+#: Transformed inputs of a work-item stay below this share of a second-level cache.
+_MAX_INPUT = 5 / 8
 _MAX_TILES = 24
 #: Longest chain of additions over channels. The output transform magnifies its rounding errors five
 #: times: with 256 channels they are 1.4e-6 of the results' rms without a limit, 7.6e-7 with 64,
@@ -89,7 +89,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     nr = nv * p["lanes"]
     panels = ceil_div(p["out_channels"], nr)
     wanted = _ITEMS_PER_UNIT * device.compute_units
-    tiles = min(_MAX_INPUT_BYTES // (POINTS**2 * p["channels"] * 4), _MAX_TILES)
+    tiles = min(int(_MAX_INPUT * device.caches.l2) // (POINTS**2 * p["channels"] * 4), _MAX_TILES)
     # Fewer tiles to a work-item where there are few of them; then the panels are shared out.
     tiles = max(min(tiles, ceil_div(p["tiles_hint"], wanted)) // mr, 1) * mr
     groups = ceil_div(p["tiles_hint"], tiles)

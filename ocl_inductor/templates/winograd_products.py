@@ -40,8 +40,8 @@ from ocl_inductor.templates.winograd import (
 )
 from ocl_inductor.templates.winograd_points import outputs_of_products
 
-#: Products at all points, and a block of weights, stay in a second-level cache.
-_MAX_BYTES = 640 << 10
+#: Products at all points, and a block of weights, stay in a second-level cache: its share.
+_SHARE = 5 / 8
 
 
 def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int) -> dict[str, int]:
@@ -49,7 +49,8 @@ def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int
     lanes = lanes_of(device, "float")
     rows, nv = register_tile(device)
     block = MAX_CHAIN if channels % MAX_CHAIN == 0 else lanes
-    fitting = _MAX_BYTES // (4 * POINTS**2 * nv * lanes) - block
+    held = int(_SHARE * device.caches.l2) // (4 * POINTS**2 * nv * lanes)
+    fitting = max(held - block, rows)
     # Fewer tiles to a work-item where there are few panels, down to a register tile.
     wanted = tile_table(device).items_per_unit * device.compute_units
     busy = min(ceil_div(wanted, ceil_div(out_channels, nv * lanes)), ceil_div(tiles, rows))

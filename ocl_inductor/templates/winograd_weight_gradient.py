@@ -40,8 +40,9 @@ from ocl_inductor.templates.winograd import (
 )
 from ocl_inductor.templates.winograd_points import transform_launch, transform_tile
 
-#: Products at all points stay in a second-level cache, and a part's columns of one point as well.
-_MAX_BYTES, _MAX_PART_BYTES = 384 << 10, 128 << 10
+#: Products at all points stay in a second-level cache, and a part's columns of one point as well:
+#: their shares.
+_SHARE, _PART_SHARE = 3 / 8, 1 / 8
 #: Additions and multiplications for a vector of one tile's gradients.
 _GRADIENT_FLOPS = 10 * 14
 
@@ -51,11 +52,11 @@ def choose_tile(device: DeviceInfo, tiles: int, rows: int, columns: int) -> dict
     strip = choose_strip(device, "float", rows, columns)
     wanted = tile_table(device).items_per_unit * device.compute_units
     panels, row_tiles = ceil_div(columns, strip.nr), ceil_div(rows, strip.mr)
-    fitting = max(_MAX_BYTES // (4 * POINTS**2 * strip.nr * strip.mr), 1)
+    fitting = max(int(_SHARE * device.caches.l2) // (4 * POINTS**2 * strip.nr * strip.mr), 1)
     chunks = max(
         ceil_div(row_tiles, fitting), min(ceil_div(wanted, panels), ceil_div(row_tiles, 2))
     )
-    parts = ceil_div(tiles * strip.nr * 4, _MAX_PART_BYTES)
+    parts = ceil_div(tiles * strip.nr * 4, int(_PART_SHARE * device.caches.l2))
     parts = max(parts, min(ceil_div(wanted, panels * chunks), ceil_div(tiles, 4 * MAX_CHAIN)))
     each = ceil_div(tiles, parts)
     return {

@@ -15,6 +15,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, ModularIndexing
 
+from ocl_inductor.cpu_caches import Caches
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
@@ -215,6 +216,7 @@ def make_device() -> DeviceInfo:
         max_alloc_bytes=1 << 32,
         base_address_align_bytes=128,
         max_parameter_bytes=3840,
+        caches=Caches(),
         sub_group_sizes=(),
         extensions=frozenset(),
         fp16=True,

@@ -33,6 +33,7 @@ LAYERS: list[set[str]] = [
         "builtin_check",
         "command_buffer",
         "compile_target",
+        "cpu_caches",
         "cpu_flags",
         "device",
         "device_info",

@@ -1,0 +1,35 @@
+"""The caches of a processor's first core, as Linux lists them below /sys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_LISTED = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """Bytes: ``l1`` for data, ``l2`` of one core, ``l3`` that cores share.
+
+    The defaults hold where the system does not tell: those of the processors that the backend's
+    choices were measured on.
+    """
+
+    l1: int = 32 << 10
+    l2: int = 1 << 20
+    l3: int = 32 << 20
+
+
+def cpu_caches() -> Caches:
+    """This machine's."""
+    found: dict[str, int] = {}
+    for cache in _LISTED.glob("index*"):
+        try:
+            level, kind, size = ((cache / f).read_text().strip() for f in ("level", "type", "size"))
+            nbytes = int(size.removesuffix("K")) << 10
+        except (OSError, ValueError):
+            continue  # not told, or in another way
+        if kind != "Instruction" and level in "123" and nbytes > 0:
+            found[f"l{level}"] = nbytes
+    return Caches(**found)
