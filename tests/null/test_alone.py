@@ -10,11 +10,14 @@ import sympy
 
 from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone, sooner_alone
 from ocl_inductor.codegen.cost import Cost
+from ocl_inductor.cpu_caches import Caches
 
 
 def device(lanes: int = 8, units: int = 2) -> Any:
     """Each launch takes 4 µs more than in the calling thread, and a wait 1."""
-    return SimpleNamespace(vector_width=lanes, compute_units=units, launch_s=4e-6, wait_s=1e-6)
+    return SimpleNamespace(
+        vector_width=lanes, compute_units=units, caches=Caches(), launch_s=4e-6, wait_s=1e-6
+    )
 
 
 def lasting(seconds: float) -> Cost:
