@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 class Watching(Protocol):
@@ -62,8 +63,23 @@ def _storages(optimiser: Optimizer) -> Iterator[int]:
     """Addresses of the memory that its parameters lie in."""
     for group in optimiser.param_groups:
         for p in group["params"]:
-            if isinstance(p, torch.Tensor) and p.layout is torch.strided and p.device.type == "cpu":
-                yield storage_address(p)
+            if isinstance(p, torch.Tensor):
+                yield from map(storage_address, filter(_lies_here, _plain(p)))
+
+
+def _plain(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    """What a parameter consists of: itself, or the tensors inside a wrapper such as DTensor."""
+    if not is_traceable_wrapper_subclass(x):
+        yield x
+        return
+    for name in x.__tensor_flatten__()[0]:
+        inner = getattr(x, name)
+        if isinstance(inner, torch.Tensor):
+            yield from _plain(inner)
+
+
+def _lies_here(x: torch.Tensor) -> bool:
+    return x.layout is torch.strided and x.device.type == "cpu"
 
 
 def storage_address(x: torch.Tensor) -> int:

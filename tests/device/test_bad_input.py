@@ -318,7 +318,7 @@ def test_interrupted_compilation(
 def test_interrupted_write_of_the_cache(
     driver: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupted(*args: Any) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", interrupted)

@@ -149,7 +149,7 @@ def test_what_was_killed_with_its_process_is_removed_by_the_next(
     device = select_device(driver)
     killed, other = _Worker(device), _Worker(device)
     for worker in (killed, other):
-        assert worker.answer((source(1), tuple(device.info.build_options)))
+        assert worker.answer((source(1), tuple(device.info.build_options)), 60.0)
     killed.process.kill()
     killed.process.wait()
     long_ago = time.time() - 3600
@@ -159,7 +159,7 @@ def test_what_was_killed_with_its_process_is_removed_by_the_next(
     try:
         assert made.build(source(2), device.info.build_options, 1)
         assert not Path(killed.folder).exists() and Path(other.folder).exists()
-        assert other.answer((source(3), tuple(device.info.build_options)))
+        assert other.answer((source(3), tuple(device.info.build_options)), 60.0)
     finally:
         made.end()
         other.end()

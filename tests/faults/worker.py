@@ -263,6 +263,9 @@ def deleted_in_use(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
 class _FullDisk(io.FileIO):
     """A file that takes a few bytes and then has no room."""
 
+    def __init__(self, file: int, mode: str, buffering: int = -1) -> None:
+        super().__init__(file, mode)
+
     def write(self, data: Any) -> int:
         super().write(data[:64])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
