@@ -5,10 +5,12 @@ Nothing asks for a version's number. What a version lacks is left out by feature
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch.fx.experimental import symbolic_shapes
+from torch.utils._python_dispatch import _disable_current_modes
 
 #: Operators by name that this PyTorch lacks, of those that were asked for.
 ABSENT: set[str] = set()
@@ -37,3 +39,12 @@ def node_hint(node: Any) -> Any:
     """The same of a SymNode: a number or a bool."""
     ask = getattr(symbolic_shapes, "guarding_hint_or_throw", None)
     return node.require_hint() if ask is None else ask(node)  # the former before 2.12
+
+
+@functools.cache
+def truncates_int64_ranges() -> bool:
+    """Whether ``torch.arange`` of int64 truncates floats first, as until 2.13: of 1, 6 and 1.5 it
+    makes five elements; since 2.14, and of shorter integers always, four.
+    """
+    with _disable_current_modes():
+        return torch.arange(1, 6, 1.5, dtype=torch.int64).numel() == 5

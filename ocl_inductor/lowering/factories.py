@@ -18,6 +18,7 @@ from ocl_inductor.lowering.pointwise import Scalar, check_dtype, constant, conve
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import decide
 from ocl_inductor.lowering.values import Value, expand
+from ocl_inductor.torch_versions import truncates_int64_ranges
 
 aten = torch.ops.aten
 
@@ -216,7 +217,7 @@ def lower_arange(
     """``start + step * i`` below (above, for a negative step) ``end``, exclusive.
 
     Floats are computed in double precision and rounded once, as in eager mode. A range of int64
-    is one of the arguments truncated.
+    is one of the arguments truncated, with some versions of PyTorch.
     """
     require_cpu(options.get("device"), options.get("layout"))
     if any(isinstance(x, complex) for x in (start, end, step)):
@@ -225,7 +226,7 @@ def lower_arange(
     if dtype is None:
         dtype = torch.int64 if integers else torch.get_default_dtype()
     check_dtype(ctx, dtype)
-    if dtype is torch.int64 and not integers:
+    if dtype is torch.int64 and not integers and truncates_int64_ranges():
         start, end, step = (_truncated(x) for x in (start, end, step))
         integers = True
     if isinstance(step, sympy.Basic) and not step.is_number:
