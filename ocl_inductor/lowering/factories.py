@@ -226,7 +226,10 @@ def lower_arange(
     if dtype is None:
         dtype = torch.int64 if integers else torch.get_default_dtype()
     check_dtype(ctx, dtype)
-    if dtype is torch.int64 and not integers and truncates_int64_ranges():
+    whole = all(
+        _is_integer(x) or (isinstance(x, float) and x.is_integer()) for x in (start, end, step)
+    )
+    if dtype is torch.int64 and not integers and (whole or truncates_int64_ranges()):
         start, end, step = (_truncated(x) for x in (start, end, step))
         integers = True
     if isinstance(step, sympy.Basic) and not step.is_number:
