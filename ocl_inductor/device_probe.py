@@ -77,7 +77,7 @@ def target_of(
     if isinstance(known, dict):
         return _target(known)
     try:
-        target = _asked_target(key, names, tester)
+        target = _asked_target(names, tester)
     except Exception as error:
         _log.info("the compiler of %s was not asked for its target: %s", key, error)
         target = None
@@ -85,18 +85,13 @@ def target_of(
     return target
 
 
-def _asked_target(
-    key: str, names: Names, tester: Callable[[], Target | None] | None
-) -> Target | None:
+def _asked_target(names: Names, tester: Callable[[], Target | None] | None) -> Target | None:
     if tester is not None:
         try:
             return tester()
         except Exception as error:
             _log.info("%s was not asked in a process that was there: %s", names.name, error)
-    answers = _apart("target", names)
-    if isinstance(answers.get("zero_copy"), bool):  # is asked for next
-        _keep("zero_copy", key, answers["zero_copy"])
-    return _target(answers["target"])
+    return _target(_apart("target", names)["target"])
 
 
 def _target(facts: dict[str, Any]) -> Target | None:
@@ -205,7 +200,7 @@ def _tested_apart(
 def _apart(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Answers of a process of its own, by question, the one that was asked among them.
+    """The answer of a process of its own, by the question.
 
     ``library``, ``variables``: see ``Device.apart``. Raises RuntimeError where there is none.
     """
@@ -231,8 +226,7 @@ def _test_here(question: str, names: Names, library: str) -> dict[str, Any]:
     device = next(d for d in devices if d.names == names)
     if question == "target":
         target = compile_target(device.context)
-        works = zero_copy_test(device.context, device.queue)
-        return {"target": {} if target is None else asdict(target), "zero_copy": works}
+        return {"target": {} if target is None else asdict(target)}
     return {question: _TESTS[question](device)}
 
 
