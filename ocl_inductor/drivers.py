@@ -32,6 +32,7 @@ from ocl_inductor import driver_library, driver_survey, fork, quirks
 from ocl_inductor.driver_code import DriverCode
 from ocl_inductor.driver_processor import set_target_variables
 from ocl_inductor.log import logger
+from ocl_inductor.unregistered import unregistered
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"
@@ -216,9 +217,13 @@ class IcdFile:
 
 
 def find_drivers() -> list[str]:
-    """Driver libraries, as an ``.icd`` file names them: paths, or names for the system's loader."""
+    """Driver libraries, as an ``.icd`` file names them: paths, or names for the system's loader.
+
+    Those that are there without such a file come last.
+    """
     files = (icd for folder in vendor_folders() if folder.is_dir() for icd in icd_files(folder))
-    return list(dict.fromkeys(icd.library for icd in files if icd.library))
+    named = list(dict.fromkeys(icd.library for icd in files if icd.library))
+    return [*named, *unregistered(named)]
 
 
 def icd_files(folder: Path) -> list[IcdFile]:

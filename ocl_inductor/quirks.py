@@ -77,6 +77,22 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
+class Unregistered:
+    """A driver that is often there without an ``.icd`` file (unregistered.py).
+
+    ``library``: the start of its file's name; ``beside``: that of a library in the same folder
+    without which it does not work.
+    """
+
+    library: str
+    beside: str
+
+
+#: NVIDIA's tools for containers bring libnvidia-opencl.so.1 and leave its nvidia.icd behind.
+UNREGISTERED = (Unregistered("libnvidia-opencl", "libcuda"),)
+
+
+@dataclass(frozen=True, slots=True)
 class Twin:
     """A device that a driver does not list by itself: the same processor in another way.
 

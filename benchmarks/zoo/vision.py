@@ -90,6 +90,7 @@ def _unet(small: bool) -> nn.Module:
 
 ENTRIES = (
     Entry("cnn5", _cnn5, _images(16, 32), "vision", batch=8),
+    Entry("alexnet", _torchvision("alexnet"), _images(64, 224), "vision"),
     Entry("resnet18", _torchvision("resnet18"), _images(64, 224), "vision"),
     Entry("resnet50", _torchvision("resnet50"), _images(64, 224), "vision"),
     Entry("mobilenet_v2", _torchvision("mobilenet_v2"), _images(64, 224), "vision"),

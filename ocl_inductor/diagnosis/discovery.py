@@ -16,6 +16,7 @@ from ocl_inductor.diagnosis.finding import Finding
 from ocl_inductor.drivers import IcdFile, icd_files, load_pyopencl, vendor_folders
 from ocl_inductor.private_folder import DistrustedError, PrivateFolder
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.unregistered import unregistered
 from ocl_inductor.whole_file import TEMPORARY_SUFFIX
 
 _ENV = "OCL_ICD_VENDORS"
@@ -115,6 +116,14 @@ def _files() -> Iterator[Finding]:
         for icd in files:
             yield _file(step, icd)
             libraries |= {icd.library} - {""}
+    for library in unregistered(tuple(libraries)) if not given else ():
+        error = _load_error(library)
+        found = f"{library}, which no .icd file names"
+        if error:
+            yield Finding("other drivers", "warning", f"{found}, cannot be loaded: {error}")
+        else:
+            yield Finding("other drivers", "ok", found)
+        libraries.add(library)
     if not libraries:
         yield Finding(
             "drivers",

@@ -1,0 +1,176 @@
+"""``python -m benchmarks.gpu.card``: the card's roofs, and single kernels beside CUDA's.
+
+Products and convolutions are compared by their kernels' own time: the operands of the OpenCL side
+come from host memory, those of CUDA's lie on the card.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from benchmarks.gpu.clock import calls_ms, kernels_of
+from benchmarks.gpu.line import line
+from benchmarks.gpu.setup import Where, arguments, where
+from benchmarks.templates import Case, conv, linear, product
+from ocl_inductor.sweep.child import short_message
+from ocl_inductor.tune.roof import measured_roof
+
+ARITHMETIC = (
+    product(4096, 4096, 4096),
+    product(1024, 1024, 1024),
+    linear(4096, 4096, 4096),
+    linear(512, 768, 3072),
+    linear(512, 3072, 768),
+    linear(16, 4096, 4096),
+    linear(1, 4096, 4096),
+    product(96, 512, 64, 512),
+    conv(16, 64, 64, 56, 3),
+    conv(16, 128, 128, 28, 3),
+    conv(16, 512, 512, 7, 3),
+    conv(16, 64, 64, 224, 3),
+    conv(16, 3, 64, 224, 7, 2),
+    conv(16, 256, 64, 56, 1),
+    conv(16, 256, 1024, 14, 1),
+    conv(16, 144, 144, 56, 3, 1, 144),
+)
+
+_Pointwise = tuple[str, Callable[..., torch.Tensor], tuple[int, ...]]
+#: Memory-bound functions of one float32 tensor.
+MEMORY: tuple[_Pointwise, ...] = (
+    ("add", lambda x: x + 1.0, (64 << 20,)),
+    ("gelu", F.gelu, (64 << 20,)),
+    ("sum of rows", lambda x: x.sum(1), (16384, 4096)),
+    ("sum of columns", lambda x: x.sum(0), (16384, 4096)),
+    ("sum of all", lambda x: x.sum(), (64 << 20,)),
+    ("softmax", lambda x: x.softmax(1), (16384, 4096)),
+    ("layer norm", lambda x: F.layer_norm(x, (1024,)), (65536, 1024)),
+    ("batch norm", lambda x: F.batch_norm(x, None, None, training=True), (16, 256, 56, 56)),
+    ("transpose", lambda x: x.t().contiguous(), (8192, 8192)),
+    ("max pool", lambda x: F.max_pool2d(x, 3, 2, 1), (16, 64, 112, 112)),
+    ("cumsum", lambda x: x.cumsum(1), (4096, 16384)),
+    ("cumsum of all", lambda x: x.cumsum(0), (16 << 20,)),
+)
+
+
+def arithmetic(case: Case, place: Where) -> None:
+    """One product or convolution on both sides."""
+    torch.manual_seed(0)
+    function, inputs = case.make()
+    compiled = place.compile(function)
+    error = float((compiled(*inputs).double() - function(*inputs).double()).abs().max())
+    found = kernels_of(lambda: compiled(*inputs))
+    values = {"case": case.name, "gflop": case.flops / 1e9, "error": error, **found}
+    values["tflop_s"] = case.flops / found["kernels_ms"] / 1e9
+    if place.cuda:
+        if isinstance(function, nn.Module):
+            function = function.cuda()
+        there = tuple(x.cuda() for x in inputs)
+        ms = calls_ms(lambda: function(*there), cuda=True)
+        values |= {"cuda_ms": ms, "cuda_tflop_s": case.flops / ms / 1e9}
+    line("arithmetic", **values)
+
+
+def memory(name: str, function: Callable[..., torch.Tensor], shape: tuple[int, ...],
+           place: Where) -> None:  # fmt: skip
+    """One memory-bound function on both sides."""
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+    compiled = place.compile(function)
+    result, expected = compiled(x), function(x.double())
+    error = float((result.double() - expected).abs().max())
+    found = kernels_of(lambda: compiled(x))
+    nbytes = 4 * (x.numel() + result.numel())
+    values = {"case": name, "bytes": nbytes, "error": error, **found}
+    values["gb_s"] = nbytes / found["kernels_ms"] / 1e6
+    if place.cuda:
+        there = x.cuda()
+        ms = calls_ms(lambda: function(there), cuda=True)
+        values |= {"cuda_ms": ms, "cuda_gb_s": nbytes / ms / 1e6}
+    line("memory", **values)
+
+
+def copies(place: Where) -> None:
+    """Bytes a second within the card, and over the bus, through CUDA."""
+    if not place.cuda:
+        return
+    a = torch.empty(256 << 20, device="cuda")
+    b = torch.empty_like(a)
+    ms = calls_ms(lambda: b.copy_(a), cuda=True)
+    line("cuda copy", gb_s=2 * a.numel() * 4 / ms / 1e6)
+    plain = torch.empty(64 << 20)
+    pinned = plain.pin_memory()
+    there = torch.empty(64 << 20, device="cuda")
+    for name, host in (("pageable", plain), ("pinned", pinned)):
+        up = calls_ms(lambda host=host: there.copy_(host), 3, cuda=True)
+        down = calls_ms(lambda host=host: host.copy_(there), 3, cuda=True)
+        size = 4 * host.numel() / 1e6
+        line("cuda bus", memory=name, up_gb_s=size / up, down_gb_s=size / down)
+
+
+def launches(place: Where) -> None:
+    """What calls of small graphs take: one kernel, and a chain that cannot be fused."""
+    x = torch.randn(1000)
+
+    def one(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + 1
+
+    def many(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(16):
+            x = x.roll(1, 0).cumsum(0).softmax(0)
+        return x
+
+    for name, function in (("one", one), ("many", many)):
+        compiled = place.compile(function)
+        compiled(x)
+        found = kernels_of(lambda compiled=compiled: compiled(x))
+        us = calls_ms(lambda compiled=compiled: compiled(x)) * 1e3
+        values = {"case": name, "us": us, "launches": found["launches"]}
+        values["kernels_us"] = found["kernels_ms"] * 1e3
+        if place.cuda:
+            there = x.cuda()
+
+            def cuda(function=function, there=there):
+                function(there)
+                torch.cuda.synchronize()
+
+            values["cuda_us"] = calls_ms(cuda, cuda=True) * 1e3
+        line("launch", **values)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    arguments(parser)
+    place = where(parser.parse_args())
+    facts = asdict(place.device.info)
+    facts["extensions"] = sorted(facts["extensions"])
+    line("device", **{k: sorted(v) if isinstance(v, frozenset) else v for k, v in facts.items()})
+    line("roof", **asdict(measured_roof(place.device, place.settings, again=True)))
+    guarded("cuda copy", copies, place)
+    with torch.no_grad():
+        guarded("launch", launches, place)
+        for case in ARITHMETIC[1:2] if place.small else ARITHMETIC:
+            torch._dynamo.reset()
+            guarded("arithmetic", arithmetic, case, place)
+        for name, function, shape in MEMORY:
+            torch._dynamo.reset()
+            sizes = tuple(max(1, n // 16) for n in shape) if place.small else shape
+            guarded("memory", memory, name, function, sizes, place)
+
+
+def guarded(part: str, run: Callable[..., None], *values: object) -> None:
+    """Run one thing; its failure is a line too."""
+    try:
+        run(*values)
+    except Exception as error:
+        name = next((str(getattr(v, "name", v)) for v in values), "")
+        line("failed", of=part, case=name, message=short_message(error, 600))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""``python -m benchmarks.gpu.network NAME@BATCH``: one network beside CUDA eager and Inductor.
+
+The OpenCL side's inputs, parameters and results are CPU tensors, as its users have them, so its
+call includes what goes over the bus; the kernels' own time stands beside it. CUDA's tensors lie on
+the card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map_only
+
+from benchmarks.errors import Named, largest_error, named, scale
+from benchmarks.gpu.clock import calls_ms, kernels_of
+from benchmarks.gpu.line import line
+from benchmarks.gpu.setup import Where, arguments, where
+from benchmarks.training import trainable, training_step
+from benchmarks.zoo import ALL, Inputs
+from ocl_inductor.sweep.child import short_message
+
+#: Contenders in the order in which they run.
+CONTENDERS = ("opencl", "cuda-eager", "cuda-inductor")
+
+
+def moved(inputs: Inputs, device: str) -> Inputs:
+    """The arguments on another device."""
+    args, kwargs = tree_map_only(
+        torch.Tensor, lambda x: x.to(device), (inputs.args, dict(inputs.kwargs))
+    )
+    return Inputs(args, kwargs)
+
+
+def contender(name: str, model: nn.Module, inputs: Inputs, place: Where, training: bool,
+              ) -> Callable[[], Any]:  # fmt: skip
+    """What one contender does in each call."""
+    if name == "opencl":
+        call: Callable[..., Any] = place.compile(model)
+    else:
+        model, inputs = copy.deepcopy(model).cuda(), moved(inputs, "cuda")
+        call = torch.compile(model) if name == "cuda-inductor" else model
+    step = training_step(model, call) if training else call
+    return partial(step, *inputs.args, **dict(inputs.kwargs))
+
+
+def reference(model: nn.Module, inputs: Inputs, place: Where, training: bool) -> Named:
+    """Results in float64, on the card where there is one."""
+    there = "cuda" if place.cuda else "cpu"
+    wide, double = copy.deepcopy(model).double().to(there), moved(inputs.double(), there)
+    step = training_step(wide, wide) if training else wide
+    return at_home(named(step(*double.args, **dict(double.kwargs))))
+
+
+def at_home(found: Named) -> Named:
+    return {k: v.cpu() for k, v in found.items()}
+
+
+def measure(case: str, place: Where, training: bool, names: list[str], time_them: bool) -> None:
+    """All contenders, each in its turn; ``time_them`` false only compiles."""
+    entry_name, _, batch = case.partition("@")
+    entry = ALL[entry_name]
+    model = trainable(entry, place.small) if training else entry.build(place.small)
+    inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
+    facts = {"case": case, "training": training}
+    expected = reference(model, inputs, place, training) if time_them else {}
+    for name in names:
+        if name != "opencl" and not place.cuda:
+            continue
+        torch._dynamo.reset()
+        start = time.perf_counter()
+        try:
+            call = contender(name, model, inputs, place, training)
+            result = at_home(named(call()))
+            first_s = time.perf_counter() - start
+            if not time_them:
+                continue
+            values: dict[str, Any] = {"first_s": first_s}
+            values["error"] = largest_error(result, expected)
+            values["scale"] = scale(expected)
+            values["ms"] = calls_ms(call, cuda=name != "opencl")
+            if name == "opencl":
+                values |= kernels_of(call)
+            line("network", contender=name, **facts, **values)
+        except Exception as error:
+            message = short_message(error, 600)
+            line("failed", of="network", contender=name, **facts, message=message)
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case")
+    parser.add_argument("--training", action="store_true")
+    parser.add_argument("--compile-only", action="store_true", help="only fill the caches")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    arguments(parser)
+    parsed = parser.parse_args()
+    names = parsed.contenders.split(",")
+    with torch.no_grad():
+        measure(parsed.case, where(parsed), parsed.training, names, not parsed.compile_only)
+
+
+if __name__ == "__main__":
+    main()

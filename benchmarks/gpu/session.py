@@ -1,0 +1,162 @@
+"""``python -m benchmarks.gpu.session --out FOLDER``: everything, most important first, in a budget.
+
+``tools/gpu_run.sh`` prepares a bare machine and starts this. Compiling, which needs the processor's
+cores, is done for all networks at once, with the device tests beside it; what is timed then runs
+alone. Each part is a process of its own with a time limit, and a failure of one is a line too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.gpu.line import line, send_lines_to
+from benchmarks.gpu.setup import arguments, passed_on
+
+NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexnet@16")
+TEXTS = ("bert@4", "gpt2@2")
+#: (case, training), most important first.
+CASES = (
+    *((name, training) for name in NETWORKS for training in (False, True)),
+    *((name, training) for name in TEXTS for training in (False, True)),
+)
+PARTS = ("doctor", "card", "prepare", "networks", "tests", "models")
+_ALL_TESTS = ("tests/device",)
+
+
+class Session:
+    """The parts, with one deadline for all of them."""
+
+    def __init__(self, parsed: argparse.Namespace) -> None:
+        self.options = passed_on(parsed)
+        self.out: Path = parsed.out
+        self.deadline = time.monotonic() + parsed.seconds
+        self.jobs: int = parsed.jobs
+        self.tests: list[str] = parsed.tests.split(",")
+        self.device: str = parsed.device
+        wanted = parsed.cases.split(",") if parsed.cases else [c for c, _ in CASES]
+        self.cases = [(c, t) for c, t in CASES if c in wanted]
+
+    def left(self, most: float) -> float:
+        """Seconds for a part that may take ``most``."""
+        return min(most, self.deadline - time.monotonic())
+
+    def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """A process in a group of its own; what it prints goes to the log."""
+        log = (self.out / "log.txt").open("ab")
+        log.write(f"\n===== {name}: {' '.join(command)}\n".encode())
+        log.flush()
+        return subprocess.Popen(
+            [sys.executable, *command], stdout=log, stderr=log, start_new_session=True
+        )
+
+    def run(self, name: str, command: Sequence[str], most: float) -> None:
+        """One part to its end, or to its limit; a line says how long it took."""
+        self.wait({name: self.start(name, command)}, most)
+
+    def wait(self, running: dict[str, subprocess.Popen[bytes]], most: float) -> None:
+        """Wait for processes until all have ended; end what runs past ``most`` seconds."""
+        start = time.monotonic()
+        end = start + self.left(most)
+        pending = dict(running)
+        while pending and time.monotonic() < end:
+            for name, process in list(pending.items()):
+                if process.poll() is not None:
+                    self.ended(name, str(process.returncode), start)
+                    del pending[name]
+            time.sleep(0.1)
+        for name, process in pending.items():
+            stop(process)
+            self.ended(name, "time is up", start)
+
+    def ended(self, name: str, how: str, start: float) -> None:
+        line("part", name=name, how=how, seconds=time.monotonic() - start)
+
+    def doctor(self) -> None:
+        command = "from ocl_inductor.cli import main; main()"
+        self.run("doctor", ["-c", command, "doctor"], 60)
+
+    def card(self) -> None:
+        self.run("card", ["-m", "benchmarks.gpu.card", *self.options], 120)
+
+    def prepare(self) -> None:
+        """Fill the caches of all compilers for all networks, a few at a time."""
+        queue = [
+            (f"prepare {case}{' training' * training}", self.network(case, training))
+            for case, training in self.cases
+        ]
+        end = time.monotonic() + self.left(150)
+        running: dict[str, subprocess.Popen[bytes]] = {}
+        while (queue or running) and time.monotonic() < end:
+            running = {n: p for n, p in running.items() if p.poll() is None}
+            while queue and len(running) < self.jobs:
+                name, command = queue.pop(0)
+                running[name] = self.start(name, [*command, "--compile-only"])
+            time.sleep(0.2)
+        self.wait(running, 0)
+
+    def network(self, case: str, training: bool) -> list[str]:
+        command = ["-m", "benchmarks.gpu.network", case, *self.options]
+        return [*command, "--training"] if training else command
+
+    def networks(self) -> None:
+        for case, training in self.cases:
+            name = f"{case}{' training' * training}"
+            if self.left(20) < 20:
+                line("part", name=name, how="no time left", seconds=0.0)
+                continue
+            self.run(name, self.network(case, training), 90)
+
+    def tests_part(self, name: str, paths: Sequence[str], most: float) -> None:
+        report = self.out / f"{name}.xml"
+        command = ["-m", "pytest", *paths, "-q", "-n", str(self.jobs), "--dist", "worksteal",
+                   "-m", "not slow", "--timeout", "120", "-rfE", "--tb", "short",
+                   "--maxfail", "400", f"--junitxml={report}", "-p", "no:cacheprovider",
+                   "-o", "junit_logging=no"]  # fmt: skip
+        self.run(name, command, most)
+
+    def main(self, parts: Sequence[str]) -> None:
+        for part in parts:
+            match part:
+                case "tests":
+                    self.tests_part("tests", self.tests, 200)
+                case "models":
+                    self.tests_part("models", ["tests/models/test_models.py"], 100)
+                case name:
+                    getattr(self, name)()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a part: pytest still says what failed when it is interrupted."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    arguments(parser)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=480.0, help="for everything")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--cases", default="", help="networks, of the session's list")
+    parser.add_argument("--tests", default=",".join(_ALL_TESTS), help="paths for pytest")
+    parser.add_argument("--jobs", type=int, default=max(2, (os.cpu_count() or 2) - 4))
+    parsed = parser.parse_args()
+    parsed.out.mkdir(parents=True, exist_ok=True)
+    send_lines_to(parsed.out / "lines.jsonl")
+    Session(parsed).main(parsed.parts.split(","))
+
+
+if __name__ == "__main__":
+    main()

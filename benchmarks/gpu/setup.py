@@ -1,0 +1,58 @@
+"""What every part of a GPU session does first, and how it finds its devices."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.device import Device, select_device
+from ocl_inductor.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where to run: an OpenCL device with options, and whether CUDA runs beside it."""
+
+    options: dict[str, Any]
+    cuda: bool
+    small: bool
+
+    @property
+    def device(self) -> Device:
+        """The OpenCL device."""
+        return select_device(self.options["device"])
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that a compilation with these options has."""
+        return Settings.resolve(options=self.options)
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function`` compiled for the OpenCL device."""
+        return torch.compile(function, backend="opencl", options=dict(self.options))
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that all parts have. A rehearsal names a CPU driver and the GPU's profile."""
+    parser.add_argument("--device", default="gpu")
+    parser.add_argument("--profile", default="auto")
+    parser.add_argument("--memory", default="auto")
+    parser.add_argument("--small", action="store_true", help="small models, for a rehearsal")
+
+
+def where(parsed: argparse.Namespace) -> Where:
+    """The place that the options name. Full float32: no TF32 in CUDA's libraries."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    options = {"device": parsed.device, "profile": parsed.profile, "memory": parsed.memory}
+    return Where(options, torch.cuda.is_available(), parsed.small)
+
+
+def passed_on(parsed: argparse.Namespace) -> list[str]:
+    """The same options for a child process."""
+    given = ["--device", parsed.device, "--profile", parsed.profile, "--memory", parsed.memory]
+    return [*given, "--small"] if parsed.small else given
