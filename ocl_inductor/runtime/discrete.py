@@ -59,7 +59,7 @@ class DiscreteMemory:
         return Allocation(size, None, buffer)
 
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
-        if offset == 0 and nbytes == allocation.nbytes:
+        if nbytes in (0, allocation.nbytes):  # OpenCL knows no empty buffers
             return allocation.buffer
         return allocation.buffer.get_sub_region(offset, nbytes)
 

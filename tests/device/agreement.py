@@ -25,10 +25,14 @@ Function = Callable[..., Any]
 PROFILES = ("vector", "simt")
 
 
-def two_drivers() -> list[str]:
-    """Two drivers that differ most, for what is too slow to run on every one."""
+def two_drivers(kind: str = "") -> list[str]:
+    """Two drivers that differ most, for what is too slow to run on every one.
+
+    ``kind``: only of such devices, for what is about CPUs: blocking by their caches, tensors used
+    in place, kernels that call each other.
+    """
     wanted = os.environ.get("OCL_INDUCTOR_TEST_DEVICES", "").split(",")
-    names = list(dict.fromkeys(d.short_name for d in list_devices()))
+    names = list(dict.fromkeys(d.short_name for d in list_devices() if kind in d.kind))
     names = [n for n in names if any(w.strip() in n for w in wanted)]
     pocl = [n for n in names if "pocl" in n]
     others = [n for n in names if "pocl" not in n]

@@ -27,7 +27,7 @@ def compiled(f: Callable[..., Any], driver: str, **options: Any) -> Callable[...
     )
 
 
-@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize("driver", two_drivers("cpu"))
 def test_products_share_one_function(driver: str, plans: list[Plan]) -> None:
     model = nn.Sequential(*[m for _ in range(3) for m in (nn.Linear(64, 64), nn.Tanh())])
     x = random(8, 64)
@@ -50,7 +50,7 @@ def memory_of_many_types(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
     return order, counts.cumsum(0), (counts.sum(0) * 3).to(torch.int16).sort().values
 
 
-@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize("driver", two_drivers("cpu"))
 def test_kinds_of_kernels(driver: str, plans: list[Plan]) -> None:
     x, n = random(23, 37), torch.randint(5, (23,))
     call = compiled(memory_of_many_types, driver)
@@ -62,7 +62,7 @@ def test_kinds_of_kernels(driver: str, plans: list[Plan]) -> None:
     assert sum(map(len, plan.parts)) > len(plan.steps)
 
 
-@pytest.mark.parametrize("driver", two_drivers()[:1])
+@pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 def test_large_kernels_stay_apart(driver: str, plans: list[Plan]) -> None:
     """They end a chain; another may begin behind them."""
 
@@ -80,7 +80,7 @@ def test_large_kernels_stay_apart(driver: str, plans: list[Plan]) -> None:
     assert small[0] and small[-1] and not all(small)
 
 
-@pytest.mark.parametrize("driver", two_drivers()[:1])
+@pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 def test_many_small_kernels(driver: str, plans: list[Plan]) -> None:
     """More than one program should hold: several chains."""
 
@@ -95,7 +95,7 @@ def test_many_small_kernels(driver: str, plans: list[Plan]) -> None:
     assert len(names) == 2 and all(n.startswith("chain_") for n in names)
 
 
-@pytest.mark.parametrize("driver", two_drivers()[:1])
+@pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 @pytest.mark.parametrize("option", [{"chain": False}, {"profile": "simt"}])
 def test_without_chains(driver: str, option: dict[str, Any], plans: list[Plan]) -> None:
     x = random(8, 16)
@@ -107,7 +107,7 @@ def test_without_chains(driver: str, option: dict[str, Any], plans: list[Plan]) 
     assert len(launches(plans[0])) == 3
 
 
-@pytest.mark.parametrize("driver", two_drivers()[:1])
+@pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 def test_sizes_that_vary(driver: str, plans: list[Plan]) -> None:
     """Where sizes are not known a chain has nothing to decide by."""
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("apart")
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-@pytest.mark.parametrize("driver", two_drivers()[:1])
+@pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 def test_kernel_counts(program: Program, profile: str, driver: str) -> None:
     compiled(program.fn, driver, profile=profile)(*program.inputs())
     position = PROFILES.index(profile)

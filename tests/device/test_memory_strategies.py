@@ -13,6 +13,7 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.device import select_device
 from ocl_inductor.runtime.residents import residents_of
+from ocl_inductor.runtime.scratch import Arena
 
 STRATEGIES = ("unified", "discrete")
 
@@ -231,3 +232,33 @@ def test_memory_of_dead_activations_is_used_again(driver: str) -> None:
     assert sum(len(b) for b in residents.spare.values()) <= buffers
     torch.compiler.reset()
     assert not residents.spare
+
+
+@each_driver
+def test_intermediates_without_elements(driver: str) -> None:
+    """OpenCL has no empty buffers, and none over nothing of a larger one."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x.cumsum(1).softmax(1).cumsum(0), y.cumsum(1).softmax(1).cumsum(0)
+
+    agree(fn, random(0, 5), random(3, 5), device=driver, memory="discrete")
+
+
+def test_the_newest_window_of_a_buffer_goes_first() -> None:
+    """See ``Arena.free``: one driver crashes otherwise."""
+    gone: list[int] = []
+
+    class Window:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __del__(self) -> None:
+            gone.append(self.number)
+
+    for ending in (Arena.free, lambda arena: None):  # or it is forgotten
+        arena = Arena()
+        arena.windows = {(0, n, 4): Window(n) for n in range(5)}
+        ending(arena)
+        del arena
+        assert gone == [4, 3, 2, 1, 0]
+        gone.clear()

@@ -10,7 +10,7 @@ from agreement import agree, random, two_drivers
 
 from ocl_inductor.lowering import product_template
 
-each_driver = pytest.mark.parametrize("driver", two_drivers())
+each_driver = pytest.mark.parametrize("driver", two_drivers("cpu"))
 
 #: No multiple of a chunk, nor of a register: a panel of 16 lanes is longer than 1 MiB.
 LONG = 17011

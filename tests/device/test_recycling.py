@@ -20,7 +20,7 @@ SIDE = 256  # a result of 256 KiB
 assert SIDE * SIDE * 4 >= MIN_BYTES
 
 
-@pytest.fixture(params=two_drivers())
+@pytest.fixture(params=two_drivers("cpu"))
 def double(request: pytest.FixtureRequest) -> Callable[[torch.Tensor], torch.Tensor]:
     """Twice a tensor, compiled, after the calls that make it steady."""
     torch.compiler.reset()
