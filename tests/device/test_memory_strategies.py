@@ -9,8 +9,8 @@ import torch
 from agreement import agree, compiled, random, two_drivers
 from programs import PROGRAMS, Program, frozen
 from torch import nn
-from torch.nn import functional
 from torch._dynamo.utils import counters
+from torch.nn import functional
 
 from ocl_inductor.device import select_device
 from ocl_inductor.runtime.residents import residents_of

@@ -1,0 +1,123 @@
+"""``python -m benchmarks.gpu.report LINES``: the lines of a GPU session as Markdown tables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.line import read_lines
+
+Line = dict[str, Any]
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """A Markdown table, with an empty line after it."""
+    head = list(head)
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + " --- |" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(str(x) for x in row) + " |"
+    yield ""
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, as people write them."""
+    return "" if value is None else f"{float(f'{value:.{digits}g}'):,.12g}"
+
+
+def ratio(ours: float | None, theirs: float | None) -> str:
+    return "" if not ours or not theirs else f"{ours / theirs:.2f}"
+
+
+def of(lines: list[Line], part: str) -> list[Line]:
+    return [x for x in lines if x["part"] == part]
+
+
+def card(lines: list[Line]) -> Iterator[str]:
+    """What the device is, and its roofs."""
+    for x in of(lines, "device"):
+        yield f"{x['name']}, driver {x['driver_version']}, {x['platform_version']}"
+        yield ""
+    rows: list[tuple[str, str]] = []
+    for x in of(lines, "roof"):
+        rows.append(("memory, OpenCL", f"{number(x['bandwidth_gb_s'])} GB/s"))
+        rows.append(("float32 multiply-adds, OpenCL", f"{number(x['gflop_s'] / 1e3)} TFLOP/s"))
+    for x in of(lines, "cuda copy"):
+        rows.append(("memory, CUDA's copy", f"{number(x['gb_s'])} GB/s"))
+    for x in of(lines, "cuda bus"):
+        both = f"{number(x['up_gb_s'])} up, {number(x['down_gb_s'])} down, GB/s"
+        rows.append((f"bus, CUDA, {x['memory']} memory", both))
+    yield from table(("roof", ""), rows)
+
+
+def arithmetic(lines: list[Line]) -> Iterator[str]:
+    """Products and convolutions."""
+    rows = [
+        (x["case"], number(x["tflop_s"]), number(x.get("cuda_tflop_s")),
+         ratio(x["tflop_s"], x.get("cuda_tflop_s")))
+        for x in of(lines, "arithmetic")
+    ]  # fmt: skip
+    yield from table(("float32, kernels alone", "TFLOP/s", "CUDA's", "ratio"), rows)
+
+
+def memory(lines: list[Line]) -> Iterator[str]:
+    """Kernels that memory bounds; the bytes are those of the operand and the result."""
+    rows = [
+        (x["case"], number(x["gb_s"]), number(x.get("cuda_gb_s")),
+         ratio(x["gb_s"], x.get("cuda_gb_s")))
+        for x in of(lines, "memory")
+    ]  # fmt: skip
+    yield from table(("float32, kernels alone", "GB/s", "CUDA eager", "ratio"), rows)
+
+
+def launches(lines: list[Line]) -> Iterator[str]:
+    rows = [
+        (x["case"], number(x["launches"]), number(x["us"]), number(x["kernels_us"]),
+         number(x.get("cuda_us")))
+        for x in of(lines, "launch")
+    ]  # fmt: skip
+    yield from table(("call of", "launches", "us", "kernels us", "CUDA eager us"), rows)
+
+
+def networks(lines: list[Line]) -> Iterator[str]:
+    """Calls and kernels of networks; speed is CUDA's time over ours."""
+    found: dict[tuple[str, bool], dict[str, Line]] = {}
+    for x in of(lines, "network"):
+        found.setdefault((x["case"], x["training"]), {})[x["contender"]] = x
+    rows = []
+    for (case, training), by in found.items():
+        ours = by.get("opencl", {})
+        eager, inductor = by.get("cuda-eager", {}), by.get("cuda-inductor", {})
+        rows.append(
+            (case, "train" if training else "infer", number(ours.get("ms")),
+             number(ours.get("kernels_ms")), number(eager.get("ms")), number(inductor.get("ms")),
+             ratio(eager.get("ms"), ours.get("kernels_ms")),
+             ratio(eager.get("ms"), ours.get("ms")),
+             number(ours.get("first_s")), number(inductor.get("first_s")))
+        )  # fmt: skip
+    head = ("network", "", "call ms", "kernels ms", "CUDA eager ms", "CUDA Inductor ms",
+            "speed, kernels", "speed, call", "first call s", "Inductor's")  # fmt: skip
+    yield from table(head, rows)
+
+
+def failures(lines: list[Line]) -> Iterator[str]:
+    for x in of(lines, "failed"):
+        case, who = x.get("case", ""), x.get("contender", "")
+        yield f"* failed: {x.get('of')} {case} {who}: {x['message']}"
+    for x in of(lines, "part"):
+        if x["how"] != "0":
+            yield f"* part {x['name']} ended: {x['how']} after {x['seconds']:.0f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lines", type=Path)
+    lines = read_lines(parser.parse_args().lines)
+    for part in (card, arithmetic, memory, launches, networks, failures):
+        print("\n".join(part(lines)))
+
+
+if __name__ == "__main__":
+    main()
