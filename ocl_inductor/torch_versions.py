@@ -48,3 +48,10 @@ def truncates_int64_ranges() -> bool:
     """
     with _disable_current_modes():
         return torch.arange(1, 6, 1.5, dtype=torch.int64).numel() == 5
+
+
+@functools.cache
+def float8_saturates() -> bool:
+    """Whether 1e4 as float8_e4m3fn is its largest number, 448, as since 2.13; NaN before."""
+    with _disable_current_modes():
+        return not torch.tensor(1e4).to(torch.float8_e4m3fn).float().isnan().item()

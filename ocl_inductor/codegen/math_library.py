@@ -16,6 +16,7 @@ import jinja2
 
 from ocl_inductor.codegen import chebyshev
 from ocl_inductor.codegen.incomplete_gamma import uniform_coefficients
+from ocl_inductor.torch_versions import float8_saturates
 
 FILES = (
     "math.cl.jinja",
@@ -138,6 +139,7 @@ def _macros(file: str) -> Any:
     """The macros of one template, as attributes. Jinja takes 0.1 s for the largest."""
     tables: dict[str, Any] = {n: v for n, v in vars(chebyshev).items() if n.isupper()}
     tables["uniform_coefficients"] = uniform_coefficients
+    tables["float8_saturates"] = float8_saturates()
     return _environment().get_template(file, globals=tables).module
 
 

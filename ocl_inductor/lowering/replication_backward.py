@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import compare, const, index_value, masked, op, where
-from ocl_inductor.ir.index import Size, as_size, loop_vars, same
+from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -41,8 +41,14 @@ def _unpadded(ctx: LoweringContext, grad: Value, d: int, left: Size, right: Size
     one to what lies behind. A negative number was a cut.
     """
     m = grad.size[d]
+    before, behind = (0, left), (left + n, right)  # first copy, and how many
     if not (decide(ctx, left + n > 0) and decide(ctx, right + n > 0)):
-        raise CannotLower("padding that cuts the whole dimension")
+        # What is cut away reaches into the copies at the other end.
+        if not all(is_static(x) for x in (m, left, n)):
+            raise CannotLower("padding of symbolic size that cuts the whole dimension")
+        before = (0, min(int(left), int(m)))
+        first = max(int(left) + int(n), 0)
+        behind = (first, int(m) - first)
     grad = reused(ctx, grad)
     size = (*grad.size[:d], n, *grad.size[d + 1 :])
     variables = loop_vars(grad.ndim)
@@ -54,7 +60,7 @@ def _unpadded(ctx: LoweringContext, grad: Value, d: int, left: Size, right: Size
     if inside is not None:
         total = masked(inside, total, zero)
     dtype = position_dtype(n)
-    for end, start, length in ((0, 0, left), (n - 1, left + n, right)):
+    for end, (start, length) in ((0, before), (n - 1, behind)):
         if decide(ctx, length > 0):
             copies = _slab_sum(ctx, grad, d, start, length).at(rest)
             is_end = compare("eq", index_value(here, dtype), size_expr(end, dtype))
