@@ -97,7 +97,7 @@ def test_float8_to_numbers(device_name: str, profile: str) -> None:
 
 
 def chosen(x: Tensor) -> tuple[Tensor, ...]:
-    """``where``, if this PyTorch's eager has it for the dtype: unsigned integers not before 2.12."""
+    """``where``, if this PyTorch's eager has it: for unsigned integers not before 2.12."""
     if not HAS_UNSIGNED_WHERE and x.dtype in UNSIGNED:
         return ()
     return (torch.where(torch.arange(6) % 2 == 0, x, x[:1]),)
