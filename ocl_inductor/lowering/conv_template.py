@@ -31,6 +31,7 @@ from ocl_inductor.templates.blocking import (
     lanes_of,
     with_tall_items,
 )
+from ocl_inductor.templates.conv import MAX_TABLE_BYTES
 from ocl_inductor.templates.simt_tiles import candidate_tiles
 
 #: Up to this many channels a padded copy of the input pays: its window rows are contiguous runs.
@@ -174,7 +175,7 @@ def by_template(
             # All taps of a panel together: (group, panel, tap, icg, lane).
             rows = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
     else:
-        tiles = candidate_tiles(ctx.device, acc, pixels, ocg)
+        tiles = candidate_tiles(ctx.device, acc, pixels, ocg, groups, MAX_TABLE_BYTES)
         params = ctx.tuned("conv", params, [t.params() for t in tiles])
         rows = ctx.realize(taps, range(taps.ndim))
     operands = [x, rows]

@@ -106,7 +106,9 @@ def product_by_template(
         size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
-        tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
+        batches = ctx.hint(prod(batch)) if batch else 1
+        rows, columns = params["m_hint"], params["n_hint"]
+        tiles = candidate_tiles(ctx.device, params["acc"], rows, columns, batches)
         params = ctx.tuned("gemm", params, [t.params() for t in tiles])
         return ctx.template("gemm", out, size, order, [a, b], **params)
     return _by_vectors(ctx, params, a, a_view, b, out)
