@@ -10,8 +10,10 @@ Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbol
   (group, tap, icg, ocg), where a column (tap, icg) is one run of elements, in either order, and
   nothing is transposed: each work-item packs the panel that it needs; simt:
   [group][\\*kernel][icg][ocg];
-* ``mr nv lanes mb`` or (simt) ``x y r_rows r_columns slab buffers unroll``: as for gemm; ``acc``: ``"float"`` or
-  ``"double"``.
+* ``parts`` (simt): in how many parts each sum is computed, slab by slab; if there are several, they
+  are the first dimension of the result;
+* ``mr nv lanes mb`` or (simt) ``x y r_rows r_columns slab buffers unroll``: as for gemm; ``acc``:
+  ``"float"`` or ``"double"``.
 
 A run of ``kernel[-1] * icg`` contiguous input elements may be passed as ``icg`` with
 ``kernel[-1] == 1``: the lowering does so where nothing is padded along the last dimension.
@@ -46,7 +48,8 @@ from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
-    return (p["n"], *p["out_sizes"], p["groups"] * p["ocg"])
+    parts = (p["parts"],) if p.get("parts", 1) > 1 else ()
+    return (*parts, p["n"], *p["out_sizes"], p["groups"] * p["ocg"])
 
 
 def needs_zero_row(p: Params) -> bool:
@@ -55,11 +58,12 @@ def needs_zero_row(p: Params) -> bool:
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    prefix = ["part"] if p.get("parts", 1) > 1 else []
     shared = {
         "profile": profile,
         "taps": math.prod(p["kernel"]),
         "checked": needs_zero_row(p),
-        "out_prefix": ["pn", *(f"p{d}" for d in range(len(p["kernel"])))],
+        "out_prefix": [*prefix, "pn", *(f"p{d}" for d in range(len(p["kernel"])))],
     }
     if profile == "simt":
         return shared | _simt_tile(device, p)
@@ -104,6 +108,14 @@ def table_entries(taps: int, channels: int, slab: int) -> int:
     return 0 if taps == 1 or few_zeros or entries > _MAX_TABLE else entries
 
 
+def parts_of_sum(taps: int, channels: int, slab: int, wanted: int) -> int:
+    """About as many as ``wanted``, none of them empty."""
+    if table_entries(taps, channels, slab):
+        return 1
+    slabs = taps * ceil_div(channels, slab)
+    return ceil_div(slabs, ceil_div(slabs, wanted))
+
+
 def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
     tile, acc, taps = tile_of(p), p["acc"], math.prod(p["kernel"])
     icg, ocg, slab = int(p["icg"]), int(p["ocg"]), tile.slab
@@ -115,10 +127,13 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
         prod(_out_space(p)),
     )
     names = tile_names(tile)
+    slabs = table // slab if table else taps * ceil_div(icg, slab)
     return {
         **names,
         "by_tap": table == 0,
-        "slabs": table // slab if table else taps * ceil_div(icg, slab),
+        "slabs": slabs,
+        "parts": p.get("parts", 1),
+        "slabs_to_a_part": ceil_div(slabs, p.get("parts", 1)),
         "ragged": (taps * icg if table else icg) % slab != 0,
         "index": index_type(extents),
         "fill_a": operand_fill(
@@ -149,7 +164,7 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     if tile["profile"] == "simt":
         columns = ceil_div(p["ocg"], tile["TN"]) * tile["LX"]
         rows = size_ceil_div(_pixels(p), tile["TM"]) * tile["LY"]
-        return Launch((columns, rows, p["groups"]), (tile["LX"], tile["LY"], 1))
+        return Launch((columns, rows, p["groups"] * tile["parts"]), (tile["LX"], tile["LY"], 1))
     chunks = size_ceil_div(_pixels(p), tile["MR"] * tile["MB"])
     return Launch((tile["panels"], chunks, p["groups"]), (1, 1, 1))
 
@@ -164,7 +179,7 @@ def _bytes(p: Params) -> Size:
     if p["x_strides"][-1] == 1 and p["in_sizes"][-1] != 1 and is_static(column):
         channels = min(channels, int(column))  # neighbouring runs of taps overlap
     inputs = prod((p["n"], *p["in_sizes"], channels))
-    outputs = prod((_pixels(p), p["groups"], p["ocg"]))
+    outputs = prod(_out_space(p))
     weights = prod((p["groups"], p["ocg"], p["icg"], *p["kernel"]))
     return item * (inputs + outputs + weights)
 

@@ -17,17 +17,20 @@ _NEIGHBOURS = 4
 #: Work-items that run in step on most devices; a block of 8 x 4 of them reads 8 + 4 vectors of
 #: local memory for each step, 16 x 2 read 18.
 _BLOCK_X, _BLOCK_Y = 8, 4
-#: (x, y, r_rows, r_columns) and its speed, where all compute units have enough of them.
+#: (x, y, r_rows, r_columns) and its speed, where all compute units have enough of them: what is
+#: read from local memory and from outside for each product counts.
 _SHAPES: Mapping[tuple[int, int, int, int], float] = {
     (16, 16, 8, 8): 1.0,
-    (8, 16, 8, 8): 0.95,
-    (16, 8, 8, 8): 0.95,
-    (8, 8, 8, 8): 0.85,
-    (16, 16, 4, 4): 0.55,
-    (8, 16, 4, 8): 0.75,
-    (16, 8, 8, 4): 0.75,
-    (8, 8, 8, 4): 0.7,
-    (8, 8, 4, 8): 0.7,
+    (8, 16, 8, 8): 0.97,
+    (16, 8, 8, 8): 0.97,
+    (8, 8, 8, 8): 0.9,
+    (16, 16, 8, 4): 0.85,
+    (16, 16, 4, 8): 0.85,
+    (16, 8, 8, 4): 0.8,
+    (8, 16, 4, 8): 0.8,
+    (8, 8, 8, 4): 0.75,
+    (8, 8, 4, 8): 0.75,
+    (16, 16, 4, 4): 0.65,
     (8, 8, 4, 4): 0.5,
     (8, 8, 4, 2): 0.35,
     (8, 8, 2, 4): 0.35,
@@ -39,10 +42,19 @@ _SHAPES: Mapping[tuple[int, int, int, int], float] = {
     (4, 4, 2, 2): 0.1,
     (4, 4, 1, 1): 0.05,
     (1, 1, 4, 4): 0.05,
+    (1, 1, 1, 1): 0.01,
 }
 #: Work-items that keep one compute unit busy: fewer wait for memory and for each other.
 _BUSY_ITEMS = 256
 _SLAB = 16
+#: Longest chain of additions to one result, as rounding errors grow with it: as the root of its
+#: length for most sums. With more terms the sum is one of parts.
+_MAX_CHAIN = 8192
+#: Terms that are worth a part of their own, and the largest number of parts.
+_MIN_PART, _MAX_PARTS = 128, 64
+#: What adding up parts costs, in products of one compute unit: a launch, and for each result and
+#: part to write and to read it.
+_LAUNCH, _RESULT = 500_000, 60
 #: 8 x 8 results, their operands for two rounds and a part of the next slab are 120 registers on
 #: NVIDIA's and 128 on AMD's GPUs; for 8 rounds 152 and 217, so that fewer work-items run.
 _LARGE_UNROLL = 2
@@ -202,60 +214,78 @@ def tile_names(tile: SimtTile) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def choose_tile(
-    device: DeviceInfo, acc: str, rows: int, columns: int, batch: int = 1, extra_bytes: int = 0
-) -> SimtTile:
-    """For ``batch`` times ``rows`` x ``columns`` results, which may be typical values.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``batch`` times ``rows`` x ``columns`` sums of ``depth`` products, or what is typical.
 
     ``extra_bytes``: what else the kernel keeps in local memory.
     """
-    return min(
-        _fitting_tiles(device, acc, extra_bytes),
-        key=lambda tile: relative_time(device, acc, tile, rows, columns, batch),
-    )
+
+    acc: str
+    rows: int
+    columns: int
+    batch: int
+    depth: int
+    extra_bytes: int = 0
 
 
-def candidate_tiles(
-    device: DeviceInfo, acc: str, rows: int, columns: int, batch: int = 1, extra_bytes: int = 0
-) -> tuple[SimtTile, ...]:
+def choose_tile(device: DeviceInfo, work: Work) -> tuple[SimtTile, int]:
+    """The tile, and in how many parts each sum is computed: as many as keep the device busy."""
+    least = ceil_div(work.depth, _MAX_CHAIN)
+    parts = [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, _MAX_PARTS) if n >= least]
+    ways = [
+        (tile, n)
+        for tile in _fitting_tiles(device, work)
+        for n in parts or [least]
+        if n <= max(least, work.depth // _MIN_PART)
+    ]
+    return min(ways, key=lambda way: relative_time(device, work, *way))
+
+
+def candidate_tiles(device: DeviceInfo, work: Work) -> tuple[SimtTile, ...]:
     """What is worth trying, :func:`choose_tile`'s first, none twice."""
-    chosen = choose_tile(device, acc, rows, columns, batch, extra_bytes)
+    chosen, _ = choose_tile(device, work)
     found = [chosen]
-    for tile in _fitting_tiles(device, acc, extra_bytes):
-        if tile.rows < 2 * rows and tile.columns < 2 * columns and tile.items >= 64:
+    for tile in _fitting_tiles(device, work):
+        if tile.rows < 2 * work.rows and tile.columns < 2 * work.columns and tile.items >= 64:
             found.append(tile)
     found.append(replace(chosen, slab=chosen.slab // 2 or 1))
     found += [replace(chosen, buffers=1), replace(chosen, unroll=8)]
     return tuple(dict.fromkeys(found))
 
 
-def relative_time(
-    device: DeviceInfo, acc: str, tile: SimtTile, rows: int, columns: int, batch: int
-) -> float:
-    """Products one after the other on the compute unit with most to do, for each common element."""
-    groups = ceil_div(max(rows, 1), tile.rows) * ceil_div(max(columns, 1), tile.columns) * batch
-    turns = ceil_div(groups, device.compute_units)
+def relative_time(device: DeviceInfo, work: Work, tile: SimtTile, parts: int) -> float:
+    """Products one after the other on the compute unit with most to do."""
+    rows, columns = max(work.rows, 1), max(work.columns, 1)
+    tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns)
+    turns = ceil_div(tiles * work.batch * parts, device.compute_units)
     together = min(turns * tile.items, _BUSY_ITEMS) / _BUSY_ITEMS
     speed = _SHAPES[tile.x, tile.y, tile.r_rows, tile.r_columns] * together**0.5
-    return turns * tile.rows * tile.columns / speed
+    # Until the first slab is there, and to store the results.
+    depth = ceil_div(work.depth, parts) + 2 * tile.slab
+    time = turns * tile.rows * tile.columns * depth / speed
+    if parts > 1:
+        results = ceil_div(rows * columns * work.batch, device.compute_units)
+        time += _LAUNCH + (parts + 1) * results * _RESULT
+    return time
 
 
-def _fitting_tiles(device: DeviceInfo, acc: str, extra_bytes: int) -> list[SimtTile]:
+def _fitting_tiles(device: DeviceInfo, work: Work) -> list[SimtTile]:
     """Tiles with work-groups and slabs for which the device has room; at least one."""
     found = []
     for x, y, r_rows, r_columns in _SHAPES:
         if x * y > device.max_work_group_size:
             continue
-        if acc == "double" and r_rows * r_columns > 32:  # twice the registers
+        if work.acc == "double" and r_rows * r_columns > 32:  # twice the registers
             continue
-        room = device.local_mem_bytes - extra_bytes
+        room = device.local_mem_bytes - work.extra_bytes
         for slab, buffers in ((_SLAB, 2), (8, 2), (8, 1), (4, 1)):
             unroll = min(slab, _LARGE_UNROLL if r_rows * r_columns > 16 else slab)
             tile = SimtTile(x, y, r_rows, r_columns, slab, buffers, unroll)
-            if local_bytes(tile, acc) <= room:
+            if local_bytes(tile, work.acc) <= room:
                 found.append(tile)
                 break
-    return found or [SimtTile(1, 1, 1, 1, 1, 1, 1)]
+    return found
 
 
 def local_bytes(tile: SimtTile, acc: str) -> int:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from lowered import check_on
 
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import contiguous_strides
-from ocl_inductor.templates.conv import CONV, table_entries
+from ocl_inductor.ir.nodes import Template
+from ocl_inductor.templates.conv import CONV, parts_of_sum, table_entries
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.simt_tiles import (
     Fill,
     SimtTile,
+    Work,
     candidate_tiles,
     choose_tile,
     local_bytes,
-    relative_time,
 )
 from ocl_inductor.tune.standalone import StandaloneKernel
 from ocl_inductor.tune.trials import conv_trial, gemm_trial
+
+aten = torch.ops.aten
 
 TILES = [
     SimtTile(16, 16, 8, 8, 16),
@@ -133,7 +139,7 @@ def test_batches_offsets_and_odd_strides(device: Device) -> None:
 def test_sums_of_doubles(device: Device) -> None:
     if not device.info.fp64:
         pytest.skip("the device has no float64")
-    tile = choose_tile(device.info, "double", 200, 200)
+    tile, _ = choose_tile(device.info, Work("double", 200, 200, 1, 50))
     random = np.random.default_rng()
     for aligned in (False, True):
         for m, k, n in ((64, 32, 64), (70, 38, 42), (67, 35, 41)):
@@ -208,6 +214,38 @@ def test_convolutions(device: Device, tile: SimtTile, last: bool, aligned: bool)
         assert kernel.tile["fill_a"].width == (4 if vectors else 1)
 
 
+@pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (0, 4, 9, 11, 13)])
+def test_convolutions_in_parts(device: Device, case: dict[str, Any]) -> None:
+    tile = TILES[3]
+    skip_without(device, tile, "float")
+    params = convolution(tile, **case)
+    trial = conv_trial(params, np.random.default_rng())
+    assert trial is not None
+    for wanted in (2, 5):
+        parts = parts_of_sum(math.prod(case["kernel"]), case["icg"], tile.slab, wanted)
+        whole = {**params, "parts": parts}
+        kernel = StandaloneKernel(device, "simt", CONV, whole, facts=facts(device, aligned=True))
+        got = kernel(*trial.operands)
+        assert len(got) == parts or parts == 1
+        got = got.sum(0) if parts > 1 else got
+        np.testing.assert_allclose(got, trial.expected, rtol=0, atol=trial.tolerance)
+
+
+def test_few_results_of_long_sums(on: tuple[Device, str]) -> None:
+    """As a device with many compute units has them, lowered."""
+    for m, k, n in ((20, 1000, 30), (64, 700, 32), (1, 3001, 5)):
+        a, b = torch.randn(m, k) / k**0.5, torch.randn(k, n)
+        check_on(*on, aten.mm.default, a, b, compute_units=64, amx=False)
+    batched = torch.randn(3, 5, 900) / 30, torch.randn(3, 900, 7)
+    check_on(*on, aten.bmm.default, *batched, compute_units=64, amx=False)
+    x, w = torch.randn(1, 64, 6, 5), torch.randn(24, 64, 3, 3) / 24
+    more = [1, 1], [1, 1], [1, 1], False, [0, 0], 1
+    harness = check_on(*on, aten.convolution.default, x, w, None, *more, compute_units=64)
+    if on[1] == "simt":
+        (found,) = (n for n in harness.ctx.nodes if isinstance(n, Template))
+        assert dict(found.params)["parts"] > 1
+
+
 def test_a_table_serves_few_channels() -> None:
     assert table_entries(49, 3, 16) == 160
     assert table_entries(9, 4, 16) == 48
@@ -227,7 +265,8 @@ def test_a_slab_is_read_once(deep: bool, width: int) -> None:
                 fill = Fill(extent, slab, items, deep, width)
                 found = []
                 for lid in range(min(items, fill.units)):
-                    row, k = (eval(x.replace("/", "//"), {"lid": lid}) for x in (fill.first_row, fill.first_k))
+                    texts = fill.first_row, fill.first_k
+                    row, k = (eval(x.replace("/", "//"), {"lid": lid}) for x in texts)
                     for r, s in fill.places:
                         found += [
                             (row + r, k + s + i) if deep else (row + r + i, k + s)
@@ -244,18 +283,32 @@ def test_the_choice_respects_the_device(device: Device) -> None:
         )
         for acc in ("float", "double"):
             for rows, columns in ((4096, 4096), (100, 64), (7, 3), (1 << 20, 8)):
-                tiles = candidate_tiles(info, acc, rows, columns)
-                assert tiles[0] == choose_tile(info, acc, rows, columns)
-                assert all(t.items <= items and local_bytes(t, acc) <= local for t in tiles)
+                work = Work(acc, rows, columns, 2, 300, 4 << 10 if local > 4 << 10 else 0)
+                tiles = candidate_tiles(info, work)
+                assert tiles[0] == choose_tile(info, work)[0]
+                most = local - work.extra_bytes
+                assert all(t.items <= items and local_bytes(t, acc) <= most for t in tiles)
+
+
+def large_device(device: Device) -> DeviceInfo:
+    return dataclasses.replace(
+        device.info, max_work_group_size=1024, local_mem_bytes=48 << 10, compute_units=132
+    )
 
 
 def test_large_tiles_only_where_they_keep_the_device_busy(device: Device) -> None:
-    info = dataclasses.replace(
-        device.info, max_work_group_size=1024, local_mem_bytes=48 << 10, compute_units=132
-    )
-    large, small = (choose_tile(info, "float", n, n) for n in (4096, 512))
-    assert (large.rows, large.columns) == (128, 128) and small.rows * small.columns <= 64 * 64
-    assert choose_tile(info, "float", 50176, 64).columns == 64
-    assert relative_time(info, "float", large, 512, 512, 1) > relative_time(
-        info, "float", small, 512, 512, 1
-    )
+    info = large_device(device)
+    tile, parts = choose_tile(info, Work("float", 4096, 4096, 1, 4096))
+    assert (tile.rows, tile.columns, parts) == (128, 128, 1)
+    for depth in (64, 512):
+        tile, parts = choose_tile(info, Work("float", 512, 512, 1, depth))
+        assert 512 // tile.rows * (512 // tile.columns) * parts > 100
+    assert choose_tile(info, Work("float", 50176, 64, 1, 576))[0].columns == 64
+
+
+def test_long_sums_of_few_results_are_computed_in_parts(device: Device) -> None:
+    info = large_device(device)
+    assert choose_tile(info, Work("float", 64, 64, 1, 50176))[1] > 8
+    assert choose_tile(info, Work("float", 64, 64, 1, 64))[1] == 1
+    assert choose_tile(info, Work("float", 4096, 4096, 1, 4096))[1] == 1
+    assert choose_tile(info, Work("float", 4096, 4096, 1, 20000))[1] >= 3  # for accuracy
