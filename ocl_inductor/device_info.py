@@ -73,6 +73,13 @@ class DeviceInfo:
         return 32 * self.vector_width if self.code_apart else 0
 
     @property
+    def aligned_buffers(self) -> bool:
+        """Whether every buffer begins where a vector may: memory of the device's own, and not that
+        of a tensor, which may be a part of another one.
+        """
+        return not (self.unified_memory and self.zero_copy)
+
+    @property
     def key(self) -> str:
         """What a kernel binary depends on, for cache keys.
 

@@ -331,7 +331,9 @@ class Emitter:
                 target = self.target if split[1] == 1 else self.scalar
                 if split[1] == 1 and buffer in self.ahead and not self.scopes[-1].guarded:
                     self._ask_ahead(e, split[0])
-                return Text(emit_load(target, e.dtype, buffer, base), split[1] == 1)
+                aligned = split[1] == 1 and self.is_aligned(split[0])
+                text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
+                return Text(text, split[1] == 1)
         indices = self._positions(self.home(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
 
@@ -387,7 +389,8 @@ class Emitter:
             if split[1] == 0:
                 self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             else:
-                self.store_vector(buffer, dtype, text, self.broadcast(value, dtype))
+                full, aligned = self.broadcast(value, dtype), self.is_aligned(split[0])
+                self.store_vector(buffer, dtype, text, full, aligned)
             return
         positions = self._positions(self.scopes[-1], index, split, names, lanes)
         full = self.fresh("x")
@@ -427,12 +430,24 @@ class Emitter:
         scope.lines.append(f"const {wide} {name} = {self.index_vector(index, names)};")
         return [f"{name}.s{lane}" for lane in LANES[: self.width]]
 
-    def store_vector(self, buffer: str, dtype: torch.dtype, index: str, value: str) -> None:
+    def is_aligned(self, index: sympy.Expr) -> bool:
+        """Whether a vector from there is known to be aligned to all of it.
+
+        Of the simt profile only: on CPUs an access that may be unaligned costs nothing.
+        """
+        if self.device.profile != "simt" or not self.device.aligned_buffers or not self.aligned:
+            return False
+        assert self.vector_var is not None
+        return known_multiple(index, self.vector_var, self.width) % self.width == 0
+
+    def store_vector(
+        self, buffer: str, dtype: torch.dtype, index: str, value: str, aligned: bool = False
+    ) -> None:
         """Store a full register at neighbouring elements."""
         if buffer in self.streamed:
             self.line(emit_streamed(dtype, self.width, buffer, index, value))
         else:
-            self.line(emit_store(self.target, dtype, buffer, index, value))
+            self.line(emit_store(self.target, dtype, buffer, index, value, aligned=aligned))
 
     # -- one lane ---------------------------------------------------------------------------
 

@@ -416,10 +416,15 @@ _define("as", _identity)
 
 
 def emit_load(
-    target: Target, dtype: torch.dtype, pointer: str, index: str, space: str = "__global"
+    target: Target,
+    dtype: torch.dtype,
+    pointer: str,
+    index: str,
+    space: str = "__global",
+    aligned: bool = False,
 ) -> str:
     """``target.width`` consecutive elements of ``dtype``, at any element's address."""
-    return conversions.emit_load(target.width, dtype, pointer, index, space)
+    return conversions.emit_load(target.width, dtype, pointer, index, space, aligned)
 
 
 def emit_store(
@@ -429,9 +434,10 @@ def emit_store(
     index: str,
     value: str,
     space: str = "__global",
+    aligned: bool = False,
 ) -> str:
     """The statement (with its semicolon) that stores ``target.width`` consecutive elements."""
-    return conversions.emit_store(target.width, dtype, pointer, index, value, space)
+    return conversions.emit_store(target.width, dtype, pointer, index, value, space, aligned)
 
 
 def emit_gather_lanes(

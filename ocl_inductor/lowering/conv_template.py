@@ -31,7 +31,8 @@ from ocl_inductor.templates.blocking import (
     lanes_of,
     with_tall_items,
 )
-from ocl_inductor.templates.simt_tiles import candidate_tiles
+from ocl_inductor.templates.conv import MAX_TABLE_BYTES, parts_of_sum
+from ocl_inductor.templates.simt_tiles import Work, candidate_tiles, choose_tile
 
 #: Up to this many channels a padded copy of the input pays: its window rows are contiguous runs.
 _MAX_PADDED_CHANNELS = 8
@@ -174,9 +175,16 @@ def by_template(
             # All taps of a panel together: (group, panel, tap, icg, lane).
             rows = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
     else:
-        tiles = candidate_tiles(ctx.device, acc, pixels, ocg)
-        params = ctx.tuned("conv", params, [t.params() for t in tiles])
+        count = math.prod(g.kernel)
+        work = Work(acc, pixels, ocg, groups, count * icg, MAX_TABLE_BYTES)
+        params = ctx.tuned("conv", params, [t.params() for t in candidate_tiles(ctx.device, work)])
+        _, wanted = choose_tile(ctx.device, work)
+        params["parts"] = parts = parts_of_sum(count, icg, params["slab"], wanted)
         rows = ctx.realize(taps, range(taps.ndim))
+        if parts > 1:
+            size, order = (parts, *result_size), (0, *(d + 1 for d in channels_last(nd)))
+            found = ctx.template("conv", x.dtype, size, order, [x, rows], **params)
+            return ctx.reduce(found, [0], "sum")
     operands = [x, rows]
     if vector and (g.transposed or any(g.padding)):
         operands.append(ctx.pointwise(full((icg,), 0, x.dtype), (0,)))

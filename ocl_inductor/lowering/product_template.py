@@ -29,7 +29,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
     with_tall_items,
 )
-from ocl_inductor.templates.simt_tiles import candidate_tiles
+from ocl_inductor.templates.simt_tiles import Work, candidate_tiles, choose_tile
 
 #: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
 #: many panels of columns read it; else it is prefetched where it lies.
@@ -106,8 +106,13 @@ def product_by_template(
         size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
-        tiles = candidate_tiles(ctx.device, params["acc"], params["m_hint"], params["n_hint"])
-        params = ctx.tuned("gemm", params, [t.params() for t in tiles])
+        batches = ctx.hint(prod(batch)) if batch else 1
+        work = Work(params["acc"], params["m_hint"], params["n_hint"], batches, ctx.hint(k))
+        params = ctx.tuned("gemm", params, [t.params() for t in candidate_tiles(ctx.device, work)])
+        _, parts = choose_tile(ctx.device, work)
+        if parts > 1:
+            chunk = ceil_div(ceil_div(work.depth, parts), params["slab"]) * params["slab"]
+            return _sum_of_parts(ctx, params, chunk, out, [a, b])
         return ctx.template("gemm", out, size, order, [a, b], **params)
     return _by_vectors(ctx, params, a, a_view, b, out)
 
@@ -242,9 +247,8 @@ def _sum_of_parts(
     """The product by ``params`` as partial sums of ``chunk`` terms, which are then added up."""
     nb, parts = len(params["batch"]), size_ceil_div(params["k"], chunk)
     row = params["mr"] if params["a_layout"] == "panels" else params["a_strides"][nb + 1]
-    column = params["nv"] * params["lanes"]
-    if params["b_layout"] != "panels":
-        column = params["b_strides"][nb]
+    panels = params["b_layout"] == "panels"
+    column = params["nv"] * params["lanes"] if panels else params["b_strides"][nb]
     out_batch = params["out_batch"]
     size = (parts, *out_batch, params["m"], params["n"])
     # The parts of one row are neighbours.

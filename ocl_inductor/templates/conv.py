@@ -10,8 +10,10 @@ Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbol
   (group, tap, icg, ocg), where a column (tap, icg) is one run of elements, in either order, and
   nothing is transposed: each work-item packs the panel that it needs; simt:
   [group][\\*kernel][icg][ocg];
-* ``mr nv lanes mb`` or (simt) ``side r_rows r_columns slab``: as for gemm; ``acc``: ``"float"`` or
-  ``"double"``.
+* ``parts`` (simt): in how many parts each sum is computed, slab by slab; if there are several, they
+  are the first dimension of the result;
+* ``mr nv lanes mb`` or (simt) ``x y r_rows r_columns slab buffers unroll``: as for gemm; ``acc``:
+  ``"float"`` or ``"double"``.
 
 A run of ``kernel[-1] * icg`` contiguous input elements may be passed as ``icg`` with
 ``kernel[-1] == 1``: the lowering does so where nothing is padded along the last dimension.
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.templates.blocking import (
     MAX_K_CHAIN,
     ceil_div,
@@ -35,12 +37,19 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm import store_edges, whole_tiles
-from ocl_inductor.templates.simt_tiles import tile_names
+from ocl_inductor.templates.simt_tiles import (
+    extent_of,
+    index_type,
+    operand_fill,
+    tile_names,
+    tile_of,
+)
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
-    return (p["n"], *p["out_sizes"], p["groups"] * p["ocg"])
+    parts = (p["parts"],) if p.get("parts", 1) > 1 else ()
+    return (*parts, p["n"], *p["out_sizes"], p["groups"] * p["ocg"])
 
 
 def needs_zero_row(p: Params) -> bool:
@@ -49,15 +58,15 @@ def needs_zero_row(p: Params) -> bool:
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    prefix = ["part"] if p.get("parts", 1) > 1 else []
     shared = {
         "profile": profile,
         "taps": math.prod(p["kernel"]),
         "checked": needs_zero_row(p),
-        "out_prefix": ["pn", *(f"p{d}" for d in range(len(p["kernel"])))],
+        "out_prefix": [*prefix, "pn", *(f"p{d}" for d in range(len(p["kernel"])))],
     }
     if profile == "simt":
-        dense = p["x_strides"][-1] == 1 and p["icg"] >= 8
-        return shared | tile_names(p, shared["taps"] * p["icg"]) | {"channels_dense": dense}
+        return shared | _simt_tile(device, p)
     nr = p["nv"] * p["lanes"]
     taps, channels = math.prod(p["kernel"]), int(p["icg"])
     # Equal parts of the channels of one tap, or as many whole taps as stay below the limit.
@@ -83,6 +92,63 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
+#: Channels, at least, along which neighbouring work-items of the simt form read.
+_MIN_DENSE_CHANNELS = 8
+#: Slabs that end with their tap may read so many zeros for each element; else a table says which
+#: tap and channel there is for each term of a sum, if there are no more than these.
+_MAX_ZEROS, _MAX_TABLE = 1 / 4, 512
+MAX_TABLE_BYTES = 16 * _MAX_TABLE
+
+
+def table_entries(taps: int, channels: int, slab: int) -> int:
+    """Terms that the simt form's table has for such a convolution; 0: it has none."""
+    entries = ceil_div(taps * channels, slab) * slab
+    per_tap = ceil_div(channels, slab) * slab
+    few_zeros = per_tap - channels <= _MAX_ZEROS * channels
+    return 0 if taps == 1 or few_zeros or entries > _MAX_TABLE else entries
+
+
+def parts_of_sum(taps: int, channels: int, slab: int, wanted: int) -> int:
+    """About as many as ``wanted``, none of them empty."""
+    if table_entries(taps, channels, slab):
+        return 1
+    slabs = taps * ceil_div(channels, slab)
+    return ceil_div(slabs, ceil_div(slabs, wanted))
+
+
+def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
+    tile, acc, taps = tile_of(p), p["acc"], math.prod(p["kernel"])
+    icg, ocg, slab = int(p["icg"]), int(p["ocg"]), tile.slab
+    table = table_entries(taps, icg, slab)
+    deep = same(p["x_strides"][-1], 1) and icg >= _MIN_DENSE_CHANNELS
+    extents = (
+        extent_of(p["x_offset"], (p["n"], *p["in_sizes"], p["groups"] * icg), p["x_strides"]),
+        p["groups"] * taps * icg * ocg,
+        prod(_out_space(p)),
+    )
+    names = tile_names(tile)
+    slabs = table // slab if table else taps * ceil_div(icg, slab)
+    return {
+        **names,
+        "by_tap": table == 0,
+        "slabs": slabs,
+        "parts": p.get("parts", 1),
+        "slabs_to_a_part": ceil_div(slabs, p.get("parts", 1)),
+        "ragged": (taps * icg if table else icg) % slab != 0,
+        "index": index_type(extents),
+        "fill_a": operand_fill(
+            device, acc, tile, tile.rows,
+            deep=deep, step=1 if deep else 0, others=(p["x_offset"], *p["x_strides"][:-1], icg),
+        ),
+        "fill_b": operand_fill(
+            device, acc, tile, tile.columns, deep=False, step=1, others=(ocg,)
+        ),
+        "whole_rows": whole_tiles(_pixels(p), tile.rows),
+        "whole_columns": whole_tiles(ocg, tile.columns),
+        "vector_store": names["VN"] > 1 and ocg % names["VN"] == 0,
+    }  # fmt: skip
+
+
 def _row_of_panel(p: Params, taps: int) -> str:
     """Where the kernel puts row ``k + i`` of the weight as it lies: [tap][channel], C text."""
     _, _, channel, _ = p["w_strides"]
@@ -98,7 +164,7 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     if tile["profile"] == "simt":
         columns = ceil_div(p["ocg"], tile["TN"]) * tile["LX"]
         rows = size_ceil_div(_pixels(p), tile["TM"]) * tile["LY"]
-        return Launch((columns, rows, p["groups"]), (tile["LX"], tile["LY"], 1))
+        return Launch((columns, rows, p["groups"] * tile["parts"]), (tile["LX"], tile["LY"], 1))
     chunks = size_ceil_div(_pixels(p), tile["MR"] * tile["MB"])
     return Launch((tile["panels"], chunks, p["groups"]), (1, 1, 1))
 
@@ -113,7 +179,7 @@ def _bytes(p: Params) -> Size:
     if p["x_strides"][-1] == 1 and p["in_sizes"][-1] != 1 and is_static(column):
         channels = min(channels, int(column))  # neighbouring runs of taps overlap
     inputs = prod((p["n"], *p["in_sizes"], channels))
-    outputs = prod((_pixels(p), p["groups"], p["ocg"]))
+    outputs = prod(_out_space(p))
     weights = prod((p["groups"], p["ocg"], p["icg"], *p["kernel"]))
     return item * (inputs + outputs + weights)
 

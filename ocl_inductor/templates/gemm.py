@@ -12,13 +12,13 @@ Parameters (sizes and strides in elements, static or symbolic):
   ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
   and n divisible by ``nr``; ``"strided"``: ``b_strides``: (\\*batch, k, n), with unit stride in k
   or in n, and k static where the profile is vector: each work-item packs the panel that it needs;
-* ``k_chunk`` (vector): 0, or the terms of one partial sum: the first dimension of ``batch`` and
+* ``k_chunk``: 0, or the terms of one partial sum: the first dimension of ``batch`` and
   ``out_batch`` then counts the parts, and its strides are those of a chunk;
 * ``k_part`` (vector): 0, or how many terms all tiles of a work-item add up before they go on, at
   most ``MAX_K_CHAIN``; B is not "strided" then;
 * ``max_chain`` (vector): longest chain of additions, where that is not ``MAX_K_CHAIN``;
-* ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``side r_rows r_columns
-  slab``: the tile (simt; see simt_tiles.py);
+* ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``x y r_rows r_columns slab
+  buffers unroll``: the tile (simt; see simt_tiles.py);
 * ``acc``: ``"float"`` or ``"double"``, the type of both operands.
 """
 
@@ -39,7 +39,13 @@ from ocl_inductor.templates.blocking import (
     prefetching,
     size_ceil_div,
 )
-from ocl_inductor.templates.simt_tiles import tile_names
+from ocl_inductor.templates.simt_tiles import (
+    extent_of,
+    index_type,
+    operand_fill,
+    tile_names,
+    tile_of,
+)
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 
@@ -76,14 +82,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     outer = [*(f"bo{d}" for d in range(len(p["out_batch"]))), "m"]
     prefix = [outer[d] for d in p["out_order"]]
     if profile == "simt":
-        nb = len(p["batch"])
-        return {
-            "profile": profile,
-            "out_prefix": prefix,
-            "a_rows_dense": p["a_strides"][nb] == 1,
-            "b_rows_dense": p["b_strides"][nb + 1] == 1,
-            **tile_names(p, p["k"]),
-        }
+        return {"profile": profile, "out_prefix": prefix, **_simt_tile(device, p)}
     nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
     depth, chain = chunk or p["k"], p.get("max_chain", MAX_K_CHAIN)
     part = p.get("k_part", 0)
@@ -117,6 +116,40 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "moved_up": not whole and not packed_rows and is_static(p["m"]) and int(p["m"]) >= p["mr"],
         **store_edges(p["n"], p["lanes"], nr),
     }
+
+
+def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
+    tile, acc = tile_of(p), p["acc"]
+    m, n, k = p["m"], p["n"], p["k"]
+    *a_batch, a_row, a_k = p["a_strides"]
+    *b_batch, b_k, b_column = p["b_strides"]
+    a_deep, b_deep = not same(a_row, 1), not same(b_column, 1)
+    a_others = (p["a_offset"], *a_batch, *((a_row,) if a_deep else (a_k, m)))
+    b_others = (p["b_offset"], *b_batch, *((b_column,) if b_deep else (b_k, n)))
+    names = tile_names(tile)
+    chunk = p.get("k_chunk", 0)
+    extents = (
+        extent_of(p["a_offset"], (*p["batch"], m, k), p["a_strides"]),
+        extent_of(p["b_offset"], (*p["batch"], k, n), p["b_strides"]),
+        prod((*p["out_batch"], m, n)),
+    )
+    return {
+        **names,
+        "k_chunk": chunk,
+        "index": index_type(extents),
+        "fill_a": operand_fill(
+            device, acc, tile, tile.rows,
+            deep=a_deep, step=a_k if a_deep else a_row, others=a_others,
+        ),
+        "fill_b": operand_fill(
+            device, acc, tile, tile.columns,
+            deep=b_deep, step=b_k if b_deep else b_column, others=b_others,
+        ),
+        "whole_rows": whole_tiles(m, tile.rows),
+        "whole_columns": whole_tiles(n, tile.columns),
+        "whole_depth": all(whole_tiles(d, tile.slab) for d in (k, chunk)) and not same(k, 0),
+        "vector_store": names["VN"] > 1 and whole_tiles(n, names["VN"]),
+    }  # fmt: skip
 
 
 def whole_tiles(rows: Size, mr: int) -> bool:

@@ -2,75 +2,297 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.templates.blocking import MAX_K_CHAIN
+from ocl_inductor.ir.index import Size, is_static, same
+from ocl_inductor.templates.blocking import ceil_div
+
+#: Bytes of a vector that is read at once, where alignment allows.
+VECTOR_BYTES = 16
+#: Neighbouring results of a work-item, along both dimensions: a vector in local memory.
+_NEIGHBOURS = 4
+#: Work-items that run in step on most devices; a block of 8 x 4 of them reads 8 + 4 vectors of
+#: local memory for each step, 16 x 2 read 18.
+_BLOCK_X, _BLOCK_Y = 8, 4
+#: (x, y, r_rows, r_columns) and its speed, where all compute units have enough of them: what is
+#: read from local memory and from outside for each product counts.
+_SHAPES: Mapping[tuple[int, int, int, int], float] = {
+    (16, 16, 8, 8): 1.0,
+    (8, 16, 8, 8): 0.97,
+    (16, 8, 8, 8): 0.97,
+    (8, 8, 8, 8): 0.9,
+    (16, 16, 8, 4): 0.85,
+    (16, 16, 4, 8): 0.85,
+    (16, 8, 8, 4): 0.8,
+    (8, 16, 4, 8): 0.8,
+    (8, 8, 8, 4): 0.75,
+    (8, 8, 4, 8): 0.75,
+    (16, 16, 4, 4): 0.65,
+    (8, 8, 4, 4): 0.5,
+    (8, 8, 4, 2): 0.35,
+    (8, 8, 2, 4): 0.35,
+    (8, 8, 2, 2): 0.25,
+    (8, 8, 2, 1): 0.15,
+    (8, 8, 1, 2): 0.15,
+    (8, 8, 1, 1): 0.1,
+    (4, 4, 4, 4): 0.25,
+    (4, 4, 2, 2): 0.1,
+    (4, 4, 1, 1): 0.05,
+    (1, 1, 4, 4): 0.05,
+    (1, 1, 1, 1): 0.01,
+}
+#: Work-items that keep one compute unit busy: fewer wait for memory and for each other.
+_BUSY_ITEMS = 256
+_SLAB = 16
+#: Longest chain of additions to one result, as rounding errors grow with it: as the root of its
+#: length for most sums. With more terms the sum is one of parts.
+_MAX_CHAIN = 8192
+#: Terms that are worth a part of their own, and the largest number of parts.
+_MIN_PART, _MAX_PARTS = 128, 64
+#: What adding up parts costs, in products of one compute unit: a launch, and for each result and
+#: part to write and to read it.
+_LAUNCH, _RESULT = 500_000, 60
+#: 8 x 8 results, their operands for two rounds and a part of the next slab are 120 registers on
+#: NVIDIA's and 128 on AMD's GPUs; for 8 rounds 152 and 217, so that fewer work-items run.
+_LARGE_UNROLL = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SimtTile:
-    """``side`` x ``side`` work-items, each with ``r_rows`` x ``r_columns`` results.
+    """``x`` x ``y`` work-items (columns, rows), each with ``r_rows`` x ``r_columns`` results.
 
-    ``slab``: elements of the common dimension that are in local memory at a time.
+    ``slab``: elements of the common dimension that are in local memory at a time; ``buffers``:
+    slabs of each operand there, 2 where one is filled while the other is used; ``unroll``: rounds
+    of the inner loop side by side, which need registers for what they read.
     """
 
-    side: int
+    x: int
+    y: int
     r_rows: int
     r_columns: int
     slab: int
+    buffers: int = 2
+    unroll: int = 2
+
+    @property
+    def rows(self) -> int:
+        return self.y * self.r_rows
+
+    @property
+    def columns(self) -> int:
+        return self.x * self.r_columns
+
+    @property
+    def items(self) -> int:
+        return self.x * self.y
 
     def params(self) -> dict[str, int]:
         """As templates take it."""
         return asdict(self)
 
 
-def tile_names(p: Mapping[str, Any], depth: Size) -> dict[str, int]:
-    """What the source calls the sizes of the tile in a template's parameters.
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """How ``items`` work-items move a slab of one operand, ``extent`` x ``slab``, to local memory.
 
-    ``depth``: how many products are added up for a result.
+    Neighbouring work-items read along the dimension that is dense in memory: the common one
+    (``deep``), or the rows of A or columns of B. Each moves vectors of ``width`` elements, the
+    first one at ``first_row``, ``first_k`` (C text), all of them at ``places`` from there.
+    In local memory the extent is dense, so a deep fill transposes.
     """
-    side = p["side"]
-    short = is_static(depth) and int(depth) <= MAX_K_CHAIN
+
+    extent: int
+    slab: int
+    items: int
+    deep: bool
+    width: int
+
+    @property
+    def units(self) -> int:
+        return self.extent * self.slab // self.width
+
+    @property
+    def run(self) -> int:
+        """Vectors in a row of the dense dimension."""
+        return (self.slab if self.deep else self.extent) // self.width
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one slice of the slab to the next: writing across them, work-items side
+        by side would meet in one bank of the memory otherwise."""
+        return self.extent + (_NEIGHBOURS if self.deep else 0)
+
+    @property
+    def first_row(self) -> str:
+        return self._outer() if self.deep else self._inner()
+
+    @property
+    def first_k(self) -> str:
+        return self._inner() if self.deep else self._outer()
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """(row, k) of each vector of a work-item, from its first."""
+        found = tuple(self._steps())
+        return found if self.deep else tuple((inner, outer) for outer, inner in found)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The different rows in ``places``."""
+        return tuple(dict.fromkeys(row for row, _ in self.places))
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The different k in ``places``."""
+        return tuple(dict.fromkeys(k for _, k in self.places))
+
+    def _steps(self) -> Iterator[tuple[int, int]]:
+        """(outer, inner) of each vector, in elements."""
+        across = max(self.run // self.items, 1)
+        down = max(self.items // self.run, 1)
+        for i in range(ceil_div(self.units, self.items)):
+            yield i // across * down, i % across * self.items * self.width
+
+    def _inner(self) -> str:
+        position = "lid" if self.run >= self.items else f"lid % {self.run}"
+        return position if self.width == 1 else f"{position} * {self.width}"
+
+    def _outer(self) -> str:
+        return "0" if self.run >= self.items else f"lid / {self.run}"
+
+
+def operand_fill(
+    device: DeviceInfo,
+    acc: str,
+    tile: SimtTile,
+    extent: int,
+    *,
+    deep: bool,
+    step: Size,
+    others: Iterable[Size],
+) -> Fill:
+    """How a slab of an operand with ``extent`` rows or columns in a tile is moved.
+
+    ``step``: elements in memory between neighbours along the dense dimension; ``others``: offset,
+    strides and sizes that are multiples of a vector where vectors are aligned.
+    """
+    width = min(VECTOR_BYTES // _item_bytes(acc), tile.slab if deep else extent)
+    dense = same(step, 1) and device.aligned_buffers
+    if not dense or not all(is_static(x) and int(x) % width == 0 for x in others):
+        width = 1
+    return Fill(extent, tile.slab, tile.items, deep, width)
+
+
+def index_type(extents: Iterable[Size]) -> str:
+    """C type of positions in buffers of so many elements."""
+    return "int" if all(is_static(n) and int(n) < 2**31 for n in extents) else "long"
+
+
+def extent_of(offset: Size, sizes: Sequence[Size], strides: Sequence[Size]) -> Size:
+    """Elements up to the last one of a view."""
+    return offset + sum(n * s for n, s in zip(sizes, strides, strict=True))
+
+
+def tile_of(p: Mapping[str, Any]) -> SimtTile:
+    """The tile in a template's parameters."""
+    return SimtTile(**{f.name: p[f.name] for f in fields(SimtTile)})
+
+
+def tile_names(tile: SimtTile) -> dict[str, Any]:
+    """What the source calls the sizes of the tile."""
     return {
-        "chain": 0 if short else max(MAX_K_CHAIN // p["slab"], 1),
-        "LX": side, "LY": side, "RM": p["r_rows"], "RN": p["r_columns"], "TK": p["slab"],
-        "TM": side * p["r_rows"], "TN": side * p["r_columns"],
+        "LX": tile.x, "LY": tile.y, "RM": tile.r_rows, "RN": tile.r_columns, "TK": tile.slab,
+        "TM": tile.rows, "TN": tile.columns, "buffers": tile.buffers,
+        "unroll": tile.unroll,
+        # Neighbouring results: a vector of each operand in local memory.
+        "VM": min(tile.r_rows, _NEIGHBOURS), "VN": min(tile.r_columns, _NEIGHBOURS),
+        "block_x": _BLOCK_X if tile.x % _BLOCK_X == 0 and tile.y % _BLOCK_Y == 0 else 0,
+        "block_y": _BLOCK_Y,
     }  # fmt: skip
 
 
-def choose_tile(device: DeviceInfo, acc: str, rows: int, columns: int) -> SimtTile:
-    """For ``rows`` x ``columns`` results or fewer."""
-    side = 16 if device.max_work_group_size >= 256 else 8
-    if device.max_work_group_size < 64:
-        side = 4 if device.max_work_group_size >= 16 else 1
-    r_rows = 4 if rows > 2 * side else (2 if rows > side else 1)
-    r_columns = 4 if columns > 2 * side else (2 if columns > side else 1)
-    return _fitting(device, acc, SimtTile(side, r_rows, r_columns, 16))
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``batch`` times ``rows`` x ``columns`` sums of ``depth`` products, or what is typical.
+
+    ``extra_bytes``: what else the kernel keeps in local memory.
+    """
+
+    acc: str
+    rows: int
+    columns: int
+    batch: int
+    depth: int
+    extra_bytes: int = 0
 
 
-def candidate_tiles(device: DeviceInfo, acc: str, rows: int, columns: int) -> tuple[SimtTile, ...]:
+def choose_tile(device: DeviceInfo, work: Work) -> tuple[SimtTile, int]:
+    """The tile, and in how many parts each sum is computed: as many as keep the device busy."""
+    least = ceil_div(work.depth, _MAX_CHAIN)
+    parts = [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, _MAX_PARTS) if n >= least]
+    ways = [
+        (tile, n)
+        for tile in _fitting_tiles(device, work)
+        for n in parts or [least]
+        if n <= max(least, work.depth // _MIN_PART)
+    ]
+    return min(ways, key=lambda way: relative_time(device, work, *way))
+
+
+def candidate_tiles(device: DeviceInfo, work: Work) -> tuple[SimtTile, ...]:
     """What is worth trying, :func:`choose_tile`'s first, none twice."""
-    chosen = choose_tile(device, acc, rows, columns)
+    chosen, _ = choose_tile(device, work)
     found = [chosen]
-    for side in (8, 16):
-        if side * side > device.max_work_group_size:
-            continue
-        for r_rows, r_columns in ((2, 2), (4, 2), (2, 4), (4, 4), (8, 4), (8, 8)):
-            if side * r_rows < 2 * rows and side * r_columns < 2 * columns:
-                found.append(_fitting(device, acc, SimtTile(side, r_rows, r_columns, 16)))
-    found += [_fitting(device, acc, replace(chosen, slab=n)) for n in (8, 32)]
+    for tile in _fitting_tiles(device, work):
+        if tile.rows < 2 * work.rows and tile.columns < 2 * work.columns and tile.items >= 64:
+            found.append(tile)
+    found.append(replace(chosen, slab=chosen.slab // 2 or 1))
+    found += [replace(chosen, buffers=1), replace(chosen, unroll=8)]
     return tuple(dict.fromkeys(found))
 
 
-def _fitting(device: DeviceInfo, acc: str, tile: SimtTile) -> SimtTile:
-    """The slab halved until both operands' fit in local memory, a column of padding included."""
-    item = 8 if acc == "double" else 4
-    per_slice = (tile.side * (tile.r_rows + tile.r_columns) + 2) * item
-    slab = tile.slab
-    while slab > 1 and slab * per_slice > device.local_mem_bytes:
-        slab //= 2
-    return replace(tile, slab=slab)
+def relative_time(device: DeviceInfo, work: Work, tile: SimtTile, parts: int) -> float:
+    """Products one after the other on the compute unit with most to do."""
+    rows, columns = max(work.rows, 1), max(work.columns, 1)
+    tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns)
+    turns = ceil_div(tiles * work.batch * parts, device.compute_units)
+    together = min(turns * tile.items, _BUSY_ITEMS) / _BUSY_ITEMS
+    speed = _SHAPES[tile.x, tile.y, tile.r_rows, tile.r_columns] * together**0.5
+    # Until the first slab is there, and to store the results.
+    depth = ceil_div(work.depth, parts) + 2 * tile.slab
+    time = turns * tile.rows * tile.columns * depth / speed
+    if parts > 1:
+        results = ceil_div(rows * columns * work.batch, device.compute_units)
+        time += _LAUNCH + (parts + 1) * results * _RESULT
+    return time
+
+
+def _fitting_tiles(device: DeviceInfo, work: Work) -> list[SimtTile]:
+    """Tiles with work-groups and slabs for which the device has room; at least one."""
+    found = []
+    for x, y, r_rows, r_columns in _SHAPES:
+        if x * y > device.max_work_group_size:
+            continue
+        if work.acc == "double" and r_rows * r_columns > 32:  # twice the registers
+            continue
+        room = device.local_mem_bytes - work.extra_bytes
+        for slab, buffers in ((_SLAB, 2), (8, 2), (8, 1), (4, 1)):
+            unroll = min(slab, _LARGE_UNROLL if r_rows * r_columns > 16 else slab)
+            tile = SimtTile(x, y, r_rows, r_columns, slab, buffers, unroll)
+            if local_bytes(tile, work.acc) <= room:
+                found.append(tile)
+                break
+    return found
+
+
+def local_bytes(tile: SimtTile, acc: str) -> int:
+    """Local memory of both operands' slabs, at most."""
+    slice_elements = tile.rows + tile.columns + 2 * _NEIGHBOURS
+    return tile.buffers * tile.slab * slice_elements * _item_bytes(acc)
+
+
+def _item_bytes(acc: str) -> int:
+    return 8 if acc == "double" else 4

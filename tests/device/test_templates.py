@@ -15,7 +15,7 @@ from ocl_inductor.ir.nodes import Template
 from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import GEMM
-from ocl_inductor.templates.simt_tiles import choose_tile
+from ocl_inductor.templates.simt_tiles import Work, choose_tile
 from ocl_inductor.tune.standalone import StandaloneKernel, packed
 
 aten = torch.ops.aten
@@ -332,7 +332,7 @@ def test_conv_empty(on: tuple[Device, str]) -> None:
 
 def tiling(device: Device, profile: str, rows: int, columns: int) -> dict[str, int]:
     if profile == "simt":
-        return choose_tile(device.info, "float", rows, columns).params()
+        return choose_tile(device.info, Work("float", rows, columns, 1, 45))[0].params()
     return choose_blocking(device.info, "float", rows, columns, 1, 0).params()
 
 
