@@ -73,6 +73,14 @@ class DeviceInfo:
         return 32 * self.vector_width if self.code_apart else 0
 
     @property
+    def aligned_buffers(self) -> bool:
+        """Whether what a kernel is given begins at a multiple of every vector's size.
+
+        Buffers of the device's own do; a tensor that is used in place begins anywhere.
+        """
+        return not (self.unified_memory and self.zero_copy)
+
+    @property
     def key(self) -> str:
         """What a kernel binary depends on, for cache keys.
 

@@ -148,20 +148,29 @@ def _cast_to_float(text: str, source: torch.dtype, target: torch.dtype, width: i
 
 
 def emit_load(
-    width: int, dtype: torch.dtype, pointer: str, index: str, space: str = "__global"
+    width: int,
+    dtype: torch.dtype,
+    pointer: str,
+    index: str,
+    space: str = "__global",
+    whole: bool = False,
 ) -> str:
-    """The register value of ``width`` consecutive elements from ``pointer[index]``, unaligned."""
+    """The register value of ``width`` consecutive elements from ``pointer[index]``.
+
+    ``whole``: that is a multiple of the vector's size, else any element's address.
+    """
+    any_place = "" if whole else "u"
     if dtype is torch.float16:
         if width == 1:
             return f"vload_half({index}, {pointer})"
         # Not vload_half16 on memory: PoCL 3.1 reads it with an aligned move, a segmentation fault
         # at an odd element.
-        bits = f"*({space} const ushort{width}u*)({pointer} + ({index}))"
+        bits = f"*({space} const ushort{width}{any_place}*)({pointer} + ({index}))"
         return f"ocl_from_half_float{width}({bits})"
     memory = MEMORY_TYPE[dtype]
     if width == 1:
         return _widen(f"{pointer}[{index}]", dtype, 1)
-    text = f"*({space} const {memory}{width}u*)({pointer} + ({index}))"
+    text = f"*({space} const {memory}{width}{any_place}*)({pointer} + ({index}))"
     return _widen(f"({text})", dtype, width)
 
 
@@ -172,13 +181,15 @@ def emit_store(
     index: str,
     value: str,
     space: str = "__global",
+    whole: bool = False,
 ) -> str:
     """A C statement that writes a register to ``width`` elements at ``pointer[index]``."""
+    any_place = "" if whole else "u"
     if dtype is torch.float16:
         if width == 1:
             return f"vstore_half_rte({value}, {index}, {pointer});"
         bits = f"ocl_to_half_float{width}({value})"
-        return f"*({space} ushort{width}u*)({pointer} + ({index})) = {bits};"
+        return f"*({space} ushort{width}{any_place}*)({pointer} + ({index})) = {bits};"
     memory = MEMORY_TYPE[dtype]
     if dtype is torch.bfloat16:
         value = f"ocl_bfloat16_bits_{vector('float', width)}({value})"
@@ -186,7 +197,7 @@ def emit_store(
         value = convert(value if width == 1 else f"-({value})", "uchar", width)
     if width == 1:
         return f"{pointer}[{index}] = {value};"
-    return f"*({space} {memory}{width}u*)({pointer} + ({index})) = {value};"
+    return f"*({space} {memory}{width}{any_place}*)({pointer} + ({index})) = {value};"
 
 
 def emit_gather_lanes(width: int, dtype: torch.dtype, pointer: str, indices: list[str]) -> str:

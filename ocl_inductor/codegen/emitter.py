@@ -19,6 +19,7 @@ from ocl_inductor.codegen.indexing import (
     known_multiple,
     lane_step,
     lane_stride,
+    same_side,
 )
 from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.primitives import (
@@ -259,18 +260,15 @@ class Emitter:
 
     def _compare_in_block(self, e: Expr) -> Text | None:
         """A comparison of an index with a multiple of the width is equal in all lanes."""
-        index, bound = e.args
-        if not self.aligned or index.op != "index" or bound.op != "const":
-            return None
-        split = self.lanes_of(index.payload)
-        if split is None or split[1] != 1:
+        if not self.aligned:
             return None
         assert self.vector_var is not None
-        step = known_multiple(split[0], self.vector_var, self.width)
-        if step % self.width or int(bound.payload) % self.width:
+        first = same_side(e.args[0], e.args[1], self.vector_var, self.width)
+        if first is None:
             return None
         sign = "<" if e.op == "lt" else ">="
-        return Text(f"({self.index_text(split[0], {})} {sign} {int(bound.payload)})", False)
+        bound = int(e.args[1].payload)
+        return Text(f"({self.index_text(first, {})} {sign} {bound})", False)
 
     def _emit_index(self, e: Expr) -> Text:
         kind = register_type(e.dtype, 1)
@@ -331,9 +329,20 @@ class Emitter:
                 target = self.target if split[1] == 1 else self.scalar
                 if split[1] == 1 and buffer in self.ahead and not self.scopes[-1].guarded:
                     self._ask_ahead(e, split[0])
-                return Text(emit_load(target, e.dtype, buffer, base), split[1] == 1)
+                whole = split[1] == 1 and self._is_whole_vector(split[0])
+                return Text(emit_load(target, e.dtype, buffer, base, whole=whole), split[1] == 1)
         indices = self._positions(self.home(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def _is_whole_vector(self, first: sympy.Expr) -> bool:
+        """Whether the elements from ``first`` lie at a multiple of their vector's size.
+
+        Said where GPUs make one access of it instead of one for each lane.
+        """
+        if self.vector_var is None or not self.aligned or self.device.profile != "simt":
+            return False
+        multiple = known_multiple(first, self.vector_var, self.width)
+        return self.device.aligned_buffers and multiple % self.width == 0
 
     def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
         """Whether this is a half type's element as it lies in memory, widened."""
@@ -387,7 +396,8 @@ class Emitter:
             if split[1] == 0:
                 self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
             else:
-                self.store_vector(buffer, dtype, text, self.broadcast(value, dtype))
+                whole = self._is_whole_vector(split[0])
+                self.store_vector(buffer, dtype, text, self.broadcast(value, dtype), whole)
             return
         positions = self._positions(self.scopes[-1], index, split, names, lanes)
         full = self.fresh("x")
@@ -427,12 +437,14 @@ class Emitter:
         scope.lines.append(f"const {wide} {name} = {self.index_vector(index, names)};")
         return [f"{name}.s{lane}" for lane in LANES[: self.width]]
 
-    def store_vector(self, buffer: str, dtype: torch.dtype, index: str, value: str) -> None:
-        """Store a full register at neighbouring elements."""
+    def store_vector(
+        self, buffer: str, dtype: torch.dtype, index: str, value: str, whole: bool = False
+    ) -> None:
+        """Store a full register at neighbouring elements; ``whole``: at an aligned address."""
         if buffer in self.streamed:
             self.line(emit_streamed(dtype, self.width, buffer, index, value))
         else:
-            self.line(emit_store(self.target, dtype, buffer, index, value))
+            self.line(emit_store(self.target, dtype, buffer, index, value, whole=whole))
 
     # -- one lane ---------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import sympy
 
+from ocl_inductor.codegen import simt_points
 from ocl_inductor.codegen.accumulators import Accumulator
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
@@ -14,12 +15,13 @@ from ocl_inductor.codegen.loops_base import LoopKernel
 from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.dtypes import register_type
-from ocl_inductor.ir.index import is_static, prod
+from ocl_inductor.ir.index import as_size, is_static, prod
 from ocl_inductor.schedule.groups import Member
 
 #: Shortest sweep for which a whole work-group shares one row.
 MIN_GROUP_SWEEP = 128
 GROUP_SIZE = 64
+NONE: frozenset[sympy.Symbol] = frozenset()
 
 
 class SimtKernel(LoopKernel):
@@ -31,16 +33,60 @@ class SimtKernel(LoopKernel):
         long_sweep = not is_static(sweep) or int(sweep) >= MIN_GROUP_SWEEP
         if long_sweep and self.group.inner and not kinds & {"scan", "scatter"}:
             return self.group_rows()
-        writer = self.emitter(Lanes(None, 1, False), frozenset())
+        return self.points()
+
+    def points(self) -> KernelSource:
+        """A work-item for each point, for a vector of neighbours, or for some that lie apart."""
+        width = simt_points.neighbours(self.group, self.device)
         total = prod(list(self.group.outer))
-        writer.line(f"const {self.index} point = get_global_id(0);")
-        with writer.block(f"if (point < {self.text(total)})", frozenset(self.outer_vars)):
-            self.decompose(writer, "point", self.outer_vars)
-            self.outer_point_levels(writer)
-        frame = self.frame(writer.scopes[0].lines, "")
-        group = min(64, self.device.max_work_group_size)
-        items = prod((ceil_div(total, group), group))
-        return self.kernel(frame, (items,), (group,))
+        count = simt_points.rounds(self.group, total, self.device) if width == 1 else 1
+        items = as_size(sympy.expand(sympy.sympify(total) / (width * count)))
+        lanes = Lanes(self.outer_vars[-1] if width > 1 else None, width, False)
+        writer = self.emitter(lanes, frozenset())
+        item = "point" if count == 1 else "first"
+        writer.line(f"const {self.index} {item} = get_global_id(0);")
+        variables = frozenset(self.outer_vars)
+        with writer.block(f"if ({item} < {self.text(items)})", variables if count == 1 else NONE):
+            if count == 1:
+                self.coordinates(writer, item, self.outer_vars, width)
+                self.outer_point_levels(writer)
+            else:
+                head = f"for (int round = 0; round < {count}; ++round)"
+                with writer.block(head, variables, pragma="#pragma unroll"):
+                    apart = f"{item} + round * {self.text(items)}"
+                    writer.line(f"const {self.index} point = {apart};")
+                    self.coordinates(writer, "point", self.outer_vars)
+                    self.outer_point_levels(writer)
+        group = simt_points.group_size(items, self.device)
+        frame = self.frame(
+            writer.scopes[0].lines, f"__attribute__((reqd_work_group_size({group}, 1, 1)))"
+        )
+        return self.kernel(frame, (prod((ceil_div(items, group), group)),), (group,))
+
+    def coordinates(
+        self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol], width: int = 1
+    ) -> None:
+        """Declare row-major coordinates of ``position`` over ``variables``, the innermost first.
+
+        Each takes one division, which most GPUs do in software, and a remainder that comes with it.
+        ``width``: points along the last variable, which it divides, that make one position.
+        """
+        rest = position
+        for k, v in reversed(list(enumerate(variables))):
+            size = self.size_of[v]
+            if width > 1 and k + 1 == len(variables):
+                size = as_size(sympy.expand(sympy.sympify(size) / width))
+            text = rest
+            if k > 0:
+                divisor = self.text(size)
+                text, further = f"{rest} % ({divisor})", str(variables[0])
+                further = writer.fresh("q") if k > 1 else further
+                writer.line(f"const {self.index} {further} = {rest} / ({divisor});")
+                rest = further
+            if width > 1 and k + 1 == len(variables):
+                text = f"{text} * {width}"
+            if text != str(v):
+                writer.line(f"const {self.index} {v} = {text};")
 
     def group_rows(self) -> KernelSource:
         group = min(GROUP_SIZE, self.device.max_work_group_size)
@@ -49,7 +95,7 @@ class SimtKernel(LoopKernel):
         writer.line(f"const {self.index} row = get_group_id(0);")
         writer.line(f"const {self.index} lid = get_local_id(0);")
         with writer.block("", frozenset(self.outer_vars)):
-            self.decompose(writer, "row", self.outer_vars)
+            self.coordinates(writer, "row", self.outer_vars)
             for level in range(self.levels):
                 self.begin_level(writer, level)
                 members = self.swept(level)
@@ -94,7 +140,7 @@ class SimtKernel(LoopKernel):
         start = "lid" if begin == "0" else f"{begin} + lid"
         head = f"for ({self.index} swept = {start}; swept < {end}; swept += {group})"
         with writer.block(head, frozenset(self.inner_vars)):
-            self.decompose(writer, "swept", self.inner_vars)
+            self.coordinates(writer, "swept", self.inner_vars)
             for m in members:
                 self.visit(writer, m, accumulators)
 

@@ -416,10 +416,19 @@ _define("as", _identity)
 
 
 def emit_load(
-    target: Target, dtype: torch.dtype, pointer: str, index: str, space: str = "__global"
+    target: Target,
+    dtype: torch.dtype,
+    pointer: str,
+    index: str,
+    space: str = "__global",
+    *,
+    whole: bool = False,
 ) -> str:
-    """``target.width`` consecutive elements of ``dtype``, at any element's address."""
-    return conversions.emit_load(target.width, dtype, pointer, index, space)
+    """``target.width`` consecutive elements of ``dtype``, at any element's address.
+
+    ``whole``: at a multiple of the vector's size.
+    """
+    return conversions.emit_load(target.width, dtype, pointer, index, space, whole)
 
 
 def emit_store(
@@ -429,9 +438,11 @@ def emit_store(
     index: str,
     value: str,
     space: str = "__global",
+    *,
+    whole: bool = False,
 ) -> str:
     """The statement (with its semicolon) that stores ``target.width`` consecutive elements."""
-    return conversions.emit_store(target.width, dtype, pointer, index, value, space)
+    return conversions.emit_store(target.width, dtype, pointer, index, value, space, whole)
 
 
 def emit_gather_lanes(

@@ -1,15 +1,16 @@
 #pragma OPENCL FP_CONTRACT ON
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4)
 {
     const long point = get_global_id(0);
     if (point < dim0*dim1*dim2) {
-        const long v0 = point / (dim1*dim2);
-        const long v1 = (point / (dim2)) % (dim1);
-        const long v2 = (point) % (dim2);
-        const float t0 = arg0[v0 + (v1*dim0) + (v2*dim3)];
-        arg1[v2 + (v1*dim2) + (v0*dim4)] = t0;
+        const long q0 = point / (dim2);
+        const long v2 = point % (dim2);
+        const long v0 = q0 / (dim1);
+        const long v1 = q0 % (dim1);
+        const float t1 = arg0[v0 + (v1*dim0) + (v2*dim3)];
+        arg1[v2 + (v1*dim2) + (v0*dim4)] = t1;
     }
 }
 
@@ -142,7 +143,7 @@ void reduction_mean(__global const float *restrict arg0, __global const float *r
     const int lid = get_local_id(0);
     {
         const int v0 = row / (k0);
-        const int v1 = (row) % (k0);
+        const int v1 = row % (k0);
         float acc_arg3 = 0.0f;
         const float t1 = arg1[v1];
         for (int swept = lid; swept < k1; swept += 64) {
