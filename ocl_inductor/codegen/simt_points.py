@@ -38,10 +38,7 @@ def group_size(items: Size, device: DeviceInfo) -> int:
 
 
 def neighbours(group: LoopGroup, device: DeviceInfo) -> int:
-    """Points along the innermost outer dimension that one work-item takes as a vector; 1: none.
-
-    Every access must be of neighbouring elements, or of one element for all of them.
-    """
+    """Points along the innermost outer dimension that one work-item takes as a vector; 1: none."""
     if not group.outer:
         return 1
     v, size = group.outer_vars[-1], group.outer[-1]
@@ -50,7 +47,7 @@ def neighbours(group: LoopGroup, device: DeviceInfo) -> int:
     width = max(VECTOR_BYTES // max(whole, default=4), 4) if whole else 4
     width = min(width, 8)
     while width >= 4:
-        if _enough(group, width, device) and _fits(group, v, size, width):
+        if _enough(group, width, device) and fits_vector(group, v, size, width):
             return width
         width //= 2
     return 1
@@ -83,17 +80,27 @@ def _enough(group: LoopGroup, each: int, device: DeviceInfo) -> bool:
     return total >= each * least
 
 
-def _fits(group: LoopGroup, v: sympy.Symbol, size: Size, width: int) -> bool:
+def fits_vector(group: LoopGroup, v: sympy.Symbol, size: Size, width: int) -> bool:
+    """Whether the group can be done in vectors of ``width`` along ``v``, without gathering any.
+
+    Every access must be of neighbouring elements, or of one element for all of them.
+    """
     if known_multiple(sympy.expand(size), v, width) % width:
         return False
     for m in group.members:
         if m.kind == "scatter" or (m.store_indirect and m.kind != "reduction"):
             return False
-        if m.buffer.name in group.stored and _stride(m.store, v, width) != 1:
+        stored, stride = m.buffer.name in group.stored, _stride(m.store, v, width)
+        if stored and stride != 1 and not (stride == 0 and _once_a_sweep(group, m, v)):
             return False
         if not all(_suits(e, v, width) for root in (m.body, *m.store_indirect) for e in walk(root)):
             return False
     return True
+
+
+def _once_a_sweep(group: LoopGroup, m: Member, v: sympy.Symbol) -> bool:
+    """Whether a store does not depend on ``v`` because it is not made at every step of a sweep."""
+    return v in group.inner_vars and (m.row or m.kind == "reduction")
 
 
 def _suits(e: Expr, v: sympy.Symbol, width: int) -> bool:
