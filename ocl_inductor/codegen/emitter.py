@@ -19,6 +19,7 @@ from ocl_inductor.codegen.indexing import (
     known_multiple,
     lane_step,
     lane_stride,
+    same_side,
 )
 from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.primitives import (
@@ -259,18 +260,15 @@ class Emitter:
 
     def _compare_in_block(self, e: Expr) -> Text | None:
         """A comparison of an index with a multiple of the width is equal in all lanes."""
-        index, bound = e.args
-        if not self.aligned or index.op != "index" or bound.op != "const":
-            return None
-        split = self.lanes_of(index.payload)
-        if split is None or split[1] != 1:
+        if not self.aligned:
             return None
         assert self.vector_var is not None
-        step = known_multiple(split[0], self.vector_var, self.width)
-        if step % self.width or int(bound.payload) % self.width:
+        first = same_side(e.args[0], e.args[1], self.vector_var, self.width)
+        if first is None:
             return None
         sign = "<" if e.op == "lt" else ">="
-        return Text(f"({self.index_text(split[0], {})} {sign} {int(bound.payload)})", False)
+        bound = int(e.args[1].payload)
+        return Text(f"({self.index_text(first, {})} {sign} {bound})", False)
 
     def _emit_index(self, e: Expr) -> Text:
         kind = register_type(e.dtype, 1)

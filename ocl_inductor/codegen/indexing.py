@@ -19,7 +19,7 @@ from torch.utils._sympy.functions import (
     PythonMod,
 )
 
-from ocl_inductor.ir.expr import Check
+from ocl_inductor.ir.expr import Check, Expr
 from ocl_inductor.ir.index import coefficients, size_symbols
 
 Names = Mapping[sympy.Symbol, str]
@@ -210,6 +210,17 @@ def lane_stride(
             return None
         return ModularIndexing(inner[0], div, mod), 0
     return None
+
+
+def same_side(index: Expr, bound: Expr, vector_var: sympy.Symbol, width: int) -> sympy.Expr | None:
+    """The first lane's ``index`` where all lanes are on one side of the constant ``bound``."""
+    if index.op != "index" or bound.op != "const":
+        return None
+    split = lane_stride(index.payload, vector_var, width)
+    if split is None or split[1] != 1:
+        return None
+    step = known_multiple(split[0], vector_var, width)
+    return None if step % width or int(bound.payload) % width else split[0]
 
 
 def _stays_in_block(

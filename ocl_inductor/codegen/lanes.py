@@ -47,7 +47,7 @@ def choose_lanes(
                 width //= 2
         if width == 1:
             continue
-        score = _contiguity(group, v) * (width / device_width) ** 0.5
+        score = contiguity(group, v) * (width / device_width) ** 0.5
         if v in inner:
             score *= 1.01  # a row read once beats lanes over rows when both are contiguous
         elif v == (*outer, *inner)[-1]:
@@ -79,7 +79,7 @@ def once_only(m: Member) -> bool:
     return m.kind == "scatter" and (m.how != "set" or bool(m.store_indirect))
 
 
-def _contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
+def contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
     """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather.
 
     Each counts as often as it happens in a sweep, so that what is done once for a whole row does

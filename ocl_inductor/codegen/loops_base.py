@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import sympy
 import torch
@@ -122,7 +122,12 @@ class LoopKernel:
                 value = writer.emit(m.body)
                 writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
                 if m.buffer.name in self.group.stored:
-                    writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+                    with self.once_a_point(writer):
+                        writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+
+    def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
+        """Around stores of what every work-item of a point has."""
+        return nullcontext()
 
     def swept(self, level: int) -> list[Member]:
         """Members of a level that do something at every inner point."""
@@ -259,7 +264,8 @@ class LoopKernel:
         result = Text(name, a.width > 1)
         writer.results[m.buffer.name] = Result(result, m.buffer.dtype)
         if m.buffer.name in self.group.stored:
-            writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
+            with self.once_a_point(writer):
+                writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
 
     def end_level(self, writer: Emitter, level: int) -> None:
         for m in self.swept(level):

@@ -43,6 +43,11 @@ PARTIALS = 256
 MAX_WHOLE_BYTES = 1 << 20
 BLOCK_BYTES = 128 << 10
 MIN_BLOCK_ROWS = 16
+#: On GPUs, of sums of columns: elements for each compute unit that are worth a second launch, work
+#: for a unit that the columns should be cut into, and the least rows of a part.
+MIN_UNIT_ELEMENTS = 8192
+UNIT_COLUMNS = 1024
+MIN_PART_ROWS, MAX_PARTS = 32, 1024
 
 Dims = int | Sequence[int] | None
 
@@ -113,8 +118,15 @@ def _split(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -> Val
     elements = math.prod(int(x.size[d]) for d in dims)
     outputs = math.prod(int(s) for d, s in enumerate(x.size) if d not in dims)
     order = ctx.preferred_order(x)
+    inner = next((d for d in reversed(order) if not same(x.size[d], 1)), None)
+    columns = inner is not None and inner not in dims
+    if columns and ctx.device.profile == "simt":
+        parts = _column_parts(ctx, elements, outputs)
+        return _split_columns(ctx, x, dims, order, how, parts) if parts else None
     few = elements > MAX_SERIAL_ELEMENTS and outputs < 8 * ctx.device.compute_units
-    partials = PARTIALS if few else _blocks_of_rows(ctx, x, order, dims, elements, outputs)
+    partials = PARTIALS if few else 0
+    if not few and columns:
+        partials = _blocks_of_rows(x, elements, outputs)
     if not partials:
         return None
     # Keep one reduced dimension for the second stage: the outermost in memory among those that
@@ -129,27 +141,52 @@ def _split(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -> Val
     return _split_dim(ctx, x, dims, largest, how, partials)
 
 
-def _blocks_of_rows(
-    ctx: LoweringContext,
-    x: Value,
-    order: Sequence[int],
-    dims: Sequence[int],
-    elements: int,
-    outputs: int,
-) -> int:
+def _blocks_of_rows(x: Value, elements: int, outputs: int) -> int:
     """How many blocks of rows to sum apart where the results are columns of a large matrix.
 
     A vector of columns would be read alone from every row, each of them in another page: over a
     block of rows all of its columns are read while it is in cache. 0: leave it whole.
     """
     row = outputs * x.dtype.itemsize
-    inner = next((d for d in reversed(order) if not same(x.size[d], 1)), None)
-    if ctx.device.profile != "vector" or inner is None or inner in dims:
-        return 0
     length = max(MIN_BLOCK_ROWS, BLOCK_BYTES // row)
     if row * elements <= MAX_WHOLE_BYTES or elements < 4 * length:
         return 0
     return elements // length
+
+
+def _column_parts(ctx: LoweringContext, elements: int, outputs: int) -> int:
+    """How many parts of the rows to sum apart so that columns fill a GPU; 0: leave them whole."""
+    units = ctx.device.compute_units
+    if elements * outputs < MIN_UNIT_ELEMENTS * units:
+        return 0
+    parts = min(UNIT_COLUMNS * units // outputs, elements // MIN_PART_ROWS, MAX_PARTS)
+    return parts if parts >= 4 else 0
+
+
+def _split_columns(
+    ctx: LoweringContext,
+    x: Value,
+    dims: Sequence[int],
+    order: Sequence[int],
+    how: str,
+    parts: int,
+) -> Value | None:
+    """Two stages with about ``parts`` partial results: of outer dimensions, or of a cut one."""
+    reduced = [d for d in order if d in dims]
+    best: tuple[float, list[int]] | None = None
+    count = 1
+    for k, d in enumerate(reduced[:-1]):
+        count *= int(x.size[d])
+        off = abs(math.log2(count / parts))
+        if off <= 2 and (best is None or off < best[0]):
+            best = off, reduced[: k + 1]
+    if best is None:
+        largest = max(reduced, key=lambda d: int(x.size[d]))
+        return _split_dim(ctx, x, dims, largest, how, parts)
+    second = best[1]
+    first = ctx.reduce(x, [d for d in dims if d not in second], how, x.dtype)
+    left = [d for d in range(x.ndim) if d in second or d not in dims]
+    return ctx.reduce(first, [left.index(d) for d in second], how, x.dtype)
 
 
 def _split_dim(

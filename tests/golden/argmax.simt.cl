@@ -1,6 +1,6 @@
 #pragma OPENCL FP_CONTRACT ON
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void reduction_argmax(__global const float *restrict arg0, __global long *restrict arg1, const int k0)
 {
     const int point = get_global_id(0);

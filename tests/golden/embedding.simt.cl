@@ -15,20 +15,24 @@ static inline __attribute__((always_inline)) void ocl_report_index_long(long out
   }
 }
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int k1, const int check0)
 {
     long outside0 = ocl_no_index_long();
-    const int point = get_global_id(0);
-    if (point < k0) {
-        const int v0 = point / (k1);
-        const int v1 = (point) % (k1);
-        const long t0 = arg1[v0];
-        const long t1 = ocl_checked_index_long(t0, 0, 100L, &outside0);
-        const int t2 = ((int)(t1));
-        const float t3 = arg0[(k1*(int)(t2)) + v1];
-        const float t4 = (t3 * 2.0f);
-        arg2[(k1*v0) + v1] = t4;
+    const int first = get_global_id(0);
+    if (first < k0) {
+        #pragma unroll
+        for (int round = 0; round < 2; ++round) {
+            const int point = first + round * k0;
+            const int v0 = point / (k1);
+            const int v1 = point % (k1);
+            const long t0 = arg1[v0];
+            const long t1 = ocl_checked_index_long(t0, 0, 100L, &outside0);
+            const int t2 = ((int)(t1));
+            const float t3 = arg0[(k1*(int)(t2)) + v1];
+            const float t4 = (t3 * 2.0f);
+            arg2[(k1*v0) + v1] = t4;
+        }
     }
     ocl_report_index_long(outside0, fault, check0);
 }

@@ -1,16 +1,17 @@
 #pragma OPENCL FP_CONTRACT ON
+typedef float4 float4u __attribute__((aligned(4)));
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
 void pointwise_sigmoid(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0)
 {
     const int point = get_global_id(0);
     if (point < k0) {
-        const int v0 = point;
-        const float t0 = arg0[v0];
-        const float t1 = arg1[v0];
-        const float t2 = (t0 * t1);
-        const float t3 = (t2 + 1.0f);
-        const float t4 = (1.0f / (1.0f + exp(-t3)));
-        arg2[v0] = t4;
+        const int v0 = point * 4;
+        const float4 t0 = (*(__global const float4u*)(arg0 + (v0)));
+        const float4 t1 = (*(__global const float4u*)(arg1 + (v0)));
+        const float4 t2 = (t0 * t1);
+        const float4 t3 = (t2 + (float4)(1.0f));
+        const float4 t4 = ((float4)(1.0f) / ((float4)(1.0f) + exp(-t3)));
+        *(__global float4u*)(arg2 + (v0)) = t4;
     }
 }

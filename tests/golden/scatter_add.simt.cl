@@ -1,6 +1,6 @@
 #pragma OPENCL FP_CONTRACT ON
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void pointwise_scatter_add(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
     const int point = get_global_id(0);
@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) void ocl_report_index_long(long out
   }
 }
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void scatter_scatter_add(__global const long *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int check0)
 {
     long outside0 = ocl_no_index_long();

@@ -5,42 +5,58 @@ void reduction_softmax(__global const float *restrict arg0, __global float *rest
 {
     __local float acc_arg2_local[64];
     __local float acc_arg3_local[64];
-    const int row = get_group_id(0);
-    const int lid = get_local_id(0);
+    const int point = get_group_id(0);
+    const int down = get_local_id(0);
     {
-        const int v0 = row;
+        const int v0 = point;
         float acc_arg2 = (-INFINITY);
-        for (int swept = lid; swept < k0; swept += 64) {
+        for (int swept = down; swept < k0; swept += 64) {
             const int v1 = swept;
             const float t0 = arg0[(k0*v0) + v1];
             acc_arg2 = (((acc_arg2 > t0) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t0);
         }
-        acc_arg2_local[lid] = acc_arg2;
+        acc_arg2_local[down] = acc_arg2;
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int half_size = 32; half_size > 0; half_size /= 2) {
-            if (lid < half_size) { acc_arg2 = (((acc_arg2 > acc_arg2_local[lid + half_size]) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_local[lid + half_size]); acc_arg2_local[lid] = acc_arg2; }
-            barrier(CLK_LOCAL_MEM_FENCE);
+        if (down < 8) {
+            for (int k = 1; k < 8; ++k) {
+                const float acc_arg2_other = acc_arg2_local[down + k * 8];
+                acc_arg2 = (((acc_arg2 > acc_arg2_other) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_other);
+            }
+            acc_arg2_local[down] = acc_arg2;
         }
+        barrier(CLK_LOCAL_MEM_FENCE);
         acc_arg2 = acc_arg2_local[0];
+        for (int k = 1; k < 8; ++k) {
+            const float acc_arg2_other = acc_arg2_local[k];
+            acc_arg2 = (((acc_arg2 > acc_arg2_other) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_other);
+        }
         const float r1 = acc_arg2;
         float acc_arg3 = 0.0f;
-        for (int swept = lid; swept < k0; swept += 64) {
+        for (int swept = down; swept < k0; swept += 64) {
             const int v1 = swept;
             const float t2 = arg0[(k0*v0) + v1];
             const float t3 = (t2 - r1);
             const float t4 = exp(t3);
             acc_arg3 = (acc_arg3 + t4);
         }
-        acc_arg3_local[lid] = acc_arg3;
+        acc_arg3_local[down] = acc_arg3;
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int half_size = 32; half_size > 0; half_size /= 2) {
-            if (lid < half_size) { acc_arg3 = (acc_arg3 + acc_arg3_local[lid + half_size]); acc_arg3_local[lid] = acc_arg3; }
-            barrier(CLK_LOCAL_MEM_FENCE);
+        if (down < 8) {
+            for (int k = 1; k < 8; ++k) {
+                const float acc_arg3_other = acc_arg3_local[down + k * 8];
+                acc_arg3 = (acc_arg3 + acc_arg3_other);
+            }
+            acc_arg3_local[down] = acc_arg3;
         }
+        barrier(CLK_LOCAL_MEM_FENCE);
         acc_arg3 = acc_arg3_local[0];
+        for (int k = 1; k < 8; ++k) {
+            const float acc_arg3_other = acc_arg3_local[k];
+            acc_arg3 = (acc_arg3 + acc_arg3_other);
+        }
         const float r5 = acc_arg3;
         const float t6 = (1.0f / r5);
-        for (int swept = lid; swept < k0; swept += 64) {
+        for (int swept = down; swept < k0; swept += 64) {
             const int v1 = swept;
             const float t7 = arg0[(k0*v0) + v1];
             const float t8 = (t7 - r1);
