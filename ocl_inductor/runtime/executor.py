@@ -153,6 +153,8 @@ class Executor:
             self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
+        if self.discrete is not None and (plan.constants or self.faults is not None):
+            self.discrete.finish()  # their uploads are not part of a call, which may fail
         # What a recording knows does not move.
         if self.steady is not None and self.steady.replay is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
@@ -183,8 +185,11 @@ class Executor:
         return [(n, inputs[n]) for n, s in specs if s.static and s.kind == "tensor"]
 
     def _bind(self, name: str, buffer: Any) -> None:
-        self.bound[name] = buffer
+        if self.bound.get(name) is buffer:
+            return
+        self.bound.pop(name, None)  # in case that not all kernels can be pointed to it
         self._point(name, buffer)
+        self.bound[name] = buffer
 
     def _point(self, name: str, buffer: Any) -> None:
         if self.steady is not None and self.steady.replay is not None:
@@ -392,6 +397,8 @@ class Executor:
             tensor = as_planned(x, self.sizes.all(spec.stride))
             self.tensors[spec.name] = tensor
             keep.append(tensor)
+            if self.discrete is not None and not self._on_device(spec.name):
+                continue
             if spec.static:
                 self.pinned.pop(spec.name, None)
                 if tensor.data_ptr() != x.data_ptr():
@@ -402,6 +409,10 @@ class Executor:
                 nbytes = self._reach(self.roles.inputs[name], self.tensors[name])
                 self.discrete.output(name, self.tensors[name], nbytes)
         return keep
+
+    def _on_device(self, name: str) -> bool:
+        """Whether any kernel reads or writes an input; else it need not be there."""
+        return name in self.uses or name in self.roles.overwritten
 
     def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:
         """Use a tensor where it is, on the device; False if it is in host memory (by now)."""
@@ -469,6 +480,8 @@ class Executor:
                     raise
                 self._enqueue(site, global_size)
         else:
+            if self.discrete is not None:
+                self.discrete.settle()  # before the host writes any of them
             self.host_calls.run(step, self.recording)
 
     def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
