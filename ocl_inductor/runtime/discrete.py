@@ -23,7 +23,7 @@ from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
 from ocl_inductor.runtime.transfers import Downloads, Uploads, bytes_at
 
-#: Up to here a transfer takes less than what a second queue costs, whose events wait for each other.
+#: Up to here a transfer takes less than it costs to have another queue wait for it.
 SMALL_BYTES = 64 << 10
 
 
@@ -192,7 +192,6 @@ class DiscreteMemory:
         self.queue.flush()  # only what was flushed is sure to start
         for name in large:
             self._download(self.transfers, *self.pending.pop(name), event)
-        self.transfers.flush()
 
     def _download(
         self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int, after: Any = None
@@ -208,6 +207,8 @@ class DiscreteMemory:
         self.travelling.append(
             self.cl.enqueue_copy(queue, home, buffer, is_blocking=False, wait_for=wait_for)
         )
+        if after is not None:
+            queue.flush()
 
     def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         result = torch.empty(nbytes, dtype=torch.uint8)

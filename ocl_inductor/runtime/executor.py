@@ -36,7 +36,7 @@ from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
-from ocl_inductor.runtime.recycling import allocated
+from ocl_inductor.runtime.recycling import Maker, allocated
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
@@ -45,7 +45,7 @@ from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.site import Site
 from ocl_inductor.runtime.sizes import Sizes
-from ocl_inductor.runtime.steady import SteadyCall, serves
+from ocl_inductor.runtime.steady import SteadyCall, recycler_of, serves
 from ocl_inductor.runtime.tensors import KERNEL_DTYPES, as_planned, reach
 from ocl_inductor.settings import Settings
 
@@ -113,6 +113,12 @@ class Executor:
             exact=settings.exact_weights,
         )
         self.prologue_due = bool(plan.prologue)
+        #: Of results that come home: they find their pages mapped.
+        self.makers: Mapping[str, Maker] = (
+            {b.name: recycler_of(b) for b in self.roles.outputs if b.name not in self.roles.saved}
+            if self.discrete is not None and not plan.symbols
+            else {}
+        )
         self.pinned: dict[str, torch.Tensor] = {}
         self.given: dict[str, torch.Tensor] = {}
         self.first = True
@@ -449,9 +455,11 @@ class Executor:
     def _bind_outputs(self) -> dict[str, torch.Tensor]:
         produced: dict[str, torch.Tensor] = {}
         private = bool(self.roles.saved) and saved_tensors_are_private()
+        makers = self.makers if self.steady is None else self.steady.makers
         for spec in self.roles.outputs:
-            if self.steady is not None:
-                tensor = self.steady.makers[spec.name].make()
+            maker = makers.get(spec.name)
+            if maker is not None:
+                tensor = maker.make()
             else:
                 size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
                 tensor = allocated(partial(torch.empty_strided, size, stride, dtype=spec.dtype))

@@ -6,7 +6,6 @@ there is no pinned memory left, the rest of a transfer goes directly.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 from collections import deque
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from ocl_inductor.runtime.pinned import CHUNK_BYTES, Chunk, PinnedPool
 
 #: Of each direction: one travels, one is copied, one has just been or is about to be.
 _CHUNKS_IN_FLIGHT = 4
-#: A transfer is cut into about so many parts, so that little of it waits for the first and the last.
+#: About so many parts make a transfer, so that little of it waits for the first and the last.
 _PARTS = 6
 #: But into none below this, as long as no chunk must be divided: to start one takes some µs.
 _LEAST_PART = 256 << 10
@@ -215,4 +214,3 @@ def _waiting_for(request: _Request) -> dict[str, Any]:
     """Arguments of its next transfer; those behind it are in order."""
     after, request.after = request.after, None
     return {} if after is None else {"wait_for": [after]}
-
