@@ -65,6 +65,7 @@ class DeviceInfo:
     broken_builtins: frozenset[str]  # its compiler fails on these for vectors (builtin_check.py)
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
+    pinned_staging: bool  # large transfers are quicker through memory that the driver pins
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
 
     @property
@@ -146,6 +147,7 @@ class DeviceInfo:
             broken_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
             one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
+            pinned_staging=kind != "cpu" and not ask(device, "host_unified_memory", False),
             code_apart=False,
         )
         return dataclasses.replace(info, **quirks.changes(names))

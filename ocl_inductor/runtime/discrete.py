@@ -1,8 +1,10 @@
-"""Memory of the device's own: explicit transfers, on a queue beside that of the kernels.
+"""Memory of the device's own: explicit transfers.
 
-Parameters stay on the device and are uploaded again when they changed. Uploads do not block: a
-kernel waits for the tensors it reads, so the first kernels run while the rest is still on its way.
-A result goes home as soon as the last kernel that touches it is done.
+Parameters stay on the device and are uploaded again when they changed. What is small, or would only
+keep others waiting on another queue, goes in order with the kernels. Large tensors go on a queue
+beside that of the kernels, through pinned memory (transfers.py) where the device has a use for it:
+each is uploaded before the first kernel that reads it, so earlier kernels run meanwhile, and a
+result goes home as soon as the last kernel that touches it is done.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, host_bytes
+from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
+from ocl_inductor.runtime.transfers import Downloads, Uploads, bytes_at
+
+#: Up to here a transfer takes less than it costs to have another queue wait for it.
+SMALL_BYTES = 64 << 10
 
 
 class DiscreteMemory:
@@ -32,11 +39,19 @@ class DiscreteMemory:
         self.transfers = cl.CommandQueue(device.context)
         self.residents = residents_of(device)
         self.buffers: dict[str, tuple[int, Any]] = {}
-        #: Uploads that no kernel has waited for, by the name of the input.
+        pool = pinned_pool_of(device)
+        self.uploads = None if pool is None else Uploads(pool)
+        self.downloads = None if pool is None else Downloads(pool)
+        #: Inputs to be uploaded before a kernel reads them.
+        self.wanted: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        #: Uploads on the second queue that no kernel has waited for, by the name of the input.
         self.arriving: dict[str, Any] = {}
         #: Results that have not started on their way home.
         self.pending: dict[str, tuple[Any, torch.Tensor, int]] = {}
-        self.leaving: list[Any] = []
+        #: Events of transfers from and to tensors: to let go of one is to wait for it.
+        self.travelling: list[Any] = []
+        #: Whether a kernel of this call was launched; whether the second queue has anything to do.
+        self.launched = self.beside = False
         self.in_use = 0
 
     def _buffer(self, name: str, nbytes: int) -> Any:
@@ -71,26 +86,62 @@ class DiscreteMemory:
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         buffer = self._buffer(name, nbytes)
-        if nbytes:
-            count("bytes_uploaded", nbytes)
-            self.arriving[name] = self.cl.enqueue_copy(
-                self.transfers, buffer, host_bytes(tensor, nbytes), is_blocking=False
-            )
+        self.wanted.pop(name, None)
+        if nbytes > SMALL_BYTES:
+            self.wanted[name] = (buffer, tensor, nbytes)
+        elif nbytes:
+            self._send(self.queue, buffer, tensor, nbytes)
         return buffer
 
     def arrivals(self, names: Iterable[str]) -> list[Any] | None:
-        """What a kernel that reads these buffers has to wait for; later ones queue behind it."""
-        if not self.arriving:
+        """Before a launch: what the kernel, which reads these buffers, has to wait for beside what
+        is in order with it; later ones queue behind it."""
+        if not self.wanted and not self.arriving:
+            self.launched = True
             return None
-        events = [self.arriving.pop(n) for n in names if n in self.arriving]
+        events = []
+        for name in names:
+            if name in self.wanted:
+                self._upload(name)
+            if name in self.arriving:
+                events.append(self.arriving.pop(name))
         if events:
             self.transfers.flush()
+        self.launched = True
         return events or None
 
+    def settle(self) -> None:
+        """Upload all inputs that are wanted, whatever kernels read them."""
+        for name in list(self.wanted):
+            self._upload(name)
+
+    def _upload(self, name: str) -> None:
+        """Upload an input: in order with the kernels as long as none of them has anything to do."""
+        if not self.launched:
+            self._send(self.queue, *self.wanted[name])
+        else:
+            self.beside = True
+            self.arriving[name] = self._send(self.transfers, *self.wanted[name])
+        del self.wanted[name]
+
+    def _send(self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int) -> Any:
+        count("bytes_uploaded", nbytes)
+        if self.uploads is not None and nbytes > SMALL_BYTES:
+            event = self.uploads.send(self.cl, queue, buffer, tensor.data_ptr(), nbytes)
+        else:
+            host = host_bytes(tensor, nbytes)
+            event = self.cl.enqueue_copy(queue, buffer, host, is_blocking=False)
+        self.travelling.append(event)
+        return event
+
     def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
-        if nbytes:
-            count("bytes_uploaded", nbytes)
-            self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
+        if not nbytes:
+            return
+        if self.uploads is not None and nbytes > SMALL_BYTES:
+            self._send(self.queue, buffer, data, nbytes)
+            return
+        count("bytes_uploaded", nbytes)
+        self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
 
     def scratch(self, name: str, nbytes: int) -> Any:
         return self._buffer(name, nbytes)
@@ -120,9 +171,7 @@ class DiscreteMemory:
         found = self.residents.find(tensor)
         if found is not None:
             whole = tensor.untyped_storage().nbytes()
-            start = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-            count("bytes_downloaded", whole)
-            self.cl.enqueue_copy(self.queue, host_bytes(start, whole), found[0], is_blocking=True)
+            self._fetch(found[0], tensor.untyped_storage().data_ptr(), whole)
 
     # -- home ------------------------------------------------------------------------------
 
@@ -133,40 +182,96 @@ class DiscreteMemory:
         return buffer
 
     def ready(self, names: Iterable[str], event: Any) -> None:
-        """Bring these outputs home once ``event``, the last kernel to touch them, is over."""
-        for name in names:
-            self._download(name, self.transfers, [event])
-        self.queue.flush()
-        self.transfers.flush()
-
-    def _download(self, name: str, queue: Any, after: list[Any] | None) -> None:
-        found = self.pending.pop(name, None)
-        if found is None:
+        """Bring these outputs home once ``event``, the last kernel to touch them, is over; small
+        ones stay until ``finish``.
+        """
+        large = [n for n in names if n in self.pending and self.pending[n][2] > SMALL_BYTES]
+        if not large:
             return
-        buffer, tensor, nbytes = found
+        self.beside = True
+        self.queue.flush()  # only what was flushed is sure to start
+        for name in large:
+            self._download(self.transfers, *self.pending.pop(name), event)
+
+    def _download(
+        self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int, after: Any = None
+    ) -> None:
+        """Enqueue a transfer of a large output, or what can be of it."""
         count("bytes_downloaded", nbytes)
+        if self.downloads is not None:
+            self.downloads.ask(queue, buffer, tensor.data_ptr(), nbytes, after)
+            self.downloads.start(self.cl)
+            return
         home = host_bytes(tensor, nbytes)
-        self.leaving.append(
-            self.cl.enqueue_copy(queue, home, buffer, is_blocking=False, wait_for=after)
+        wait_for = None if after is None else [after]
+        self.travelling.append(
+            self.cl.enqueue_copy(queue, home, buffer, is_blocking=False, wait_for=wait_for)
         )
+        if after is not None:
+            queue.flush()
 
     def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         result = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
-            count("bytes_downloaded", nbytes)
-            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer, is_blocking=True)
+            self._fetch(buffer, result.data_ptr(), nbytes)
         return result
 
+    def _fetch(self, buffer: Any, pointer: int, nbytes: int) -> None:
+        """Bring a buffer's bytes to host memory now, after everything enqueued so far."""
+        count("bytes_downloaded", nbytes)
+        if self.downloads is not None and nbytes > SMALL_BYTES:
+            self.downloads.ask(self.queue, buffer, pointer, nbytes)
+            self.downloads.land(self.cl)
+            return
+        self.cl.enqueue_copy(self.queue, bytes_at(pointer, nbytes), buffer, is_blocking=True)
+
     def finish(self) -> None:
-        for name in list(self.pending):
-            self._download(name, self.queue, None)
-        self.abandon()
+        self.settle()
+        large = [p for p in self.pending.values() if p[2] > SMALL_BYTES]
+        small = [p for p in self.pending.values() if p[2] <= SMALL_BYTES]
+        self.pending.clear()
+        for found in large:
+            self._download(self.queue, *found)
+        # In an in-order queue, what waits for the last command has waited for all.
+        last = small[-1] if small and not large and not self.beside else None
+        for found in small:
+            self._bring_small(*found, waits=found is last)
+        if self.downloads is not None:
+            self.downloads.land(self.cl)
+        if self.beside:
+            self.transfers.finish()
+        if last is None and not (large and self.downloads is not None and not small):
+            self.queue.finish()
+        if self.downloads is not None:
+            self.downloads.deliver()
+        self._over()
+
+    def _bring_small(self, buffer: Any, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
+        count("bytes_downloaded", nbytes)
+        home = None
+        if self.downloads is not None and not (waits and not self.downloads.gathered):
+            home = self.downloads.gather(tensor.data_ptr(), nbytes)
+        if home is None:
+            home = host_bytes(tensor, nbytes)
+        event = self.cl.enqueue_copy(self.queue, home, buffer, is_blocking=waits)
+        if not waits:
+            self.travelling.append(event)
 
     def abandon(self) -> None:
+        self.wanted.clear()
         self.pending.clear()
         # Each queue may wait for the other, and only what was flushed is sure to start.
         self.queue.flush()
         self.transfers.finish()
         self.queue.finish()
+        self._over()
+
+    def _over(self) -> None:
+        """Nothing is under way any more."""
         self.arriving.clear()
-        self.leaving.clear()
+        self.travelling.clear()
+        self.launched = self.beside = False
+        if self.uploads is not None:
+            self.uploads.over()
+        if self.downloads is not None:
+            self.downloads.over()

@@ -36,7 +36,7 @@ from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
-from ocl_inductor.runtime.recycling import allocated
+from ocl_inductor.runtime.recycling import Maker, allocated
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
@@ -45,7 +45,7 @@ from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.site import Site
 from ocl_inductor.runtime.sizes import Sizes
-from ocl_inductor.runtime.steady import SteadyCall, serves
+from ocl_inductor.runtime.steady import SteadyCall, recycler_of, serves
 from ocl_inductor.runtime.tensors import KERNEL_DTYPES, as_planned, reach
 from ocl_inductor.settings import Settings
 
@@ -113,6 +113,12 @@ class Executor:
             exact=settings.exact_weights,
         )
         self.prologue_due = bool(plan.prologue)
+        #: Of results that come home: they find their pages mapped.
+        self.makers: Mapping[str, Maker] = (
+            {b.name: recycler_of(b) for b in self.roles.outputs if b.name not in self.roles.saved}
+            if self.discrete is not None and not plan.symbols
+            else {}
+        )
         self.pinned: dict[str, torch.Tensor] = {}
         self.given: dict[str, torch.Tensor] = {}
         self.first = True
@@ -153,6 +159,8 @@ class Executor:
             self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
+        if self.discrete is not None and (plan.constants or self.faults is not None):
+            self.discrete.finish()  # their uploads are not part of a call, which may fail
         # What a recording knows does not move.
         if self.steady is not None and self.steady.replay is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
@@ -183,8 +191,11 @@ class Executor:
         return [(n, inputs[n]) for n, s in specs if s.static and s.kind == "tensor"]
 
     def _bind(self, name: str, buffer: Any) -> None:
-        self.bound[name] = buffer
+        if self.bound.get(name) is buffer:
+            return
+        self.bound.pop(name, None)  # in case that not all kernels can be pointed to it
         self._point(name, buffer)
+        self.bound[name] = buffer
 
     def _point(self, name: str, buffer: Any) -> None:
         if self.steady is not None and self.steady.replay is not None:
@@ -392,6 +403,8 @@ class Executor:
             tensor = as_planned(x, self.sizes.all(spec.stride))
             self.tensors[spec.name] = tensor
             keep.append(tensor)
+            if self.discrete is not None and not self._on_device(spec.name):
+                continue
             if spec.static:
                 self.pinned.pop(spec.name, None)
                 if tensor.data_ptr() != x.data_ptr():
@@ -402,6 +415,10 @@ class Executor:
                 nbytes = self._reach(self.roles.inputs[name], self.tensors[name])
                 self.discrete.output(name, self.tensors[name], nbytes)
         return keep
+
+    def _on_device(self, name: str) -> bool:
+        """Whether any kernel reads or writes an input; else it need not be there."""
+        return name in self.uses or name in self.roles.overwritten
 
     def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:
         """Use a tensor where it is, on the device; False if it is in host memory (by now)."""
@@ -438,9 +455,11 @@ class Executor:
     def _bind_outputs(self) -> dict[str, torch.Tensor]:
         produced: dict[str, torch.Tensor] = {}
         private = bool(self.roles.saved) and saved_tensors_are_private()
+        makers = self.makers if self.steady is None else self.steady.makers
         for spec in self.roles.outputs:
-            if self.steady is not None:
-                tensor = self.steady.makers[spec.name].make()
+            maker = makers.get(spec.name)
+            if maker is not None:
+                tensor = maker.make()
             else:
                 size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
                 tensor = allocated(partial(torch.empty_strided, size, stride, dtype=spec.dtype))
@@ -469,6 +488,8 @@ class Executor:
                     raise
                 self._enqueue(site, global_size)
         else:
+            if self.discrete is not None:
+                self.discrete.settle()  # before the host writes any of them
             self.host_calls.run(step, self.recording)
 
     def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:

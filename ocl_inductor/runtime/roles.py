@@ -19,7 +19,8 @@ class Roles:
     host reads; ``written``: inputs that have new contents after a call; ``passing``: what only the
     host holds, and no longer than a call. ``saved``: outputs that only the backward graph of this
     plan reads. ``in_slot``: the scratch buffers in each slot of the arena. ``done_after``: by a
-    step's id, the outputs that nothing after it touches.
+    step's id, the outputs that nothing after it touches; not those of the last step, whose end is
+    that of the call.
     """
 
     buffers: Mapping[str, BufferSpec]
@@ -92,5 +93,7 @@ def _done_after(
         last |= dict.fromkeys(names & {_root(n, aliases) for n in step.buffers}, id(step))
     found: dict[int, tuple[str, ...]] = {}
     for name, step_id in last.items():
+        if step_id == id(steps[-1]):
+            continue
         found[step_id] = (*found.get(step_id, ()), name)
     return found

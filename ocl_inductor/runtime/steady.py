@@ -165,7 +165,7 @@ class SteadyCall:
             if s.kind == "tensor" and not s.static
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
-        own = {b.name: _recycler(b) for b in outputs} | makers_of_saved(
+        own = {b.name: recycler_of(b) for b in outputs} | makers_of_saved(
             [b for b in outputs if b.name in saved]
         )
         #: The general path makes results with these as well.
@@ -301,8 +301,8 @@ class SteadyCall:
         return tuple(results)
 
 
-def _recycler(spec: BufferSpec) -> Recycler:
-    assert spec.dtype is not None
+def recycler_of(spec: BufferSpec) -> Recycler:
+    """For a result of static sizes."""
     size, stride = (tuple(int(n) for n in numbers) for numbers in (spec.size, spec.stride))
     return Recycler(size, stride, spec.dtype, _nbytes(spec))
 

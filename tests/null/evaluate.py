@@ -235,6 +235,7 @@ def make_device() -> DeviceInfo:
         build_options=(),
         inline_assembly=False,
         one_lane_attribute="",
+        pinned_staging=False,
         code_apart=False,
     )
 

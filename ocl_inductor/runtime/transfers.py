@@ -1,0 +1,216 @@
+"""Large transfers in parts, through pinned memory: one part travels while the next is copied.
+
+The copies between a tensor and pinned memory are PyTorch's own, which use all of its threads. Where
+there is no pinned memory left, the rest of a transfer goes directly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.runtime.memory import MIN_BYTES
+from ocl_inductor.runtime.pinned import CHUNK_BYTES, Chunk, PinnedPool
+
+#: Of each direction: one travels, one is copied, one has just been or is about to be.
+_CHUNKS_IN_FLIGHT = 4
+#: About so many parts make a transfer, so that little of it waits for the first and the last.
+_PARTS = 6
+#: But into none below this, as long as no chunk must be divided: to start one takes some µs.
+_LEAST_PART = 256 << 10
+
+
+def parts(nbytes: int) -> Iterator[tuple[int, int]]:
+    """Where each part of a transfer starts, and its bytes."""
+    step = min(CHUNK_BYTES, max(_LEAST_PART, -(-nbytes // _PARTS // 4096) * 4096))
+    for start in range(0, nbytes, step):
+        yield start, min(step, nbytes - start)
+
+
+def bytes_at(pointer: int, nbytes: int) -> Any:
+    """Host memory as transfers take it; nobody keeps it alive."""
+    return (ctypes.c_char * nbytes).from_address(pointer)
+
+
+def _copy(to: torch.Tensor, source: torch.Tensor) -> None:
+    # A mode that watches the first call is not to see these.
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
+        to.copy_(source)
+
+
+def _tensor_at(pointer: int, nbytes: int) -> torch.Tensor:
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
+        return torch.frombuffer(bytes_at(pointer, nbytes), dtype=torch.uint8)
+
+
+class Uploads:
+    """What one call sends to the device: a part leaves the caller's memory before it travels."""
+
+    def __init__(self, pool: PinnedPool) -> None:
+        self.pool = pool
+        self.flying: deque[tuple[Any, Chunk]] = deque()
+
+    def send(self, cl: Any, queue: Any, buffer: Any, pointer: int, nbytes: int) -> Any:
+        """Enqueue the transfer; the event of its last part, on an in-order queue."""
+        source = _tensor_at(pointer, nbytes)
+        event = None
+        for start, size in parts(nbytes):
+            chunk = self._chunk()
+            if chunk is None:
+                rest = bytes_at(pointer + start, nbytes - start)
+                return cl.enqueue_copy(queue, buffer, rest, dst_offset=start, is_blocking=False)
+            _copy(chunk.memory[:size], source[start : start + size])
+            event = cl.enqueue_copy(
+                queue, buffer, chunk.part(0, size), dst_offset=start, is_blocking=False
+            )
+            self.flying.append((event, chunk))
+            if start + size < nbytes:
+                queue.flush()  # now, beside the next copy
+        return event
+
+    def _chunk(self) -> Chunk | None:
+        if len(self.flying) < _CHUNKS_IN_FLIGHT:
+            chunk = self.pool.take()
+            if chunk is not None:
+                return chunk
+        if not self.flying:
+            return None
+        event, chunk = self.flying.popleft()
+        event.wait()
+        return chunk
+
+    def over(self) -> None:
+        """Everything has arrived: others may have the chunks."""
+        while self.flying:
+            self.pool.give(self.flying.popleft()[1])
+
+
+@dataclass(slots=True)
+class _Request:
+    """A buffer on its way to host memory: ``sent`` bytes have been asked for, which must wait for
+    the event ``after``, if any."""
+
+    queue: Any
+    buffer: Any
+    pointer: int
+    parts: deque[tuple[int, int]]
+    after: Any
+
+
+class Downloads:
+    """What one call brings home, in the order in which it is asked for."""
+
+    def __init__(self, pool: PinnedPool) -> None:
+        self.pool = pool
+        self.waiting: deque[_Request] = deque()
+        self.flying: deque[tuple[Any, Chunk, int, int]] = deque()
+        #: Parts that travel without a chunk.
+        self.direct: list[Any] = []
+        #: Small ones share a chunk: where each lies there, and where it goes.
+        self.shared: Chunk | None = None
+        self.used = 0
+        self.gathered: list[tuple[Any, int, int]] = []
+
+    def ask(self, queue: Any, buffer: Any, pointer: int, nbytes: int, after: Any = None) -> None:
+        """Have ``nbytes`` of a buffer come to ``pointer`` once the event ``after`` is over."""
+        self.waiting.append(_Request(queue, buffer, pointer, deque(parts(nbytes)), after))
+
+    def start(self, cl: Any) -> None:
+        """Enqueue as much as there are chunks for."""
+        while self.waiting and len(self.flying) < _CHUNKS_IN_FLIGHT:
+            chunk = self.pool.take()
+            if chunk is None:
+                return
+            self._enqueue(cl, chunk)
+
+    def _enqueue(self, cl: Any, chunk: Chunk) -> None:
+        request = self.waiting[0]
+        start, size = request.parts.popleft()
+        event = cl.enqueue_copy(
+            request.queue,
+            chunk.part(0, size),
+            request.buffer,
+            src_offset=start,
+            is_blocking=False,
+            **_waiting_for(request),
+        )
+        self.flying.append((event, chunk, request.pointer + start, size))
+        request.queue.flush()
+        if not request.parts:
+            self.waiting.popleft()
+
+    def land(self, cl: Any) -> None:
+        """Bring everything home that was asked for, and wait for it."""
+        self.start(cl)
+        while self.flying:
+            event, chunk, pointer, size = self.flying[0]
+            event.wait()
+            _copy(_tensor_at(pointer, size), chunk.memory[:size])
+            self.flying.popleft()
+            if self.waiting:
+                self._enqueue(cl, chunk)
+            else:
+                self.pool.give(chunk)
+        while self.waiting:  # not a single chunk is there
+            self._directly(cl, self.waiting.popleft())
+        while self.direct:
+            self.direct.pop().wait()
+
+    def _directly(self, cl: Any, request: _Request) -> None:
+        start, _ = request.parts[0]
+        nbytes = sum(size for _, size in request.parts)
+        home = bytes_at(request.pointer + start, nbytes)
+        self.direct.append(
+            cl.enqueue_copy(
+                request.queue,
+                home,
+                request.buffer,
+                src_offset=start,
+                is_blocking=False,
+                **_waiting_for(request),
+            )
+        )
+        request.queue.flush()
+
+    def gather(self, pointer: int, nbytes: int) -> Any:
+        """Room in pinned memory for a small transfer to ``pointer``; None if there is none left.
+
+        A transfer to other memory waits for its end, however it is asked for.
+        """
+        if self.shared is None:
+            self.shared = self.pool.take()
+        if self.shared is None or self.used + nbytes > CHUNK_BYTES:
+            return None
+        room = self.shared.part(self.used, nbytes)
+        self.used += -(-nbytes // MIN_BYTES) * MIN_BYTES
+        self.gathered.append((room, pointer, nbytes))
+        return room
+
+    def deliver(self) -> None:
+        """Take what was gathered, and has arrived by now, to where it belongs."""
+        for room, pointer, nbytes in self.gathered:
+            ctypes.memmove(pointer, room, nbytes)
+        self.gathered.clear()
+
+    def over(self) -> None:
+        """Nothing travels any more: what has not come home stays away."""
+        self.gathered.clear()
+        self.used = 0
+        if self.shared is not None:
+            self.pool.give(self.shared)
+            self.shared = None
+        self.waiting.clear()
+        self.direct.clear()
+        while self.flying:
+            self.pool.give(self.flying.popleft()[1])
+
+
+def _waiting_for(request: _Request) -> dict[str, Any]:
+    """Arguments of its next transfer; those behind it are in order."""
+    after, request.after = request.after, None
+    return {} if after is None else {"wait_for": [after]}

@@ -1,0 +1,86 @@
+"""How often a call asks the driver for something: each time takes microseconds on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from agreement import compiled, random, two_drivers
+from driver_calls import driver_calls
+from torch import nn
+
+from ocl_inductor.device import select_device
+
+each_driver = pytest.mark.parametrize("driver", two_drivers())
+
+
+@pytest.fixture
+def staged(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device as if large transfers were quicker through pinned memory."""
+    device = select_device(driver)
+    torch.compiler.reset()
+    info = dataclasses.replace(device.info, pinned_staging=True)
+    monkeypatch.setitem(vars(device), "_info", info)
+
+
+def calls_of(function: Callable[..., Any], *shape: int) -> str:
+    """What the driver is asked for in a later call with a new input."""
+    for _ in range(2):
+        function(random(*shape))
+    x = random(*shape)
+    with driver_calls() as found:
+        function(x)
+    return " ".join(found)
+
+
+@each_driver
+def test_one_small_kernel(driver: str) -> None:
+    function = compiled(lambda x: x * 2 + 1, driver, memory="discrete")
+    assert calls_of(function, 1000) == "write launch read!"
+
+
+@each_driver
+def test_one_small_kernel_of_symbolic_size(driver: str) -> None:
+    function = compiled(lambda x: x * 2 + 1, driver, memory="discrete", dynamic=True)
+    function(random(7))
+    assert calls_of(function, 1000) == "write set_arg launch read!"
+
+
+@each_driver
+def test_small_results(driver: str, staged: None) -> None:
+    function = compiled(lambda x: (x * 2 + 1, x - 1, x.exp()), driver, memory="discrete")
+    assert calls_of(function, 1000) == "write launch read read read!"
+
+
+@each_driver
+def test_a_chain_of_small_kernels(driver: str, apart: None) -> None:
+    function = compiled(lambda x: x.cumsum(0).softmax(0).cumsum(0), driver, memory="discrete")
+    calls = calls_of(function, 3000).split()
+    assert set(calls[1:-1]) == {"launch"}
+    assert (calls[0], calls[-1]) == ("write", "read!")
+
+
+@each_driver
+def test_a_large_kernel(driver: str) -> None:
+    function = compiled(lambda x: x * 2 + 1, driver, memory="discrete")
+    assert calls_of(function, 100_000) == "write launch read finish!"
+
+
+@each_driver
+def test_a_large_kernel_with_pinned_memory(driver: str, staged: None) -> None:
+    function = compiled(lambda x: x * 2 + 1, driver, memory="discrete")
+    # Two parts: the first travels while the second is copied.
+    up, home = "write flush write", "read flush read flush wait! wait!"
+    assert calls_of(function, 100_000) == f"{up} launch {home}"
+
+
+@each_driver
+def test_parameters_cost_nothing(driver: str) -> None:
+    model = nn.Sequential(nn.Linear(65, 129), nn.ReLU(), nn.Linear(129, 9)).requires_grad_(False)
+    function = compiled(model, driver, memory="discrete")
+    calls = calls_of(function, 5, 65).split()
+    assert set(calls[1:-1]) == {"launch"}
+    assert (calls[0], calls[-1]) == ("write", "read!")

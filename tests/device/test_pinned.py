@@ -1,0 +1,203 @@
+"""Large transfers through pinned memory, on drivers that do not need it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from agreement import agree, compiled, random, two_drivers
+from torch import nn
+from torch._dynamo.utils import counters
+
+import ocl_inductor
+from ocl_inductor.device import Device, select_device
+from ocl_inductor.runtime import pinned, transfers
+from ocl_inductor.runtime.discrete import SMALL_BYTES
+from ocl_inductor.runtime.pinned import CHUNK_BYTES, PinnedPool, pinned_pool_of, release_pinned
+
+each_driver = pytest.mark.parametrize("driver", two_drivers())
+
+#: Elements of float32: of one part, of several, and of more than all chunks in flight.
+SIZES = (SMALL_BYTES // 4 + 1, 300_001, 5_000_017)
+
+
+@pytest.fixture
+def staged(driver: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[PinnedPool]:
+    """The device as if large transfers were quicker through pinned memory."""
+    device = select_device(driver)
+    torch.compiler.reset()
+    info = dataclasses.replace(device.info, pinned_staging=True)
+    monkeypatch.setitem(vars(device), "_info", info)
+    pool = pinned_pool_of(device)
+    assert pool is not None
+    yield pool
+    assert all_idle(pool)
+    torch.compiler.reset()
+    assert pool.made == 0
+
+
+def all_idle(pool: PinnedPool) -> bool:
+    """Whether no transfer has kept a chunk."""
+    return len(pool.idle) == pool.made
+
+
+def two_results(x: torch.Tensor, y: torch.Tensor) -> Any:
+    return x * 2 + y, (x + y).abs().sum(), x.flip(0) - y
+
+
+@each_driver
+@pytest.mark.parametrize("size", SIZES)
+def test_agrees(driver: str, size: int, staged: PinnedPool) -> None:
+    function = compiled(two_results, driver, memory="discrete")
+    for _ in range(2):
+        agree(
+            two_results, random(size), random(size), device=driver, compiled_fn=function,
+            rtol=1e-4, atol=1e-3,
+        )  # fmt: skip
+    assert 0 < staged.made <= pinned.MOST_CHUNKS
+
+
+@each_driver
+def test_a_chain_of_kernels(driver: str, staged: PinnedPool, apart: None) -> None:
+    """Uploads beside kernels, and results that go home before the last one."""
+    shape = (700, 600)
+
+    def fn(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
+        first = a.cumsum(0)
+        second = (first + b).softmax(1)
+        return first, second, (second.flip(0) * c).cumsum(1), first.abs().sum()
+
+    agree(fn, *(random(*shape) for _ in range(3)), device=driver, memory="discrete",
+          rtol=1e-3, atol=1e-3)  # fmt: skip
+
+
+@each_driver
+def test_inputs_may_be_overwritten_at_once(driver: str, staged: PinnedPool) -> None:
+    function = compiled(lambda x: x + 1, driver, memory="discrete")
+    x = random(2_000_003)
+    for n in range(4):
+        x.fill_(n)
+        y = function(x)
+        x.fill_(-1)
+        assert torch.equal(y, torch.full_like(y, n + 1))
+
+
+@each_driver
+def test_written_inputs_come_home(driver: str, staged: PinnedPool) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(y)
+        return x + y
+
+    agree(fn, random(300_001), random(300_001), device=driver, memory="discrete")
+
+
+@each_driver
+def test_training(driver: str, staged: PinnedPool) -> None:
+    model = nn.Sequential(nn.Linear(300, 500), nn.GELU(), nn.Linear(500, 70))
+    function = compiled(model, driver, memory="discrete")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        x = random(130, 300)
+        for run in (model, function):
+            optimizer.zero_grad()
+            (run(x) ** 2).mean().backward()
+            if run is model:
+                expected = [p.grad.clone() for p in model.parameters()]  # type: ignore[union-attr]
+        actual = [p.grad for p in model.parameters()]
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+        optimizer.step()
+
+
+@each_driver
+@pytest.mark.filterwarnings("ignore:.*runs on the host")
+def test_host_calls(driver: str, staged: PinnedPool) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = x.cumsum(0)
+        return torch.linalg.svdvals(y) + 1, y.t() * 2
+
+    agree(fn, random(200, 150) / 20, device=driver, memory="discrete", fallbacks=1,
+          rtol=1e-3, atol=1e-3)  # fmt: skip
+
+
+@each_driver
+def test_no_pinned_memory(driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned, "CHUNK_BYTES", 1 << 60)
+    agree(two_results, random(300_001), random(300_001), device=driver, memory="discrete",
+          rtol=1e-4, atol=1e-3)  # fmt: skip
+    assert staged.made == 0 and staged.refused
+
+
+@each_driver
+@pytest.mark.parametrize("most", [1, 2])
+def test_few_chunks(
+    driver: str, most: int, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one call's uploads are not there for its downloads, which then go directly."""
+    monkeypatch.setattr(pinned, "MOST_CHUNKS", most)
+    agree(two_results, random(5_000_017), random(5_000_017), device=driver, memory="discrete",
+          rtol=1e-4, atol=1e-2)  # fmt: skip
+    assert staged.made == most
+
+
+@each_driver
+def test_a_failing_call_gives_all_chunks_back(
+    driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = compiled(two_results, driver, memory="discrete")
+    x, y = random(300_001), random(300_001)
+    expected = function(x, y)
+    for broken in ("ask", "land", "deliver"):
+        with monkeypatch.context() as patch:
+            patch.setattr(transfers.Downloads, broken, _fail)
+            with pytest.raises(ArithmeticError):
+                function(x, y)
+        assert all_idle(staged)
+    for a, b in zip(function(x, y), expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def _fail(*args: Any) -> None:
+    raise ArithmeticError
+
+
+@each_driver
+def test_a_profile_has_all_transfers(driver: str, staged: PinnedPool) -> None:
+    function = compiled(lambda x: x + 1, driver, memory="discrete")
+    x = random(2_000_003)
+    function(x)
+    with ocl_inductor.profile() as found:
+        torch.testing.assert_close(function(x), x + 1)
+    moved = [s.nbytes for c in found.calls for s in c.spans if s.kind == "transfer"]
+    assert sum(moved) == 2 * x.nbytes and len(moved) > 2
+
+
+@each_driver
+def test_counters(driver: str, staged: PinnedPool) -> None:
+    function = compiled(lambda x: x + 1, driver, memory="discrete")
+    x = random(2_000_003)
+    function(x)
+    before = dict(counters["opencl"])
+    function(x)
+    after = counters["opencl"]
+    for name in ("bytes_uploaded", "bytes_downloaded"):
+        assert after[name] - before[name] == x.nbytes
+    assert after["pinned_bytes"] == before["pinned_bytes"] == staged.made * CHUNK_BYTES
+    assert release_pinned() == after["pinned_bytes"]
+
+
+def test_parts_cover_all() -> None:
+    for nbytes in (1, SMALL_BYTES + 1, 1 << 20, (1 << 24) + 3, 100_000_001):
+        end = 0
+        for start, size in transfers.parts(nbytes):
+            assert start == end and 0 < size <= CHUNK_BYTES
+            end += size
+        assert end == nbytes
+
+
+def test_cpu_devices_do_without() -> None:
+    for device in (select_device(d) for d in two_drivers()):
+        assert isinstance(device, Device)
+        assert not device.info.pinned_staging and pinned_pool_of(device) is None
