@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", default="auto")
     parser.add_argument("--memory", default="auto")
     parser.add_argument("--small", action="store_true", help="small models, for a rehearsal")
+    parser.add_argument("--without-cuda", action="store_true", help="nothing to compare with")
 
 
 def where(parsed: argparse.Namespace) -> Where:
@@ -49,10 +50,12 @@ def where(parsed: argparse.Namespace) -> Where:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     options = {"device": parsed.device, "profile": parsed.profile, "memory": parsed.memory}
-    return Where(options, torch.cuda.is_available(), parsed.small)
+    cuda = torch.cuda.is_available() and not parsed.without_cuda
+    return Where(options, cuda, parsed.small)
 
 
 def passed_on(parsed: argparse.Namespace) -> list[str]:
     """The same options for a child process."""
     given = ["--device", parsed.device, "--profile", parsed.profile, "--memory", parsed.memory]
-    return [*given, "--small"] if parsed.small else given
+    flags = {"--small": parsed.small, "--without-cuda": parsed.without_cuda}
+    return [*given, *(name for name, wanted in flags.items() if wanted)]
