@@ -36,7 +36,7 @@ from ocl_inductor.templates.blocking import (
     prefetching,
     size_ceil_div,
 )
-from ocl_inductor.templates.gemm import store_edges, whole_tiles
+from ocl_inductor.templates.gemm import simt_stores, store_edges, whole_tiles
 from ocl_inductor.templates.simt_tiles import (
     extent_of,
     index_type,
@@ -145,7 +145,7 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
         ),
         "whole_rows": whole_tiles(_pixels(p), tile.rows),
         "whole_columns": whole_tiles(ocg, tile.columns),
-        "vector_store": names["VN"] > 1 and ocg % names["VN"] == 0,
+        **simt_stores(ocg, names["VN"]),
     }  # fmt: skip
 
 

@@ -60,6 +60,8 @@ _MAX_NEXT_PANEL = 1 / 2
 _MAX_ROWS_AHEAD = 512
 #: An epilogue of up to this many characters is emitted for each register of a tile.
 MAX_UNROLLED_STORE = 600
+#: The same for vectors of the simt form: a loop over its results needs them in memory.
+_MAX_UNROLLED_VECTOR_STORE = 5000
 
 
 def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, Any]:
@@ -148,8 +150,17 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
         "whole_rows": whole_tiles(m, tile.rows),
         "whole_columns": whole_tiles(n, tile.columns),
         "whole_depth": all(whole_tiles(d, tile.slab) for d in (k, chunk)) and not same(k, 0),
-        "vector_store": names["VN"] > 1 and whole_tiles(n, names["VN"]),
+        **simt_stores(n, names["VN"]),
     }  # fmt: skip
+
+
+def simt_stores(columns: Size, neighbours: int) -> dict[str, Any]:
+    """How the simt form stores ``neighbours`` results of a row of ``columns``."""
+    return {
+        "vector_store": neighbours > 1 and whole_tiles(columns, neighbours),
+        "max_unrolled_store": MAX_UNROLLED_STORE,
+        "max_unrolled_vector_store": _MAX_UNROLLED_VECTOR_STORE,
+    }
 
 
 def whole_tiles(rows: Size, mr: int) -> bool:

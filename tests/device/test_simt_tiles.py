@@ -136,6 +136,24 @@ def test_batches_offsets_and_odd_strides(device: Device) -> None:
             check(device, GEMM, gemm_trial(params, random), facts(device, aligned))
 
 
+@pytest.mark.parametrize("n", [40, 41])
+def test_a_long_epilogue_is_emitted_once(device: Device, n: int) -> None:
+    """For results in an array, with whole tiles and rests."""
+    random = np.random.default_rng()
+
+    def long_and(value: str, coordinates: Any, width: int) -> str:
+        return f"{value} * 2 /* {'-' * 6000} */"
+
+    for tile in (TILES[3], TILES[4], SimtTile(8, 8, 8, 8, 16)):
+        skip_without(device, tile, "float")
+        trial = gemm_trial(product(tile, 67, 20, n), random)
+        info = facts(device, aligned=True)
+        kernel = StandaloneKernel(device, "simt", GEMM, trial.params, 2, long_and, facts=info)
+        assert kernel.source.count("-" * 6000) == 1
+        got = kernel(*trial.operands)
+        np.testing.assert_allclose(got, 2 * trial.expected, rtol=0, atol=2 * trial.tolerance)
+
+
 def test_sums_of_doubles(device: Device) -> None:
     if not device.info.fp64:
         pytest.skip("the device has no float64")
