@@ -173,7 +173,7 @@ class LoopKernel:
             for line in accumulator.take(target, value_text, position):
                 writer.line(line)
             if m.kind == "scan":
-                running = self._as_stored(m, accumulator.name, accumulator.width)
+                running = self.as_stored(m, accumulator.name, accumulator.width)
                 writer.store(name, dtype, m.store, Text(running, wide))
 
     def _visit_in_place(self, writer: Emitter, members: Sequence[Member]) -> None:
@@ -244,7 +244,14 @@ class LoopKernel:
             if m.kind in ("reduction", "scan")
         }
 
-    def _as_stored(self, m: Member, text: str, width: int) -> str:
+    def beginning(self, writer: Emitter, m: Member, width: int) -> str:
+        """What the first element of a scan is combined with, as a register of ``width`` lanes."""
+        if not m.store_indirect:
+            return literal(identity(m.how, m.body.dtype), m.body.dtype, width)
+        (e,) = m.store_indirect
+        return writer.vectorised(e) if width > 1 else writer.emit(e).text
+
+    def as_stored(self, m: Member, text: str, width: int) -> str:
         """What was accumulated in the type of the body, in the type of the buffer."""
         if m.body.dtype == m.buffer.dtype:
             return text
@@ -258,7 +265,7 @@ class LoopKernel:
         if a.is_position:
             text = f"convert_{kind}({a.result})"
         else:
-            text = self._as_stored(m, a.result, a.width)
+            text = self.as_stored(m, a.result, a.width)
         name = writer.fresh("r")
         writer.line(f"const {kind} {name} = {text};")
         result = Text(name, a.width > 1)
@@ -330,6 +337,10 @@ class LoopKernel:
             for a in accumulators.values():
                 for line in a.declare():
                     writer.line(line)
+            for m in members:
+                if m.kind == "scan" and m.store_indirect:
+                    beginning = self.beginning(writer, m, width)
+                    writer.line(f"{accumulators[m.buffer.name].name} = {beginning};")
             pieces = self.pieces(members, [(v, self.size_of[v]) for v in self.inner_vars])
             self._nest(writer, self.inner_vars, members, accumulators, pieces)
             for m in members:

@@ -14,10 +14,12 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops_base import LoopKernel
 from ocl_inductor.codegen.primitives import Target
-from ocl_inductor.codegen.simt_groups import Shape, choose_shape
+from ocl_inductor.codegen.simt_groups import Shape, choose_shape, required_size
+from ocl_inductor.codegen.simt_points import quotient
+from ocl_inductor.codegen.simt_scans import scan_rows, scans_rows
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.dtypes import register_type, vector
-from ocl_inductor.ir.index import Size, as_size, is_static, prod
+from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.schedule.groups import Member
 
 NONE: frozenset[sympy.Symbol] = frozenset()
@@ -33,7 +35,9 @@ class SimtKernel(LoopKernel):
         shape = choose_shape(self.group, self.device, bool(self.in_place))
         #: Whether several work-items, ``down`` of them, have what belongs to a point.
         self.shared = shape is not None and shape.down > 1
-        return self.points() if shape is None else self.sweeps(shape)
+        if shape is not None:
+            return self.sweeps(shape)
+        return scan_rows(self) if scans_rows(self.group) else self.points()
 
     # -- a point, or some, for each work-item ------------------------------------------------
 
@@ -235,13 +239,3 @@ class SimtKernel(LoopKernel):
         with writer.block(f"for (int k = 1; k < {rest}; ++k)"):
             for line in take(f"{column} + k * {across}" if column else "k"):
                 writer.line(line)
-
-
-def quotient(size: Size, divisor: int) -> Size:
-    """``size / divisor``, which is known to be whole."""
-    return size if divisor == 1 else as_size(sympy.expand(sympy.sympify(size) / divisor))
-
-
-def required_size(items: int) -> str:
-    """The attribute of a kernel whose groups have so many work-items."""
-    return f"__attribute__((reqd_work_group_size({items}, 1, 1)))"

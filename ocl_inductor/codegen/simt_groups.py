@@ -53,7 +53,7 @@ def choose_shape(group: LoopGroup, device: DeviceInfo, in_place: bool) -> Shape 
     """
     if not group.inner or {m.kind for m in group.members} & {"scan", "scatter"}:
         return None
-    if _by_columns(group) and not in_place:
+    if by_columns(group) and not in_place:
         return _columns(group, device)
     sweep = prod(list(group.inner))
     if is_static(sweep) and int(sweep) < MIN_ROW_SWEEP:
@@ -75,7 +75,12 @@ def choose_shape(group: LoopGroup, device: DeviceInfo, in_place: bool) -> Shape 
     return Shape(lanes, 1, down)
 
 
-def _by_columns(group: LoopGroup) -> bool:
+def required_size(items: int) -> str:
+    """The attribute of a kernel whose groups have so many work-items."""
+    return f"__attribute__((reqd_work_group_size({items}, 1, 1)))"
+
+
+def by_columns(group: LoopGroup) -> bool:
     """Whether neighbours in memory are neighbouring points rather than steps of a sweep."""
     if not group.outer:
         return False

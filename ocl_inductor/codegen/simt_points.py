@@ -14,7 +14,7 @@ import sympy
 from ocl_inductor.codegen.indexing import known_multiple, lane_stride, same_side
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import Expr, loads, walk
-from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.ir.index import Size, as_size, is_static
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
 #: Bytes that a work-item should load or store at once.
@@ -35,6 +35,11 @@ def group_size(items: Size, device: DeviceInfo) -> int:
         while size > MIN_GROUP and int(items) < size * GROUPS_PER_UNIT * device.compute_units:
             size //= 2
     return min(size, device.max_work_group_size)
+
+
+def quotient(size: Size, divisor: int) -> Size:
+    """``size / divisor``, which is known to be whole."""
+    return size if divisor == 1 else as_size(sympy.expand(sympy.sympify(size) / divisor))
 
 
 def neighbours(group: LoopGroup, device: DeviceInfo) -> int:
@@ -88,7 +93,7 @@ def fits_vector(group: LoopGroup, v: sympy.Symbol, size: Size, width: int) -> bo
     if known_multiple(sympy.expand(size), v, width) % width:
         return False
     for m in group.members:
-        if m.kind == "scatter" or (m.store_indirect and m.kind != "reduction"):
+        if m.kind == "scatter" or (m.store_indirect and m.kind == "pointwise"):
             return False
         stored, stride = m.buffer.name in group.stored, _stride(m.store, v, width)
         if stored and stride != 1 and not (stride == 0 and _once_a_sweep(group, m, v)):

@@ -89,8 +89,10 @@ class Loop:
     * pointwise: ``buffer[store] = body``. With a ``base`` it fills a part of the base's memory, as
       the pieces of a concatenation do; the rest keeps the base's contents.
     * reduction: ``buffer[store] = reduce(how, body over reduction_ranges)``; ``store`` depends on
-      the outer variables only. ``how``: sum, prod, max, min, argmax, argmin, any, all.
+      the outer variables only. ``how``: sum, prod, max, min, argmax, argmin, any, all,
+      logaddexp.
     * scan: one entry in ``reduction_ranges``; ``buffer[store]`` at each step is the running result.
+      ``store_indirect``: nothing, or what the first element of a row is combined with.
     * scatter: ``buffer[store] = body`` or ``+=`` … for every point, in sequential order over
       ``reduction_ranges``; ``store`` may contain ``ind*`` bound to ``store_indirect``;
       ``buffer`` shares the memory of ``base``, whose contents it updates.

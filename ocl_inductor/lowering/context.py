@@ -267,13 +267,23 @@ class LoweringContext:
         self._emit_loop(value, buffer, "reduction", outer, inner, how)
         return buffer_value(buffer)
 
-    def scan(self, value: Value, dim: int, how: str, dtype: torch.dtype | None = None) -> Value:
-        """Inclusive running ``how`` (sum, prod, max, min, logaddexp) along ``dim``."""
+    def scan(
+        self,
+        value: Value,
+        dim: int,
+        how: str,
+        dtype: torch.dtype | None = None,
+        start: Value | None = None,
+    ) -> Value:
+        """Inclusive running ``how`` (sum, prod, max, min, logaddexp) along ``dim``.
+
+        ``start``: what the first elements are combined with, of extent 1 along ``dim``.
+        """
         order = [d for d in self.preferred_order(value) if d != dim]
         buffer = dense_buffer(
             self.new_name(), dtype or value.dtype, value.size, tuple(self.preferred_order(value))
         )
-        self._emit_loop(value, buffer, "scan", order, [dim], how)
+        self._emit_loop(value, buffer, "scan", order, [dim], how, start=start)
         return buffer_value(buffer)
 
     def _emit_loop(
@@ -286,6 +296,7 @@ class LoweringContext:
         how: str,
         offset: Size = 0,
         base: str = "",
+        start: Value | None = None,
     ) -> None:
         """Rename the value's coordinates to loop variables in the chosen nesting order."""
         nest = outer + inner
@@ -307,6 +318,9 @@ class LoweringContext:
             # The answer of argmax is a position, so it travels with the value.
             strides = contiguous_strides(reduction_ranges)
             position = (index_value(linear([index[d] for d in inner], strides)),)
+        if start is not None:
+            first = [ZERO if d in inner else i for d, i in enumerate(index)]
+            position = (map_indices(start.at(first), lambda e: simplify(e, var_ranges)),)
         self.add(
             Loop(
                 buffer,

@@ -10,6 +10,7 @@ from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.pointwise import rounded
 from ocl_inductor.lowering.reduce import accumulation_dtype
 from ocl_inductor.lowering.registry import CannotLower, register
+from ocl_inductor.lowering.scan_pieces import scan_in_pieces
 from ocl_inductor.lowering.shapes import cast_value, full, normalize_dim, position_dtype, reused
 from ocl_inductor.lowering.values import Value
 
@@ -45,7 +46,10 @@ def scan_along(
     if x.ndim == 0 or any(same(n, 0) for n in x.size):
         return cast_value(x, dtype)
     dim = normalize_dim(dim, x.ndim)
-    return cast_value(x, dtype) if same(x.size[dim], 1) else ctx.scan(x, dim, how, dtype)
+    if same(x.size[dim], 1):
+        return cast_value(x, dtype)
+    pieces = scan_in_pieces(ctx, x, dim, how, dtype)
+    return ctx.scan(x, dim, how, dtype) if pieces is None else pieces
 
 
 @register(aten.cumsum.default)

@@ -129,6 +129,7 @@ REDUCE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "argmin": lambda t: t.argmin(-1),
     "any": lambda t: t.any(-1),
     "all": lambda t: t.all(-1),
+    "logaddexp": lambda t: t.logsumexp(-1),
 }
 SCAN = {
     "sum": lambda t: t.cumsum(-1, dtype=t.dtype),
@@ -176,8 +177,12 @@ def run_loop(loop: Loop, memory: dict[str, torch.Tensor]) -> None:
         shape = shape[:outer]
     elif loop.kind == "scan":
         assert len(loop.reduction_ranges) == 1
+        if loop.store_indirect:
+            (start,) = (ev(e).broadcast_to(shape)[..., :1] for e in loop.store_indirect)
+            body = torch.cat([start, body], -1)
         # A running value may be kept in a wider type than it is stored as.
         body = (SCAN[loop.how](body) if body.numel() else body).to(loop.buffer.dtype)
+        body = body[..., len(loop.store_indirect) :]
     where = ev.index(loop.store, {}).broadcast_to(
         [int(s) for s in loop.ranges + loop.reduction_ranges]
     )

@@ -53,6 +53,7 @@ PROGRAMS: dict[str, Program] = {
         NONE,
     ),
     "sum_columns": (lambda x: x.sum(0), (t(200, 48),), NONE),
+    "cumsum": (lambda x: x.cumsum(-1), (t(8, 300),), NONE),
     "argmax": (lambda x: x.argmax(-1), (t(16, 50),), NONE),
     "linear_gelu": (_linear, (t(40, 64), t(96, 64), t(96)), frozenset({1, 2})),
     "conv_relu_mean": (_conv, (t(2, 16, 14, 14), t(32, 16, 3, 3), t(32)), frozenset({1, 2})),

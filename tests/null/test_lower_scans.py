@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
-from evaluate import check
+from evaluate import Harness, check, compare, make_device
 
 import ocl_inductor.lowering.scans  # noqa: F401
+from ocl_inductor.ir.nodes import Loop
+from ocl_inductor.lowering import scan_pieces
+from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.settings import Settings
 
 aten = torch.ops.aten
 
@@ -37,3 +43,25 @@ def test_small() -> None:
         check(op.default, torch.randn(3, 1), 1)
         check(op.default, torch.randn(0, 4), 1)
     check(aten.cumsum.default, torch.ones(2, 3, dtype=torch.bool), 1)
+
+
+@pytest.mark.parametrize("length", [64, 90, 97])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_in_pieces(dim: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows and of columns, in pieces that divide them and that do not."""
+    monkeypatch.setattr(scan_pieces, "MIN_ROW_PIECE", 8)
+    monkeypatch.setattr(scan_pieces, "MIN_COLUMN_PIECE", 8)
+    size = [2, 3, 2]
+    size[dim] = length
+    x = torch.randn(size)
+    x[-1, -1, -1] = float("nan")
+    whole = torch.randint(-9, 9, size)
+    for op, y in ((aten.cumsum, x), (aten.cumprod, whole % 3 - 1), (aten.cummax, x),
+                  (aten.cummin, whole), (aten.logcumsumexp, x.double())):  # fmt: skip
+        harness = Harness()
+        device = dataclasses.replace(make_device(), profile="simt")
+        harness.ctx = LoweringContext(device, Settings())
+        computed = harness.compute(harness.lower(op.default, y, dim))
+        compare(computed, op.default(y, dim))
+        scans = [n for n in harness.ctx.nodes if isinstance(n, Loop) and n.kind == "scan"]
+        assert any(n.store_indirect for n in scans)
