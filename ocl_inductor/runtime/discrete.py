@@ -18,10 +18,10 @@ from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, host_bytes
+from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, bytes_at, host_bytes
 from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
-from ocl_inductor.runtime.transfers import Downloads, Uploads, bytes_at
+from ocl_inductor.runtime.transfers import Downloads, Uploads
 
 #: Up to here a transfer takes less than it costs to have another queue wait for it.
 SMALL_BYTES = 64 << 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import ocl_inductor
+from ocl_inductor import fork
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import SMALL_BYTES
@@ -161,6 +163,47 @@ def test_a_failing_call_gives_all_chunks_back(
 
 def _fail(*args: Any) -> None:
     raise ArithmeticError
+
+
+@each_driver
+def test_threads(driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer chunks than threads want: none waits for another's."""
+    monkeypatch.setattr(pinned, "MOST_CHUNKS", 3)
+    functions = [compiled(f, driver, memory="discrete", fullgraph=False) for f in (_times, _plus)]
+    inputs = [random(1_500_001) for _ in range(4)]
+    for function in functions:
+        function(inputs[0])
+
+    def work(number: int) -> None:
+        x = inputs[number]
+        for _ in range(3):
+            assert torch.equal(functions[0](x), x * 2)
+            assert torch.equal(functions[1](x), x + 1)
+
+    with ThreadPoolExecutor(len(inputs)) as threads:
+        list(threads.map(work, range(len(inputs))))
+    assert staged.made == 3
+
+
+def _times(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def _plus(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+@each_driver
+def test_a_forked_child_leaves_them_alone(
+    driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = staged.take()
+    assert chunk is not None
+    staged.give(chunk)
+    with monkeypatch.context() as patch:
+        patch.setattr(fork, "forked", True)
+        assert release_pinned() == 0 and staged.idle == [chunk]
+    assert release_pinned() == CHUNK_BYTES
 
 
 @each_driver
