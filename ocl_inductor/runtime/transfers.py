@@ -6,6 +6,7 @@ there is no pinned memory left, the rest of a transfer goes directly.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections import deque
 from collections.abc import Iterator
@@ -47,6 +48,16 @@ def copy_bytes(to: int, source: int, nbytes: int) -> None:
         there.copy_(here)
 
 
+@contextlib.contextmanager
+def given_back_on_error(pool: PinnedPool, chunk: Chunk) -> Iterator[None]:
+    """A chunk that no transfer uses if an error is raised inside."""
+    try:
+        yield
+    except BaseException:
+        pool.give(chunk)
+        raise
+
+
 class Uploads:
     """What one call sends to the device: a part leaves the caller's memory before it travels."""
 
@@ -62,10 +73,10 @@ class Uploads:
             if chunk is None:
                 rest = bytes_at(pointer + start, nbytes - start)
                 return cl.enqueue_copy(queue, buffer, rest, dst_offset=start, is_blocking=False)
-            copy_bytes(chunk.pointer, pointer + start, size)
-            event = cl.enqueue_copy(
-                queue, buffer, chunk.part(0, size), dst_offset=start, is_blocking=False
-            )
+            with given_back_on_error(self.pool, chunk):
+                copy_bytes(chunk.pointer, pointer + start, size)
+                part = chunk.part(0, size)
+                event = cl.enqueue_copy(queue, buffer, part, dst_offset=start, is_blocking=False)
             self.flying.append((event, chunk))
             if start + size < nbytes:
                 queue.flush()  # now, beside the next copy
@@ -79,7 +90,8 @@ class Uploads:
         if not self.flying:
             return None
         event, chunk = self.flying.popleft()
-        event.wait()
+        with given_back_on_error(self.pool, chunk):
+            event.wait()
         return chunk
 
     def over(self) -> None:
@@ -90,8 +102,8 @@ class Uploads:
 
 @dataclass(slots=True)
 class _Request:
-    """A buffer on its way to host memory: ``sent`` bytes have been asked for, which must wait for
-    the event ``after``, if any."""
+    """A buffer that is to come to host memory; the first of its ``parts``, of those that have not
+    been enqueued, waits for the event ``after``, if any."""
 
     queue: Any
     buffer: Any
@@ -129,14 +141,15 @@ class Downloads:
     def _enqueue(self, cl: Any, chunk: Chunk) -> None:
         request = self.waiting[0]
         start, size = request.parts.popleft()
-        event = cl.enqueue_copy(
-            request.queue,
-            chunk.part(0, size),
-            request.buffer,
-            src_offset=start,
-            is_blocking=False,
-            **_waiting_for(request),
-        )
+        with given_back_on_error(self.pool, chunk):
+            event = cl.enqueue_copy(
+                request.queue,
+                chunk.part(0, size),
+                request.buffer,
+                src_offset=start,
+                is_blocking=False,
+                **_waiting_for(request),
+            )
         self.flying.append((event, chunk, request.pointer + start, size))
         request.queue.flush()
         if not request.parts:
