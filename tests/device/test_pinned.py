@@ -17,7 +17,7 @@ import ocl_inductor
 from ocl_inductor import fork
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.runtime import pinned, transfers
-from ocl_inductor.runtime.discrete import SMALL_BYTES
+from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, PinnedPool, pinned_pool_of, release_pinned
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -37,7 +37,7 @@ def staged(driver: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[PinnedPool]
     assert pool is not None
     yield pool
     assert all_idle(pool)
-    torch.compiler.reset()
+    release_pinned()
     assert pool.made == 0
 
 
@@ -122,6 +122,35 @@ def test_host_calls(driver: str, staged: PinnedPool) -> None:
 
     agree(fn, random(200, 150) / 20, device=driver, memory="discrete", fallbacks=1,
           rtol=1e-3, atol=1e-3)  # fmt: skip
+
+
+@each_driver
+@pytest.mark.parametrize("most", [0, 1, 16])
+@pytest.mark.parametrize("size", [4 * s for s in SIZES])
+def test_every_way_of_a_transfer(
+    driver: str, size: int, most: int, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinned, "MOST_CHUNKS", most)
+    memory = DiscreteMemory(select_device(driver))
+    first, second = (torch.randint(256, (size,), dtype=torch.uint8) for _ in range(2))
+    buffer = memory.input("x", first, size)
+    memory.finish()
+    assert torch.equal(memory.read(buffer, size), first)
+    source = second.clone()
+    memory.write(buffer, source, size)
+    if most:  # it has left the tensor, or is done
+        source.zero_()
+    home = torch.zeros(size, dtype=torch.uint8)
+    assert memory.output("x", home, size) is buffer
+    memory.finish()
+    assert torch.equal(home, second)
+    away = torch.zeros(size, dtype=torch.uint8)
+    memory.write(memory.stay(away, size), second, size)
+    memory.finish()
+    assert not away.any()
+    memory.bring_home(away)
+    assert torch.equal(away, second)
+    memory.finish()
 
 
 @each_driver
@@ -229,6 +258,14 @@ def test_counters(driver: str, staged: PinnedPool) -> None:
         assert after[name] - before[name] == x.nbytes
     assert after["pinned_bytes"] == before["pinned_bytes"] == staged.made * CHUNK_BYTES
     assert release_pinned() == after["pinned_bytes"]
+
+
+@each_driver
+def test_reset_frees_them(driver: str, staged: PinnedPool) -> None:
+    compiled(_plus, driver, memory="discrete")(random(300_001))
+    assert staged.made > 0
+    torch.compiler.reset()
+    assert staged.made == 0
 
 
 def test_parts_cover_all() -> None:
