@@ -27,7 +27,7 @@ CASES = (
     *((name, training) for name in NETWORKS for training in (False, True)),
     *((name, training) for name in TEXTS for training in (False, True)),
 )
-PARTS = ("doctor", "card", "prepare", "networks", "tests", "models")
+PARTS = ("doctor", "card", "bus", "prepare", "networks", "tests", "models")
 _ALL_TESTS = ("tests/device",)
 
 
@@ -85,6 +85,9 @@ class Session:
 
     def card(self) -> None:
         self.run("card", ["-m", "benchmarks.gpu.card", *self.options], 120)
+
+    def bus(self) -> None:
+        self.run("bus", ["-m", "benchmarks.gpu.bus", *self.options], 60)
 
     def prepare(self) -> None:
         """Fill the caches of all compilers for all networks, a few at a time."""

@@ -18,10 +18,10 @@ from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, host_bytes
+from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, bytes_at, host_bytes
 from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
-from ocl_inductor.runtime.transfers import Downloads, Uploads, bytes_at
+from ocl_inductor.runtime.transfers import Downloads, Uploads
 
 #: Up to here a transfer takes less than it costs to have another queue wait for it.
 SMALL_BYTES = 64 << 10
@@ -50,8 +50,9 @@ class DiscreteMemory:
         self.pending: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Events of transfers from and to tensors: to let go of one is to wait for it.
         self.travelling: list[Any] = []
-        #: Whether a kernel of this call was launched; whether the second queue has anything to do.
-        self.launched = self.beside = False
+        #: Whether a kernel of this call was launched; whether the second queue has anything to do;
+        #: whether it was looked which tensors are dead.
+        self.launched = self.beside = self.looked = False
         self.in_use = 0
 
     def _buffer(self, name: str, nbytes: int) -> Any:
@@ -148,10 +149,13 @@ class DiscreteMemory:
 
     # -- tensors that stay there -----------------------------------------------------------
 
-    def stay(self, tensor: torch.Tensor, nbytes: int) -> Any:
-        """A buffer of its own for a new tensor, whose contents are never brought home."""
+    def stay(self, tensor: torch.Tensor, nbytes: int, preferred: Any = None) -> Any:
+        """A buffer of its own for a new tensor, whose contents are never brought home; the
+        ``preferred`` one if it is free, so that no kernel must be told of another.
+        """
         size = max(nbytes, MIN_BYTES)
-        buffer = self.residents.spare_buffer(size)
+        buffer = self.residents.spare_buffer(size, preferred, look=not self.looked)
+        self.looked = True
         if buffer is None:
             buffer = self.allocate(size).buffer
         self.residents.keep(tensor, buffer, size)
@@ -262,15 +266,17 @@ class DiscreteMemory:
         self.pending.clear()
         # Each queue may wait for the other, and only what was flushed is sure to start.
         self.queue.flush()
-        self.transfers.finish()
-        self.queue.finish()
-        self._over()
+        try:
+            self.transfers.finish()
+            self.queue.finish()
+        finally:
+            self._over()
 
     def _over(self) -> None:
         """Nothing is under way any more."""
         self.arriving.clear()
         self.travelling.clear()
-        self.launched = self.beside = False
+        self.launched = self.beside = self.looked = False
         if self.uploads is not None:
             self.uploads.over()
         if self.downloads is not None:

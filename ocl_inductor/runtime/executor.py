@@ -466,7 +466,7 @@ class Executor:
             produced[spec.name] = tensor
             nbytes = self._spec_bytes(spec)
             if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:
-                buffer = self.discrete.stay(tensor, nbytes)
+                buffer = self.discrete.stay(tensor, nbytes, self.bound.get(spec.name))
             else:
                 buffer = self.memory.output(spec.name, tensor, nbytes)
             self._bind(spec.name, buffer)
@@ -481,12 +481,16 @@ class Executor:
             global_size = site.prepare(self.sizes)
             if 0 in global_size:
                 return
+            # Once: a second try would not know any more what the kernel has to wait for.
+            after = None
+            if self.discrete is not None:
+                after = self.discrete.arrivals(map(self.roles.root, step.buffers))
             try:
-                self._enqueue(site, global_size)
+                self._enqueue(site, global_size, after)
             except self.cl.MemoryError:  # drivers may allocate as late as at a launch
                 if release_idle() == 0:
                     raise
-                self._enqueue(site, global_size)
+                self._enqueue(site, global_size, after)
         else:
             if self.discrete is not None:
                 self.discrete.settle()  # before the host writes any of them
@@ -495,11 +499,8 @@ class Executor:
     def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
         self.host_calls.run(step, self.recording, made)
 
-    def _enqueue(self, site: Site, global_size: tuple[int, ...]) -> None:
+    def _enqueue(self, site: Site, global_size: tuple[int, ...], after: list[Any] | None) -> None:
         step = site.step
-        after = None
-        if self.discrete is not None:
-            after = self.discrete.arrivals(map(self.roles.root, step.buffers))
         event = self.cl.enqueue_nd_range_kernel(
             self.queue, site.kernel, global_size, step.local_size, wait_for=after
         )

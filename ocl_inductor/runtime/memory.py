@@ -77,7 +77,12 @@ class Strategy(Protocol):
 
 def host_bytes(tensor: torch.Tensor, nbytes: int) -> Any:
     """The tensor's memory as a ctypes array (no copy; works for every dtype)."""
-    return (ctypes.c_char * nbytes).from_address(tensor.data_ptr())
+    return bytes_at(tensor.data_ptr(), nbytes)
+
+
+def bytes_at(pointer: int, nbytes: int) -> Any:
+    """Host memory as transfers take it; nobody keeps it alive."""
+    return (ctypes.c_char * nbytes).from_address(pointer)
 
 
 class UnifiedMemory:

@@ -14,14 +14,13 @@ import weakref
 from typing import Any
 
 import numpy as np
-import torch
 
 from ocl_inductor import fork
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory import host_bytes
+from ocl_inductor.runtime.memory import bytes_at
 from ocl_inductor.runtime.pressure import frees
 
 #: Long enough that starting a transfer (some µs) does not show, short enough that what one thread
@@ -34,15 +33,15 @@ _log = logger(__name__)
 
 
 class Chunk:
-    """``CHUNK_BYTES`` of pinned memory; ``memory``: the same bytes as a tensor of uint8."""
+    """``CHUNK_BYTES`` of pinned memory at ``pointer``."""
 
-    __slots__ = ("buffer", "mapping", "memory")
+    __slots__ = ("array", "buffer", "pointer")
 
     def __init__(self, context: Any, queue: Any) -> None:
         cl = load_pyopencl()
         flags = cl.mem_flags
         self.buffer = cl.Buffer(context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, CHUNK_BYTES)
-        array, _ = cl.enqueue_map_buffer(
+        self.array, _ = cl.enqueue_map_buffer(
             queue,
             self.buffer,
             cl.map_flags.READ | cl.map_flags.WRITE,
@@ -51,17 +50,15 @@ class Chunk:
             np.uint8,
             is_blocking=True,
         )
-        self.mapping = array.base
-        with torch.inference_mode(False), torch._C._DisableTorchDispatch():
-            self.memory = torch.from_numpy(array)
+        self.pointer = int(self.array.ctypes.data)
 
     def part(self, start: int, nbytes: int) -> Any:
         """Some of its bytes, as transfers take them."""
-        return host_bytes(self.memory[start:] if start else self.memory, nbytes)
+        return bytes_at(self.pointer + start, nbytes)
 
     def release(self, queue: Any) -> None:
         """Give it back to the driver; nothing may use it any more."""
-        self.mapping.release(queue)
+        self.array.base.release(queue)
 
 
 class PinnedPool:

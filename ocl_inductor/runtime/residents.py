@@ -54,12 +54,18 @@ class Residents:
             return None
         return entry.buffer, entry.nbytes
 
-    def spare_buffer(self, nbytes: int) -> Any:
-        """A buffer of exactly this size that a dead tensor had, or None."""
+    def spare_buffer(self, nbytes: int, preferred: Any = None, look: bool = True) -> Any:
+        """A buffer of exactly this size that a dead tensor had, or None; ``preferred`` if it is
+        among them. ``look``: find out first which tensors are dead.
+        """
         with self.lock:
-            self._sweep()
+            if look:
+                self._sweep()
             found = self.spare.get(nbytes)
-            return found.pop() if found else None
+            if not found:
+                return None
+            places = (n for n, buffer in enumerate(found) if buffer is preferred)
+            return found.pop(next(places, -1))
 
     def release(self) -> int:
         """Free the buffers of dead tensors; the bytes that were freed."""

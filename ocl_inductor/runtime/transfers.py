@@ -1,11 +1,12 @@
 """Large transfers in parts, through pinned memory: one part travels while the next is copied.
 
-The copies between a tensor and pinned memory are PyTorch's own, which use all of its threads. Where
+Large parts are copied between a tensor and pinned memory by PyTorch, with all of its threads. Where
 there is no pinned memory left, the rest of a transfer goes directly.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections import deque
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.runtime.memory import MIN_BYTES
+from ocl_inductor.runtime.memory import MIN_BYTES, bytes_at
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, Chunk, PinnedPool
 
 #: Of each direction: one travels, one is copied, one has just been or is about to be.
@@ -23,6 +24,8 @@ _CHUNKS_IN_FLIGHT = 4
 _PARTS = 6
 #: But into none below this, as long as no chunk must be divided: to start one takes some µs.
 _LEAST_PART = 256 << 10
+#: From here on all threads copy a part; to wake them takes as long as one needs for half of it.
+THREADED_BYTES = 1 << 20
 
 
 def parts(nbytes: int) -> Iterator[tuple[int, int]]:
@@ -32,20 +35,27 @@ def parts(nbytes: int) -> Iterator[tuple[int, int]]:
         yield start, min(step, nbytes - start)
 
 
-def bytes_at(pointer: int, nbytes: int) -> Any:
-    """Host memory as transfers take it; nobody keeps it alive."""
-    return (ctypes.c_char * nbytes).from_address(pointer)
-
-
-def _copy(to: torch.Tensor, source: torch.Tensor) -> None:
+def copy_bytes(to: int, source: int, nbytes: int) -> None:
+    """Copy host memory to where it does not overlap."""
+    if nbytes < THREADED_BYTES:
+        ctypes.memmove(to, source, nbytes)
+        return
     # A mode that watches the first call is not to see these.
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
-        to.copy_(source)
+        there, here = (
+            torch.frombuffer(bytes_at(p, nbytes), dtype=torch.uint8) for p in (to, source)
+        )
+        there.copy_(here)
 
 
-def _tensor_at(pointer: int, nbytes: int) -> torch.Tensor:
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
-        return torch.frombuffer(bytes_at(pointer, nbytes), dtype=torch.uint8)
+@contextlib.contextmanager
+def given_back_on_error(pool: PinnedPool, chunk: Chunk) -> Iterator[None]:
+    """A chunk that no transfer uses if an error is raised inside."""
+    try:
+        yield
+    except BaseException:
+        pool.give(chunk)
+        raise
 
 
 class Uploads:
@@ -57,17 +67,16 @@ class Uploads:
 
     def send(self, cl: Any, queue: Any, buffer: Any, pointer: int, nbytes: int) -> Any:
         """Enqueue the transfer; the event of its last part, on an in-order queue."""
-        source = _tensor_at(pointer, nbytes)
         event = None
         for start, size in parts(nbytes):
             chunk = self._chunk()
             if chunk is None:
                 rest = bytes_at(pointer + start, nbytes - start)
                 return cl.enqueue_copy(queue, buffer, rest, dst_offset=start, is_blocking=False)
-            _copy(chunk.memory[:size], source[start : start + size])
-            event = cl.enqueue_copy(
-                queue, buffer, chunk.part(0, size), dst_offset=start, is_blocking=False
-            )
+            with given_back_on_error(self.pool, chunk):
+                copy_bytes(chunk.pointer, pointer + start, size)
+                part = chunk.part(0, size)
+                event = cl.enqueue_copy(queue, buffer, part, dst_offset=start, is_blocking=False)
             self.flying.append((event, chunk))
             if start + size < nbytes:
                 queue.flush()  # now, beside the next copy
@@ -81,7 +90,8 @@ class Uploads:
         if not self.flying:
             return None
         event, chunk = self.flying.popleft()
-        event.wait()
+        with given_back_on_error(self.pool, chunk):
+            event.wait()
         return chunk
 
     def over(self) -> None:
@@ -92,8 +102,8 @@ class Uploads:
 
 @dataclass(slots=True)
 class _Request:
-    """A buffer on its way to host memory: ``sent`` bytes have been asked for, which must wait for
-    the event ``after``, if any."""
+    """A buffer that is to come to host memory; the first of its ``parts``, of those that have not
+    been enqueued, waits for the event ``after``, if any."""
 
     queue: Any
     buffer: Any
@@ -131,14 +141,15 @@ class Downloads:
     def _enqueue(self, cl: Any, chunk: Chunk) -> None:
         request = self.waiting[0]
         start, size = request.parts.popleft()
-        event = cl.enqueue_copy(
-            request.queue,
-            chunk.part(0, size),
-            request.buffer,
-            src_offset=start,
-            is_blocking=False,
-            **_waiting_for(request),
-        )
+        with given_back_on_error(self.pool, chunk):
+            event = cl.enqueue_copy(
+                request.queue,
+                chunk.part(0, size),
+                request.buffer,
+                src_offset=start,
+                is_blocking=False,
+                **_waiting_for(request),
+            )
         self.flying.append((event, chunk, request.pointer + start, size))
         request.queue.flush()
         if not request.parts:
@@ -150,7 +161,7 @@ class Downloads:
         while self.flying:
             event, chunk, pointer, size = self.flying[0]
             event.wait()
-            _copy(_tensor_at(pointer, size), chunk.memory[:size])
+            copy_bytes(pointer, chunk.pointer, size)
             self.flying.popleft()
             if self.waiting:
                 self._enqueue(cl, chunk)

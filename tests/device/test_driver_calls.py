@@ -84,3 +84,26 @@ def test_parameters_cost_nothing(driver: str) -> None:
     calls = calls_of(function, 5, 65).split()
     assert set(calls[1:-1]) == {"launch"}
     assert (calls[0], calls[-1]) == ("write", "read!")
+
+
+@each_driver
+def test_a_training_step(driver: str, apart: None) -> None:
+    """Everything is where it was at the last step."""
+    model = nn.Sequential(nn.Linear(33, 17), nn.GELU(), nn.LayerNorm(17), nn.Linear(17, 9))
+    function = compiled(model, driver, memory="discrete")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = random(65, 33)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (function(x) ** 2).mean().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    with driver_calls() as found:
+        step()
+    assert set(found) == {"write", "launch", "read", "read!"}
+    assert found.count("read!") == 2
+    gradients = len(list(model.parameters()))
+    assert found.count("read") + 2 == gradients + 1

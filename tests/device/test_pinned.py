@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import ocl_inductor
+from ocl_inductor import fork
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.runtime import pinned, transfers
-from ocl_inductor.runtime.discrete import SMALL_BYTES
+from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, PinnedPool, pinned_pool_of, release_pinned
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -35,7 +37,7 @@ def staged(driver: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[PinnedPool]
     assert pool is not None
     yield pool
     assert all_idle(pool)
-    torch.compiler.reset()
+    release_pinned()
     assert pool.made == 0
 
 
@@ -123,6 +125,35 @@ def test_host_calls(driver: str, staged: PinnedPool) -> None:
 
 
 @each_driver
+@pytest.mark.parametrize("most", [0, 1, 16])
+@pytest.mark.parametrize("size", [4 * s for s in SIZES])
+def test_every_way_of_a_transfer(
+    driver: str, size: int, most: int, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinned, "MOST_CHUNKS", most)
+    memory = DiscreteMemory(select_device(driver))
+    first, second = (torch.randint(256, (size,), dtype=torch.uint8) for _ in range(2))
+    buffer = memory.input("x", first, size)
+    memory.finish()
+    assert torch.equal(memory.read(buffer, size), first)
+    source = second.clone()
+    memory.write(buffer, source, size)
+    if most:  # it has left the tensor, or is done
+        source.zero_()
+    home = torch.zeros(size, dtype=torch.uint8)
+    assert memory.output("x", home, size) is buffer
+    memory.finish()
+    assert torch.equal(home, second)
+    away = torch.zeros(size, dtype=torch.uint8)
+    memory.write(memory.stay(away, size), second, size)
+    memory.finish()
+    assert not away.any()
+    memory.bring_home(away)
+    assert torch.equal(away, second)
+    memory.finish()
+
+
+@each_driver
 def test_no_pinned_memory(driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pinned, "CHUNK_BYTES", 1 << 60)
     agree(two_results, random(300_001), random(300_001), device=driver, memory="discrete",
@@ -164,6 +195,47 @@ def _fail(*args: Any) -> None:
 
 
 @each_driver
+def test_threads(driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer chunks than threads want: none waits for another's."""
+    monkeypatch.setattr(pinned, "MOST_CHUNKS", 3)
+    functions = [compiled(f, driver, memory="discrete", fullgraph=False) for f in (_times, _plus)]
+    inputs = [random(1_500_001) for _ in range(4)]
+    for function in functions:
+        function(inputs[0])
+
+    def work(number: int) -> None:
+        x = inputs[number]
+        for _ in range(3):
+            assert torch.equal(functions[0](x), x * 2)
+            assert torch.equal(functions[1](x), x + 1)
+
+    with ThreadPoolExecutor(len(inputs)) as threads:
+        list(threads.map(work, range(len(inputs))))
+    assert staged.made == 3
+
+
+def _times(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def _plus(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+@each_driver
+def test_a_forked_child_leaves_them_alone(
+    driver: str, staged: PinnedPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = staged.take()
+    assert chunk is not None
+    staged.give(chunk)
+    with monkeypatch.context() as patch:
+        patch.setattr(fork, "forked", True)
+        assert release_pinned() == 0 and staged.idle == [chunk]
+    assert release_pinned() == CHUNK_BYTES
+
+
+@each_driver
 def test_a_profile_has_all_transfers(driver: str, staged: PinnedPool) -> None:
     function = compiled(lambda x: x + 1, driver, memory="discrete")
     x = random(2_000_003)
@@ -186,6 +258,14 @@ def test_counters(driver: str, staged: PinnedPool) -> None:
         assert after[name] - before[name] == x.nbytes
     assert after["pinned_bytes"] == before["pinned_bytes"] == staged.made * CHUNK_BYTES
     assert release_pinned() == after["pinned_bytes"]
+
+
+@each_driver
+def test_reset_frees_them(driver: str, staged: PinnedPool) -> None:
+    compiled(_plus, driver, memory="discrete")(random(300_001))
+    assert staged.made > 0
+    torch.compiler.reset()
+    assert staged.made == 0
 
 
 def test_parts_cover_all() -> None:
