@@ -106,9 +106,9 @@ def lower_grouped_mm(
     bias: Value | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> Value:
-    """Groups of the rows of ``a`` (2-d) with the matrices of ``b`` (3-d), or of the columns of ``b``
-    with the matrices of ``a``; of the terms of two 2-d tensors; two 3-d tensors make a product of
-    batches. What is behind the last group is undefined in eager.
+    """Groups of the rows of ``a`` (2-d) with the matrices of ``b`` (3-d), or of the columns of
+    ``b`` with the matrices of ``a``; of the terms of two 2-d tensors; two 3-d tensors make a
+    product of batches. What is behind the last group is undefined in eager.
     """
     if a.ndim == 3 and b.ndim == 3:
         product = matmul(ctx, a, b)

@@ -1,8 +1,8 @@
 """Products of groups of terms: C[e, m, n] = sum over the terms t of group e of A[m, t] B[t, n].
 
 The gradient of the matrices of a grouped product (grouped.py). Group e has the terms from
-``ends[e - 1]`` (0 for the first) up to ``ends[e]``, which are data; the matrix of an empty group is 0,
-and terms behind the last group count nowhere.
+``ends[e - 1]`` (0 for the first) up to ``ends[e]``, which are data; the matrix of an empty group is
+0, and terms behind the last group count nowhere.
 
 Parameters (sizes and strides in elements, static or symbolic):
 

@@ -180,7 +180,7 @@ def test_groups_of_terms_and_of_columns(profile: str, driver: str) -> None:
 def test_gradients_of_rows_in_a_symbolic_number(
     fallback: Callable[..., Any], device_name: str
 ) -> None:
-    ours = compiled(lambda *a: fallback(*a), device_name, dynamic=True, fallback="error")
+    ours = compiled(fallback, device_name, dynamic=True, fallback="error")
     b = random(3, 40, 24).requires_grad_()
     for n in (30, 7, 401):
         x = random(n, 40).requires_grad_()
