@@ -91,8 +91,24 @@ def adaptive_maxima(x: Tensor) -> Any:
     )
 
 
+def fractional_maxima(x: Tensor) -> Any:
+    """Few windows, a single one (the last), and large ones.
+
+    Numbers of windows that depend on the size, and volumes, are a graph for each size in PyTorch.
+    """
+    samples = torch.arange(6.0).reshape(2, 3, 1) % 5 / 5 + torch.tensor([0.1, 0.15])
+    return (
+        *F.fractional_max_pool2d(
+            x, (2, 3), output_size=(3, 6), return_indices=True, _random_samples=samples
+        ),
+        F.fractional_max_pool2d(x, 2, output_size=(1, 3), _random_samples=samples),
+        F.fractional_max_pool2d(x, (4, 7), output_size=(1, 2), _random_samples=samples),
+    )
+
+
 CASES = (
-    rolled, diagonals, mirrored, repeated, wrapped, maxima, means, adaptive_means, adaptive_maxima
+    rolled, diagonals, mirrored, repeated, wrapped, maxima, means, adaptive_means, adaptive_maxima,
+    fractional_maxima,
 )  # fmt: skip
 
 
