@@ -94,7 +94,7 @@ def compile_with(
             raise UnsupportedLayoutError(x.shape)
     settings = Settings.resolve(mode, options)
     for node, reason in why_refused(gm):
-        _leave_to_eager(node, f"eager refuses this: {reason}", settings)
+        _leave_to_eager(node, reason, settings)
         return gm.forward
     device = select_device(settings.device, partial(start_first_builder, settings=settings))
     info = device.info

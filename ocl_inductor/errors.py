@@ -259,6 +259,17 @@ class IntegerDivisionError(OpenCLInductorError):
         )
 
 
+class RefusedValueError(OpenCLInductorError):
+    """A value that eager refuses too, such as a negative probability.
+
+    ``says``: what eager says in its RuntimeError, which is how this one begins.
+    """
+
+    def __init__(self, says: str, source: str = "") -> None:
+        where = f" ({source})" if source else ""
+        super().__init__(f"{says}{where}", says=says, source=source)
+
+
 class ForkedProcessError(OpenCLInductorError):
     """OpenCL was used before this process was forked, so that it cannot be used in it."""
 

@@ -169,6 +169,8 @@ Step = Launch | HostCall
 #: The number of the check, 0, and both halves of the index, the lower one first.
 FAULT = "fault"
 FAULT_WORDS = 4
+#: What eager says of an integer divided by 0, and all that it says.
+DIVIDED_BY_ZERO = "ZeroDivisionError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class IndexCheck:
     dim: int | None
     extent: SizeText
     source: str
-    divides: bool = False
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ eager, which raises its own error. What reaches a lowering whole is refused ther
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,17 +14,21 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ocl_inductor.capture.overlaps import overlap
+
 #: The reason why eager refuses a node, or "".
 Rule = Callable[[Node], str]
 
 
 def why_refused(gm: GraphModule) -> Iterator[tuple[Node, str]]:
-    """Each node of Dynamo's graph that eager certainly refuses, with the reason."""
+    """Each node of Dynamo's graph that eager refuses, or has to decide on, with the reason."""
     for node in gm.graph.nodes:
         rule = RULES.get(node.target)
         reason = rule(node) if rule is not None else ""
         if reason:
-            yield node, reason
+            yield node, f"eager refuses this: {reason}"
+        elif reason := overlap(node):
+            yield node, f"eager decides on this: {reason}"
 
 
 def _tensor(argument: Any) -> torch.Tensor | None:
@@ -69,6 +74,16 @@ def _other_out(node: Node) -> str:
     return ""
 
 
+def _power(node: Node) -> str:
+    """A negative integer power of integers."""
+    args = [*node.args, *(node.kwargs[k] for k in ("input", "exponent") if k in node.kwargs)]
+    x, exponent = _tensor(args[0]), args[1] if len(args) > 1 else None
+    negative = isinstance(exponent, int) and exponent < 0
+    if x is None or x.dtype.is_floating_point or x.dtype.is_complex or not negative:
+        return ""
+    return "integers have no negative powers"
+
+
 def _drawn(node: Node) -> str:
     """More categories than a float's digits tell apart; ``out`` of another dtype than int64."""
     x = _tensor(node.args[0])
@@ -83,4 +98,5 @@ RULES: Mapping[Any, Rule] = {
     "cumprod_": _running_truth,
     **dict.fromkeys((torch.amax, torch.amin, torch.aminmax, torch.complex), _other_out),
     torch.multinomial: _drawn,
+    **dict.fromkeys((torch.pow, operator.pow, operator.ipow, "pow", "pow_", "__pow__"), _power),
 }

@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
+
+from ocl_inductor.lowering.requirements import ops
 
 aten = torch.ops.aten
 
@@ -55,6 +58,17 @@ def as_strided_copy(
 ) -> Any:
     strided = aten.as_strided.default(x, size, stride, storage_offset)
     return strided.clone(memory_format=torch.contiguous_format)
+
+
+def binary_cross_entropy(
+    x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """PyTorch's decomposition, which does not look at the probabilities; eager does."""
+    x, target = (
+        ops.require(t, t, 0, 1, "[]", f"all elements of {name} should be between 0 and 1")
+        for name, t in (("input", x), ("target", target))
+    )
+    return decomposition_table[aten.binary_cross_entropy.default](x, target, weight, reduction)
 
 
 def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Any:
@@ -135,6 +149,7 @@ REWRITES: dict[Any, Any] = {
     aten._weight_norm_interface.default: weight_norm,
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.as_strided_copy.default: as_strided_copy,
+    aten.binary_cross_entropy.default: binary_cross_entropy,
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
     aten.smooth_l1_loss_backward.default: smooth_l1_loss_backward,
     aten.soft_margin_loss_backward.default: soft_margin_loss_backward,

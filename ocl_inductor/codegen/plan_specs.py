@@ -123,7 +123,7 @@ def output_spec(o: GraphOutput) -> OutputSpec:
 def index_check(check: nodes.IndexCheck) -> IndexCheck:
     """What an index out of range is reported as."""
     return IndexCheck(
-        check.operator, check.dim, size_text(check.extent), check.source, check.divides
+        check.operator, check.dim, size_text(check.extent), check.source, check.refused
     )
 
 

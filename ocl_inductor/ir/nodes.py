@@ -248,15 +248,15 @@ class IndexCheck:
     """What an index out of range is reported as.
 
     ``operator`` as aten names it; ``dim``: the dimension that is indexed, of ``extent`` (None: that
-    many elements in a row); ``source``: the user's line. ``divides``: it stands for a divisor that
-    is 0 (lowering/division.py).
+    many elements in a row); ``source``: the user's line. ``refused``: what eager's error says,
+    where the index stands for a value that eager refuses (lowering/refused_values.py).
     """
 
     operator: str
     dim: int | None
     extent: Size
     source: str
-    divides: bool = False
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,17 +115,17 @@ class LoweringContext:
         """Whether ``value`` depends on what stays the same between calls alone."""
         return {x.payload.buffer for x in loads(value.body)} <= self.kept
 
-    def check(self, extent: Size, dim: int | None, wraps: bool, *, divides: bool = False) -> Check:
+    def check(self, extent: Size, dim: int | None, wraps: bool, *, refused: str = "") -> Check:
         """How the present operator checks an index of a dimension."""
         operator = next(iter(self.origin.operators), "").rpartition(".")[0]
-        found = IndexCheck(operator, dim, extent, self.origin.source, divides)
+        found = IndexCheck(operator, dim, extent, self.origin.source, refused)
         if found not in self.checks:
             self.checks.append(found)
         return Check(wraps, self.checks.index(found) + 1)
 
-    def divisor_check(self) -> Check:
-        """How the present operator checks that a divisor is not 0, see lowering/division.py."""
-        return self.check(1, None, False, divides=True)
+    def requirement(self, says: str) -> Check:
+        """How the present operator checks a value, see lowering/refused_values.py."""
+        return self.check(1, None, False, refused=says)
 
     # -- memory ----------------------------------------------------------------------------
 

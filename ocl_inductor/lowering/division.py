@@ -7,11 +7,13 @@ from functools import partial
 
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, checked_index, compare, const, op, where
+from ocl_inductor.ir.expr import Expr, compare, const, op
 from ocl_inductor.ir.index import Ranges, Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.refused_values import refused_unless
 from ocl_inductor.lowering.registry import CannotLower
 from ocl_inductor.lowering.value_range import value_range
+from ocl_inductor.plan import DIVIDED_BY_ZERO
 
 Divisor = Callable[[Expr], Expr]
 
@@ -34,8 +36,6 @@ def divisor_of(ctx: LoweringContext | None, size: Sequence[Size]) -> Divisor:
 def _checked(ctx: LoweringContext | None, ranges: Ranges, b: Expr) -> Expr:
     """The divisor; the call raises if one is 0.
 
-    Whether one is 0 is checked as an index into a dimension of size 1, which has the value 0.
-
     Raises:
         CannotLower: it certainly is 0; eager raises.
     """
@@ -47,7 +47,5 @@ def _checked(ctx: LoweringContext | None, ranges: Ranges, b: Expr) -> Expr:
         raise CannotLower("eager refuses to divide integers by 0")
     if least > 0 or greatest < 0:
         return b
-    dtype = torch.int64 if b.dtype is torch.int64 else torch.int32
-    one, zero = const(1, dtype), const(0, dtype)
-    place = where(compare("eq", b, const(0, b.dtype)), one, zero)
-    return op("add", b, cast(checked_index(place, one, ctx.divisor_check()), b.dtype))
+    divides = compare("ne", b, const(0, b.dtype))
+    return op("add", b, refused_unless(ctx, divides, b.dtype, DIVIDED_BY_ZERO))

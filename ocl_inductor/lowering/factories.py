@@ -232,9 +232,9 @@ def lower_arange(
     if dtype is torch.int64 and not integers and (whole or truncates_int64_ranges()):
         start, end, step = (_truncated(x) for x in (start, end, step))
         integers = True
-    if isinstance(step, sympy.Basic) and not step.is_number:
-        if not integers or not decide(ctx, sympy.Gt(step, 0)):
-            raise CannotLower("symbolic step that is no integer above 0")
+    if integers and isinstance(step, sympy.Basic) and not step.is_number:
+        if not decide(ctx, sympy.Gt(step, 0)):
+            raise CannotLower("symbolic step below 0")
         size = as_size(FloorDiv(sympy.sympify(end) - start + step - 1, step))
         return Value((size,), dtype, convert(index_value(start + step * loop_var(0)), dtype))
     if integers:
@@ -243,16 +243,26 @@ def lower_arange(
             return _exact_float_arange(ctx, start, int(step), size, dtype)
         i = position(ctx, 0, size, torch.int64 if not dtype.is_floating_point else dtype)
         return Value((size,), dtype, convert(_affine(i, start, int(step)), dtype))
-    if not all(isinstance(x, (int, float)) for x in (start, end, step)):
-        raise CannotLower("symbolic float range")
-    size = max(math.ceil((float(end) - float(start)) / float(step)), 0)
+    size = _float_length(ctx, start, end, step)
     if not dtype.is_floating_point:
         # The length is of the range as given, the elements are of the truncated one.
+        start, step = _truncated(start), _truncated(step)
         i = position(ctx, 0, size, torch.int64)
-        return Value((size,), dtype, convert(_affine(i, int(start), int(step)), dtype))
+        return Value((size,), dtype, convert(_affine(i, start, step), dtype))
     check_dtype(ctx, torch.float64)
     i = position(ctx, 0, size, torch.float64)
-    return Value((size,), dtype, convert(_affine(i, float(start), float(step)), dtype))
+    return Value((size,), dtype, convert(_affine(i, start, step), dtype))
+
+
+def _float_length(ctx: LoweringContext, start: Scalar, end: Scalar, step: Scalar) -> Size:
+    """Elements of a range; where a bound is symbolic, as many as PyTorch's shape function says."""
+    if all(isinstance(x, (int, float)) for x in (start, end, step)):
+        return max(math.ceil((float(end) - float(start)) / float(step)), 0)
+    fake = None if ctx.fx_node is None else ctx.fx_node.meta.get("val")
+    if not isinstance(fake, torch.Tensor):
+        raise CannotLower("symbolic float range")
+    (length,) = fake.shape
+    return as_size(length.node.expr if isinstance(length, torch.SymInt) else length)
 
 
 def _truncated(value: Scalar) -> Scalar:
@@ -325,15 +335,18 @@ def lower_linspace(
     dtype = dtype or torch.get_default_dtype()
     if dtype not in (torch.float32, torch.float64) or not isinstance(steps, int):
         raise CannotLower("linspace of this dtype or a symbolic length")
-    if not all(isinstance(x, (int, float)) for x in (start, end)):
-        raise CannotLower("symbolic bounds")
+    if any(isinstance(x, complex) for x in (start, end)):
+        raise CannotLower("complex scalar")
     check_dtype(ctx, dtype)
     i = position(ctx, 0, steps, dtype)
     first, last = constant(start, dtype), constant(end, dtype)
     if steps <= 1:
         return Value((steps,), dtype, first)
     # Bounds are rounded to the dtype before the step is computed, as in eager mode.
-    step = constant((last.payload - first.payload) / (steps - 1), dtype)
+    if first.op == last.op == "const":
+        step = constant((last.payload - first.payload) / (steps - 1), dtype)
+    else:
+        step = op("div", op("sub", last, first), constant(steps - 1, dtype))
     index = position(ctx, 0, steps, torch.int64)
     from_start = op("add", first, op("mul", step, i))
     back = op("sub", constant(steps - 1, dtype), i)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from ocl_inductor.dtypes import FLOAT8, UNSIGNED
 from ocl_inductor.ir.expr import Expr, cast, const, op, where
 from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
@@ -53,6 +54,8 @@ def lower_index_put(
     accumulate: bool = False,
 ) -> Value:
     """``x[indices] = values`` or ``+=`` in a copy of ``x``."""
+    if x.dtype in UNSIGNED or (accumulate and x.dtype in FLOAT8):
+        raise CannotLower(f"eager's kernel does not know {x.dtype}, or rounds each sum to it")
     masks = [i for i in indices if i is not None and i.dtype is torch.bool]
     if masks:
         return _masked_put(ctx, x, indices, values, accumulate)

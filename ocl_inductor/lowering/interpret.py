@@ -19,6 +19,7 @@ from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers
 from ocl_inductor.lowering.context import LoweringContext, Tune
 from ocl_inductor.lowering.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_of, tensor_leaves
+from ocl_inductor.lowering.float8 import computed_in_float32, in_float32
 from ocl_inductor.lowering.host import HostLowering
 from ocl_inductor.lowering.in_flight import is_collective, is_view, waits
 from ocl_inductor.lowering.moves import only_moved
@@ -189,6 +190,8 @@ class _GraphLowering:
             try:
                 lowering = lowering_of(node.target)
                 assert lowering is not None
+                if computed_in_float32(node.target, *_dtypes(node, args, kwargs)):
+                    lowering = in_float32(lowering, node.target)
                 result = lowering(self.ctx, *args, **kwargs)
             except CannotLower as e:
                 self.ctx.take_back(mark)
@@ -238,9 +241,10 @@ class _GraphLowering:
                 return "the device has no double precision"
             if self.walk.decided_by_data(t):
                 return "the data decide the size of its result"
-        operands = [v.dtype for v in tensor_leaves((args, kwargs))]
-        results = [t.dtype for t in fake_leaves(node.meta.get("val"))]
-        return only_moved(node.target, operands, results)
+        dtypes = _dtypes(node, args, kwargs)
+        if computed_in_float32(node.target, *dtypes):
+            return None
+        return only_moved(node.target, *dtypes)
 
     def _finish(self, node: FxNode, result: Any) -> Any:
         uses = effective_uses(node)
@@ -283,3 +287,9 @@ class _GraphLowering:
                 f"eager gives {want.dtype}{list(size)}",
             )
         return Value(size, got.dtype, got.body)
+
+
+def _dtypes(node: FxNode, args: Any, kwargs: Any) -> tuple[list[torch.dtype], list[torch.dtype]]:
+    """Those of the tensors among a call's arguments, and of its results."""
+    operands = [v.dtype for v in tensor_leaves((args, kwargs))]
+    return operands, [t.dtype for t in fake_leaves(node.meta.get("val"))]

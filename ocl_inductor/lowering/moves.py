@@ -23,11 +23,12 @@ MOVES = (
     | {
         overload
         for packet in (
-            "_to_copy as_strided cat clone constant_pad_nd copy diagonal embedding empty "
-            "empty_like empty_permuted empty_strided fill flatten flip full full_like index "
-            "index_select lift_fresh lift_fresh_copy new_empty new_empty_strided new_full new_ones "
-            "new_zeros ones ones_like repeat reshape roll scalar_tensor select_scatter "
-            "slice_scatter squeeze stack unfold where zero zeros zeros_like"
+            "_to_copy _unsafe_index _unsafe_index_put as_strided cat clone constant_pad_nd "
+            "copy diagonal embedding empty empty_like empty_permuted empty_strided fill "
+            "flatten flip full full_like index index_put index_select lift_fresh "
+            "lift_fresh_copy new_empty new_empty_strided new_full new_ones new_zeros ones "
+            "ones_like repeat reshape roll scalar_tensor select_scatter slice_scatter squeeze "
+            "stack unfold where zero zeros zeros_like"
         ).split()
         for overload in (
             getattr(getattr(aten, packet), name) for name in getattr(aten, packet).overloads()
@@ -54,6 +55,8 @@ def only_moved(
     """Why an operator is not lowered for these dtypes, or None where it may be."""
     found = {*operands, *results}
     if target in MOVES:
+        return None
+    if target is aten._scaled_mm.default:
         return None
     if found & FLOAT8.keys():
         return "PyTorch stores float8, and converts it"

@@ -28,7 +28,6 @@ from ocl_inductor.lowering.shapes import (
     lowest,
     position_dtype,
     size_expr,
-    static_sizes,
 )
 from ocl_inductor.lowering.values import Value, reshape
 from ocl_inductor.lowering.windows import (
@@ -149,17 +148,19 @@ def lower_adaptive_max_pool(ctx: LoweringContext, x: Value, output_size: Sequenc
 
 
 def _fractional_starts(
-    sample: Expr, window: sympy.Expr, extent: int, count: int, kernel: int, dtype: torch.dtype
+    sample: Expr, window: sympy.Expr, extent: Size, count: Size, kernel: int, dtype: torch.dtype
 ) -> Expr:
     """First coordinate of each window (``generate_intervals`` of ATen, in the sample's dtype)."""
-    last = const(extent - kernel, dtype)
-    if count == 1:
+    gap, last_window = (as_size(sympy.sympify(n) - k) for n, k in ((extent, kernel), (count, 1)))
+    last = size_expr(gap, dtype)
+    if same(count, 1):
         return last
     wide = sample.dtype
-    alpha = op("div", const(extent - kernel, wide), const(count - 1, wide))
+    # A single window, where that is not known before, is the last one: no matter what this gives.
+    alpha = op("div", size_expr(gap, wide), size_expr(last_window, wide))
     shifted = op("add", cast(index_value(window, dtype), wide), sample)
     begin = op("sub", cast(op("mul", shifted, alpha), dtype), cast(op("mul", sample, alpha), dtype))
-    is_last = compare("eq", index_value(window, dtype), const(count - 1, dtype))
+    is_last = compare("eq", index_value(window, dtype), size_expr(last_window, dtype))
     return where(is_last, last, begin)
 
 
@@ -176,8 +177,7 @@ def _fractional(
     if x.dtype not in (torch.float32, torch.float64) or random_samples.dtype is not x.dtype:
         raise CannotLower(f"fractional pooling of {x.dtype}")
     kernel = per_dim(kernel_size, n)
-    extents = static_sizes(pool_arguments(x, n), "fractional pooling")
-    counts = static_sizes([as_size(s) for s in output_size], "fractional pooling")
+    extents, counts = pool_arguments(x, n), [as_size(s) for s in output_size]
     size = (*x.size[: x.ndim - n], *counts)
     if any(same(s, 0) for s in (*size, *x.size)):
         return _empty(size, x.dtype)

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import torch
 from torch.fx import Node
 
+from ocl_inductor.lowering.requirements import ops
+
 aten = torch.ops.aten
 
 
@@ -65,6 +67,11 @@ def require(condition: bool) -> None:
         raise KeepOnHost
 
 
+#: What eager says of weights.
+_NO_PROBABILITY = "contains either `inf`, `nan` or element < 0"
+_NO_DISTRIBUTION = "invalid multinomial distribution"
+
+
 def _plain(*numbers: Any) -> bool:
     """Whether all are Python numbers, known when the graph is compiled."""
     return all(isinstance(x, (bool, int, float)) for x in numbers)
@@ -95,6 +102,9 @@ def uniform(draw: Draw, *, to: Any, **others: Any) -> Node:
 def normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
     """Mean and deviation are numbers or tensors; the sum is rounded to the result's dtype once."""
     require(isinstance(std, Node) or (_plain(std) and std >= 0))
+    if isinstance(std, Node):
+        require(std.meta["val"].dtype.is_floating_point)
+        std = _checked(draw, std, "[]", math.inf, "normal expects all elements of std >= 0.0")
     require(isinstance(mean, Node) or _plain(mean))
     numbers = draw.normal(draw.wide())
     if isinstance(std, Node) or std != 1:
@@ -142,7 +152,10 @@ def bernoulli(draw: Draw, *, p: Any = None, **others: Any) -> Node:
     """1 with probability ``p``, a number or a tensor; ``bernoulli(x)`` takes it from ``x``."""
     p = others["self"] if p is None else p
     if isinstance(p, Node):
+        says = "Expected p_in >= 0 && p_in <= 1 to be true, but got false"
         double = p.meta["val"].dtype is torch.float64
+        require(p.meta["val"].dtype.is_floating_point)
+        p = _checked(draw, p, "[]", 1, says)
         numbers = draw.uniform(torch.float64 if double else torch.float32)
         return draw.result(draw.call(aten.lt.Tensor, numbers, p))
     require(_plain(p) and 0 <= p <= 1)
@@ -186,7 +199,7 @@ def randperm(draw: Draw, *, n: Any, **_: Any) -> Node:
 
 
 def multinomial(draw: Draw, *, num_samples: Any, replacement: Any, **others: Any) -> Node:
-    """Categories by weight. That weights are finite, not negative and not all 0 is not checked."""
+    """Categories by weight; weights are finite, not negative and not all 0, as eager checks."""
     weights = others["self"]
     fake = weights.meta["val"]
     categories = fake.shape[-1]
@@ -196,13 +209,31 @@ def multinomial(draw: Draw, *, num_samples: Any, replacement: Any, **others: Any
         weights = draw.call(aten._to_copy.default, weights, dtype=torch.float32)
     if not replacement or num_samples == 1:
         require(num_samples <= categories)
+        weights = _checked(draw, weights, "[)", math.inf, f"probability tensor {_NO_PROBABILITY}")
+        weights = _checked_sums(draw, weights)
         return draw.saved(_without_replacement(draw, weights, num_samples))
+    for ends, fault in (("[]", "entry < 0"), ("[)", "entry = infinity or NaN")):
+        says = f"{_NO_DISTRIBUTION} (encountering probability {fault})"
+        weights = _checked(draw, weights, ends, math.inf, says)
+    weights = _checked_sums(draw, weights)
     sums = draw.call(aten.cumsum.default, weights, -1)
     total = draw.call(aten.slice.Tensor, sums, -1, categories - 1, categories)
     # A little less than the total, so that the product cannot round to it.
     below = draw.call(aten.mul.Tensor, total, 1 - 2.0**-22)
     at = draw.call(aten.mul.Tensor, draw.uniform(weights.meta["val"].dtype), below)
     return draw.saved(draw.call(aten.searchsorted.Tensor, sums, at, right=True))
+
+
+def _checked_sums(draw: Draw, weights: Node) -> Node:
+    """Weights of which none is negative; they are not all 0 where the largest one is not."""
+    says = f"{_NO_DISTRIBUTION} (sum of probabilities <= 0)"
+    largest = draw.call(aten.amax.default, weights, [-1], True)
+    return draw.call(ops.require.default, weights, largest, 0, math.inf, "(]", says)
+
+
+def _checked(draw: Draw, x: Node, ends: str, high: float, says: str) -> Node:
+    """``x``, an error if one of its elements does not lie between 0 and ``high``."""
+    return draw.call(ops.require.default, x, x, 0, high, ends, says)
 
 
 def _without_replacement(draw: Draw, weights: Node, count: int) -> Node:

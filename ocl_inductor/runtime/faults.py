@@ -1,4 +1,5 @@
-"""Indices out of range: kernels note the first one of a call, which raises when it is over."""
+"""Indices out of range, and values that eager refuses: kernels note the first one of a call, which
+raises when it is over."""
 
 from __future__ import annotations
 
@@ -7,8 +8,13 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.errors import IndexOutOfRangeError, IntegerDivisionError
-from ocl_inductor.plan import FAULT, FAULT_WORDS, IndexCheck, Plan
+from ocl_inductor.errors import (
+    IndexOutOfRangeError,
+    IntegerDivisionError,
+    OpenCLInductorError,
+    RefusedValueError,
+)
+from ocl_inductor.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheck, Plan
 from ocl_inductor.runtime.memory import Strategy
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -34,17 +40,19 @@ class Faults:
         """After a call.
 
         Raises:
-            IndexOutOfRangeError, IntegerDivisionError: a kernel has found one.
+            IndexOutOfRangeError, IntegerDivisionError, RefusedValueError: a kernel has found one.
         """
         if self.words[0]:
             raise self._error()
 
-    def _error(self) -> IndexOutOfRangeError | IntegerDivisionError:
+    def _error(self) -> OpenCLInductorError:
         number, _, low, high = self.words
         self.host.zero_()
         self.memory.write(self.buffer, self.host, self.nbytes)
         found: IndexCheck = self.checks[number - 1]
-        if found.divides:
+        if found.refused == DIVIDED_BY_ZERO:
             return IntegerDivisionError(found.operator, found.source)
+        if found.refused:
+            return RefusedValueError(found.refused, found.source)
         index, extent = (high << 32) | (low & 0xFFFFFFFF), self.sizes(found.extent)
         return IndexOutOfRangeError(found.operator, index, found.dim, extent, found.source)

@@ -25,9 +25,9 @@ from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Rows and vectors of a register tile, with 16 registers and with 32.
-_TILES = {16: (4, 2), 32: (6, 2)}
+TILES = {16: (4, 2), 32: (6, 2)}
 #: Tiles of rows to a work-item, which read each part of B from a cache nearby.
-_ROW_TILES = 8
+_ROWTILES = 8
 #: Terms of a part: with 32 columns of floats 32 KiB, and a bound for the chain of additions.
 _DEPTH = 256
 #: On GPUs: rows and columns to a work-group of work-items side by side.
@@ -38,14 +38,14 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     shared = {"by_columns": same(p["b_strides"][1], 1), "ldn_is_one": same(p["b_strides"][2], 1)}
     if profile == "simt":
         return {**shared, "W": 1, "NR": 1, "MB": _SIMT_ROWS, "LX": _SIMT_COLUMNS}
-    rows, vectors = _TILES[32 if device.vector_width >= 16 else 16]
+    rows, vectors = TILES[32 if device.vector_width >= 16 else 16]
     return {
         **shared,
         "W": p["lanes"],
         "NV": vectors,
         "NR": vectors * p["lanes"],
         "MR": rows,
-        "MB": rows * _ROW_TILES,
+        "MB": rows * _ROWTILES,
         # Whole vectors along k are transposed.
         "KB": ceil_div(_DEPTH, p["lanes"]) * p["lanes"],
         "LX": 1,

@@ -12,6 +12,7 @@ from ocl_inductor.templates.few_queries import FEW_QUERIES
 from ocl_inductor.templates.few_rows import FEW_ROWS
 from ocl_inductor.templates.gemm import GEMM
 from ocl_inductor.templates.grouped import GROUPED
+from ocl_inductor.templates.grouped_terms import GROUPED_TERMS
 from ocl_inductor.templates.matrix_attention import MATRIX_ATTENTION
 from ocl_inductor.templates.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
 from ocl_inductor.templates.matrix_gemm import MATRIX_GEMM
@@ -31,6 +32,7 @@ _ALL = (
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
     SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT, GROUPED,
+    GROUPED_TERMS,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

@@ -110,6 +110,18 @@ CASES = {
         lambda x: torch.arange(x.shape[0], -x.shape[0], -2.0, dtype=torch.int64) * x[0, 0],
         lambda n: (random(n, 7),),
     ),
+    "range of floats": Case(
+        lambda x: (
+            *(torch.arange(0, x.shape[0], 0.5) * 2, torch.arange(x.shape[0], -1.5, -0.3)),
+            *(torch.arange(0.25, x.shape[0] * 0.7, 0.7) * 3, torch.arange(0, 1, 1 / x.shape[0])),
+            torch.arange(0, x.shape[0], 0.5, dtype=torch.float16),
+        ),
+        lambda n: (random(n, 7),),
+    ),
+    "linspace": Case(
+        lambda x: torch.linspace(0.1, x.shape[0], 19) + torch.linspace(-x.shape[0] / 3, 1, 19),
+        lambda n: (random(n, 7),),
+    ),
     "gather": Case(lambda x, i: x[i] + 1, lambda n: (random(n, 5), torch.randint(-n, n, (n + 2,)))),
     "scatter": Case(
         lambda x, i, s: x.scatter_add(1, i, s),

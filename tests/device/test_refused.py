@@ -91,6 +91,14 @@ def test_slices_of_another_shape(driver: str) -> None:
     refused(lambda x, s: x.index_add(0, index, s), random(3, 2), random(2, 3), driver=driver)
 
 
+@one_driver
+def test_negative_powers_of_integers(driver: str) -> None:
+    for dtype in (torch.int64, torch.uint8, torch.bool):
+        refused(lambda x: x**-2, torch.tensor([1, 3]).to(dtype), driver=driver)
+    x = torch.tensor([2.0, -3.0])
+    torch.testing.assert_close(compiled(lambda x: x**-2, driver)(x), x**-2)
+
+
 def test_a_graph_that_eager_refuses_is_not_compiled_where_it_must_be() -> None:
     f = compiled(lambda x: F.interpolate(x, scale_factor=2), two_drivers()[0], fallback="error")
     with pytest.raises(Exception, match="eager refuses") as found:
@@ -99,7 +107,7 @@ def test_a_graph_that_eager_refuses_is_not_compiled_where_it_must_be() -> None:
 
 
 #: Of PyTorch's lists (`python -m conformance.refusals`): some that shape functions do not refuse.
-SOME = ("aminmax", "bucketize", "complex", "index_add")
+SOME = ("aminmax", "bucketize", "complex", "index_add", "multinomial", "take")
 
 
 @pytest.mark.filterwarnings("ignore")

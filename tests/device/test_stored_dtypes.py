@@ -145,6 +145,98 @@ def test_moves(device_name: str, profile: str) -> None:
         assert torch.equal(bytes_of(got), bytes_of(want))
 
 
+def same_numbers(got: Tensor, want: Tensor) -> None:
+    """The same float8 (eager's ``abs`` lets -0 be), and others within PyTorch's tolerance."""
+    assert got.dtype is want.dtype and got.shape == want.shape
+    if want.dtype in FLOAT8:
+        got, want = got.double(), want.double()
+    torch.testing.assert_close(got, want, equal_nan=True)
+
+
+def half_a_unit(got: Tensor, want: Tensor) -> None:
+    """Rounded once to its dtype, from float32; ``want``: in float64."""
+    if got.dtype in FLOAT8:  # what PyTorch says of their limits is not always so
+        positive = codes(got.dtype)[1:126].double().nan_to_num()
+        positive = positive[positive > 0]
+        eps, subnormal = float(positive[positive > 1].min() - 1), float(positive.min())
+    else:
+        eps, subnormal = torch.finfo(got.dtype).eps, 0.0
+    rtol, atol = 0.51 * eps + 1e-6, 0.51 * subnormal + 2e-5
+    torch.testing.assert_close(got.double(), want, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_eager_computes_with_float8(device_name: str, profile: str) -> None:
+    def fn(*xs: Tensor) -> Any:
+        return [
+            y
+            for x in xs
+            for y in (
+                *(x == x.t(), x != x[:1], x == 1.03, x != -2.0, x.isnan(), x.abs()),
+                *(x * x.t(), x.any(), x.any(0), x.all(1)),
+                *(getattr(x, f)(0, dtype=torch.float32) for f in ("sum", "prod", "mean", "cumsum")),
+                *((x.isinf(), x.isfinite()) if x.dtype is torch.float8_e5m2 else ()),
+            )
+        ]
+
+    xs = [codes(d)[torch.randperm(256)].reshape(16, 16) for d in FLOAT8]
+    for x in xs:
+        x.view(torch.uint8)[3:, 5] = 0  # sums and products of finite numbers too
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        same_numbers(got, want)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_products_of_float8(device_name: str, profile: str) -> None:
+    """Sums in float32 and rounded once, as in eager; that lets a unit in the last place differ."""
+
+    def fn(*xs: Tensor) -> Any:
+        return [(x @ y.t(), F.linear(x, y, x[0, :40])) for x, y in zip(xs[::2], xs[1::2])]
+
+    xs = [torch.randn(m, 72).to(d) for d in FLOAT8 for m in (33, 40)]
+    for d, x, y, got in zip(FLOAT8, xs[::2], xs[1::2], on_device(fn, device_name, profile)(*xs)):
+        exact = x.double() @ y.double().t()
+        for found, want in zip(got, (exact, exact + x[0, :40].double()), strict=True):
+            assert found.dtype is d
+            half_a_unit(found, want)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_scaled_products(device_name: str, profile: str) -> None:
+    """``_scaled_mm``: scales of one element each, or of rows and columns; with a bias."""
+    x, y = (torch.randn(m, 80).to(torch.float8_e4m3fn) for m in (37, 48))
+    one, other, bias = torch.tensor(1.75), torch.tensor([0.3]), torch.randn(48).bfloat16()
+    rows, columns = torch.rand(37, 1) + 0.5, torch.rand(1, 48) + 0.5
+
+    def fn(x: Tensor, y: Tensor) -> Any:
+        return (
+            torch._scaled_mm(x, y.t(), one, other, out_dtype=torch.float32),
+            torch._scaled_mm(x, y.t(), one, other, bias=bias, out_dtype=torch.bfloat16),
+            torch._scaled_mm(x, y.t(), rows, columns, out_dtype=torch.bfloat16),
+            torch._scaled_mm(x, y.t(), one, other),
+        )
+
+    exact = x.double() @ y.double().t()
+    single = exact * one.double() * other.double()
+    wanted = (single, single + bias, exact * rows * columns, single)
+    for got, want, eager in zip(on_device(fn, device_name, profile)(x, y), wanted, fn(x, y)):
+        assert got.dtype is eager.dtype
+        half_a_unit(got, want)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_writes_of_float8_through_indices(device_name: str, profile: str) -> None:
+    """As into a cache of keys."""
+    at = torch.tensor([3, 0])
+
+    def fn(*xs: Tensor) -> Any:
+        return [x.index_put((at,), y) for x, y in zip(xs[::2], xs[1::2], strict=True)]
+
+    xs = [codes(d)[torch.randperm(256)[: 6 * n]].reshape(n, 6) for d in FLOAT8 for n in (5, 2)]
+    for got, want in zip(on_device(fn, device_name, profile)(*xs), fn(*xs), strict=True):
+        assert torch.equal(bytes_of(got), bytes_of(want))
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_arithmetic_of_unsigned_integers(device_name: str, profile: str) -> None:
     """What eager has: products and bits, comparisons with ==, sums as int64, floats as results."""
@@ -201,3 +293,7 @@ def test_other_operators_raise_what_eager_raises(device_name: str) -> None:
         torch._dynamo.reset()
         with pytest.raises(NotImplementedError):
             compiled(lambda x: x + x, device_name)(x)
+    for f in (lambda x: x * 2, lambda x: x.isinf(), lambda x: x.float().sum() + x.sum()):
+        torch._dynamo.reset()
+        with pytest.raises(NotImplementedError):
+            compiled(f, device_name)(numbers_of(torch.float8_e4m3fn))

@@ -91,6 +91,22 @@ def adaptive_maxima(x: Tensor) -> Any:
     )
 
 
+def fractional_maxima(x: Tensor) -> Any:
+    """Few windows, a single one (the last), and large ones.
+
+    Numbers of windows that depend on the size, volumes, and gradients are a graph for each size in
+    PyTorch.
+    """
+    samples = torch.arange(6.0).reshape(2, 3, 1) % 5 / 5 + torch.tensor([0.1, 0.15])
+    return (
+        *F.fractional_max_pool2d(
+            x, (2, 3), output_size=(3, 6), return_indices=True, _random_samples=samples
+        ),
+        F.fractional_max_pool2d(x, 2, output_size=(1, 3), _random_samples=samples),
+        F.fractional_max_pool2d(x, (4, 7), output_size=(1, 2), _random_samples=samples),
+    )
+
+
 CASES = (
     rolled, diagonals, mirrored, repeated, wrapped, maxima, means, adaptive_means, adaptive_maxima
 )  # fmt: skip
@@ -133,3 +149,15 @@ def test_one_graph_serves_all_sizes(fn: Callable[[Tensor], Any], driver: str) ->
             actual = outcome(ours, x)
         assert_same(actual, outcome(fn, x))
     assert counters["opencl"]["graphs"] - before == (4 if fn in GUARDED else 2)
+
+
+@pytest.mark.parametrize("driver", two_drivers())
+def test_one_graph_of_fractional_maxima(driver: str) -> None:
+    torch._dynamo.reset()
+    ours = compiled(fractional_maxima, driver, dynamic=True, fallback="error")
+    before = counters["opencl"]["graphs"]
+    for n, (height, width) in enumerate(SIZES):
+        x = random(2, 3, height, width, seed=n)
+        with poisoned_memory():
+            assert_same(ours(x), fractional_maxima(x))
+    assert counters["opencl"]["graphs"] - before == 1

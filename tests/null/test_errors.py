@@ -47,6 +47,10 @@ CASES = [
         errors.IntegerDivisionError("aten.remainder", "model.py:3 in forward"),
         ["ZeroDivisionError", "aten.remainder", "model.py:3"],
     ),
+    (
+        errors.RefusedValueError("probabilities are negative", "model.py:3 in forward"),
+        ["probabilities are negative", "model.py:3"],
+    ),
     (errors.VerifyError("schedule", "node 3 before its input"), ["'schedule'", "node 3"]),
 ]
 

@@ -32,7 +32,7 @@ HALF = (F16, BF16)
 
 
 class FakeContext:
-    """Lowerings of pointwise operators only ask the device for double precision, and divisors to be
+    """Lowerings of pointwise operators only ask the device for double precision, and values to be
     checked."""
 
     class device:
@@ -40,7 +40,7 @@ class FakeContext:
 
     nodes = ()
 
-    def divisor_check(self) -> Check:
+    def requirement(self, says: str) -> Check:
         return Check(wraps=False, number=1)
 
 
