@@ -91,6 +91,18 @@ class Unregistered:
 #: NVIDIA's tools for containers bring libnvidia-opencl.so.1 and leave its nvidia.icd behind.
 UNREGISTERED = (Unregistered("libnvidia-opencl", "libcuda"),)
 
+#: Folders with drivers' libraries, after those in LD_LIBRARY_PATH; to ask the dynamic loader's
+#: cache would start a process.
+LIBRARY_FOLDERS = (
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/run/opengl-driver/lib",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Twin:

@@ -11,25 +11,13 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ocl_inductor.quirks import UNREGISTERED, Unregistered
-
-#: Folders of libraries, after those in LD_LIBRARY_PATH. Those of the dynamic loader's own
-#: configuration that are in use; asking its cache would start a process.
-_FOLDERS = (
-    "/usr/local/nvidia/lib64",
-    "/usr/local/nvidia/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/run/opengl-driver/lib",
-)
+from ocl_inductor.quirks import LIBRARY_FOLDERS, UNREGISTERED, Unregistered
 
 
 def unregistered(named: Sequence[str]) -> list[str]:
     """Paths of drivers that are on this machine and not among ``named``, a path or name each."""
     folders = [x for x in os.environ.get("LD_LIBRARY_PATH", "").split(":") if x]
-    return list(_missing(named, [*folders, *_FOLDERS], UNREGISTERED))
+    return list(_missing(named, [*folders, *LIBRARY_FOLDERS], UNREGISTERED))
 
 
 def _missing(

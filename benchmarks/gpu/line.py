@@ -13,7 +13,7 @@ from typing import Any
 
 from ocl_inductor.sweep.child import finite
 
-_FILE = "OCL_INDUCTOR_GPU_LINES"
+_FILE = "GPU_SESSION_LINES"
 
 
 def send_lines_to(path: Path) -> None:

@@ -45,6 +45,7 @@ LAYERS: list[set[str]] = [
         "driver_processor",
         "driver_survey",
         "drivers",
+        "unregistered",
     },
     {"diagnosis"},
     {"plan", "plan_bytes", "staged_plan"},

@@ -13,7 +13,7 @@ from ocl_inductor.unregistered import unregistered
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only folder of libraries there is, with CUDA's in it."""
-    monkeypatch.setattr(module, "_FOLDERS", ())
+    monkeypatch.setattr(module, "LIBRARY_FOLDERS", ())
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nonexistent:{tmp_path}")
     (tmp_path / "libcuda.so.1").touch()
     return tmp_path
