@@ -1,4 +1,6 @@
-"""``python -m benchmarks.gpu.network NAME@BATCH``: one network beside CUDA eager and Inductor.
+"""``python -m benchmarks.gpu.network NAME@BATCH…``: networks beside CUDA eager and Inductor.
+
+``NAME@BATCH/train`` is a training step: forward and backward.
 
 The OpenCL side's inputs, parameters and results are CPU tensors, as its users have them, so its
 call includes what goes over the bus; the kernels' own time stands beside it. CUDA's tensors lie on
@@ -63,10 +65,14 @@ def at_home(found: Named) -> Named:
     return {k: v.cpu() for k, v in found.items()}
 
 
-def measure(case: str, place: Where, training: bool, names: list[str], time_them: bool) -> None:
+def measure(case: str, place: Where, names: list[str], time_them: bool) -> None:
     """All contenders, each in its turn; ``time_them`` false only compiles."""
+    case, _, kind = case.partition("/")
+    training = kind == "train"
     entry_name, _, batch = case.partition("@")
     entry = ALL[entry_name]
+    if time_them:
+        line("begin", case=case, training=training)
     model = trainable(entry, place.small) if training else entry.build(place.small)
     inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
     facts = {"case": case, "training": training}
@@ -97,15 +103,15 @@ def measure(case: str, place: Where, training: bool, names: list[str], time_them
 def main() -> None:
     warnings.filterwarnings("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case")
-    parser.add_argument("--training", action="store_true")
+    parser.add_argument("cases", nargs="+")
     parser.add_argument("--compile-only", action="store_true", help="only fill the caches")
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     arguments(parser)
     parsed = parser.parse_args()
     names = parsed.contenders.split(",")
     with torch.no_grad():
-        measure(parsed.case, where(parsed), parsed.training, names, not parsed.compile_only)
+        for case in parsed.cases:
+            measure(case, where(parsed), names, not parsed.compile_only)
 
 
 if __name__ == "__main__":

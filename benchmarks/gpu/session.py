@@ -17,16 +17,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.gpu.line import line, send_lines_to
+from benchmarks.gpu.line import line, read_lines, send_lines_to
 from benchmarks.gpu.setup import arguments, passed_on
 
 NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexnet@16")
 TEXTS = ("bert@4", "gpt2@2")
-#: (case, training), most important first.
-CASES = (
-    *((name, training) for name in NETWORKS for training in (False, True)),
-    *((name, training) for name in TEXTS for training in (False, True)),
-)
+#: Most important first.
+CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
+OURS = "opencl"
 PARTS = ("doctor", "card", "bus", "prepare", "networks", "tests", "models")
 _ALL_TESTS = ("tests/device",)
 
@@ -41,8 +39,7 @@ class Session:
         self.jobs: int = parsed.jobs
         self.tests: list[str] = parsed.tests.split(",")
         self.device: str = parsed.device
-        wanted = parsed.cases.split(",") if parsed.cases else [c for c, _ in CASES]
-        self.cases = [(c, t) for c, t in CASES if c in wanted]
+        self.cases: list[str] = parsed.cases.split(",") if parsed.cases else list(CASES)
 
     def left(self, most: float) -> float:
         """Seconds for a part that may take ``most``."""
@@ -91,31 +88,38 @@ class Session:
 
     def prepare(self) -> None:
         """Fill the caches of all compilers for all networks, a few at a time."""
-        queue = [
-            (f"prepare {case}{' training' * training}", self.network(case, training))
-            for case, training in self.cases
-        ]
+        queue = list(self.cases)
         end = time.monotonic() + self.left(150)
         running: dict[str, subprocess.Popen[bytes]] = {}
         while (queue or running) and time.monotonic() < end:
             running = {n: p for n, p in running.items() if p.poll() is None}
             while queue and len(running) < self.jobs:
-                name, command = queue.pop(0)
-                running[name] = self.start(name, [*command, "--compile-only"])
+                case = queue.pop(0)
+                command = [*self.network([case]), "--compile-only", "--contenders", OURS]
+                running[case] = self.start(f"prepare {case}", command)
             time.sleep(0.2)
         self.wait(running, 0)
 
-    def network(self, case: str, training: bool) -> list[str]:
-        command = ["-m", "benchmarks.gpu.network", case, *self.options]
-        return [*command, "--training"] if training else command
+    def network(self, cases: Sequence[str]) -> list[str]:
+        return ["-m", "benchmarks.gpu.network", *cases, *self.options]
 
     def networks(self) -> None:
-        for case, training in self.cases:
-            name = f"{case}{' training' * training}"
-            if self.left(20) < 20:
-                line("part", name=name, how="no time left", seconds=0.0)
-                continue
-            self.run(name, self.network(case, training), 90)
+        """What a contender does on all networks comes before the next contender."""
+        for contenders in (f"{OURS},cuda-eager", "cuda-inductor"):
+            self.all_networks(contenders)
+
+    def all_networks(self, contenders: str) -> None:
+        """One process for all networks, and another where it ends too soon."""
+        rest = list(self.cases)
+        while rest and self.left(20) >= 20:
+            before = len(self.begun())
+            command = [*self.network(rest), "--contenders", contenders]
+            self.run(f"networks of {contenders}", command, 600)
+            rest = rest[max(1, len(self.begun()) - before) :]
+
+    def begun(self) -> list[object]:
+        lines = self.out / "lines.jsonl"
+        return [x for x in read_lines(lines) if x["part"] == "begin"] if lines.exists() else []
 
     def tests_part(self, name: str, paths: Sequence[str], most: float) -> None:
         report = self.out / f"{name}.xml"
