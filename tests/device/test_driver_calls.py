@@ -20,9 +20,19 @@ each_driver = pytest.mark.parametrize("driver", two_drivers())
 @pytest.fixture
 def staged(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device as if large transfers were quicker through pinned memory."""
+    _with_pinned_memory(True, driver, monkeypatch)
+
+
+@pytest.fixture
+def direct(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device as if they were not."""
+    _with_pinned_memory(False, driver, monkeypatch)
+
+
+def _with_pinned_memory(wanted: bool, driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device = select_device(driver)
     torch.compiler.reset()
-    info = dataclasses.replace(device.info, pinned_staging=True)
+    info = dataclasses.replace(device.info, pinned_staging=wanted)
     monkeypatch.setitem(vars(device), "_info", info)
 
 
@@ -64,7 +74,7 @@ def test_a_chain_of_small_kernels(driver: str, apart: None) -> None:
 
 
 @each_driver
-def test_a_large_kernel(driver: str) -> None:
+def test_a_large_kernel(driver: str, direct: None) -> None:
     function = compiled(lambda x: x * 2 + 1, driver, memory="discrete")
     assert calls_of(function, 100_000) == "write launch read finish!"
 
