@@ -87,6 +87,23 @@ def test_a_large_kernel_with_pinned_memory(driver: str, staged: None) -> None:
     assert calls_of(function, 100_000) == f"{up} launch {home}"
 
 
+def _late_input(driver: str) -> Callable[[torch.Tensor], Any]:
+    function = compiled(
+        lambda a, b: ((a.cumsum(0) * 2).softmax(0) + b).argmax(0), driver, memory="discrete"
+    )
+    return lambda x: function(x[0].contiguous(), x[1].contiguous())
+
+
+@each_driver
+def test_an_input_of_a_later_kernel(driver: str, direct: None, apart: None) -> None:
+    """It travels on a queue of its own, for which the kernel waits, and nobody else."""
+    calls = calls_of(_late_input(driver), 2, 100_000).split()
+    assert calls[:2] == ["write", "launch"] and calls[-1] == "read!"
+    (launch,) = (n for n, name in enumerate(calls) if name == "+launch")
+    assert calls[launch - 2 : launch] == ["write", "flush"]
+    assert set(calls[2 : launch - 2] + calls[launch + 1 : -1]) <= {"launch"}
+
+
 @each_driver
 def test_parameters_cost_nothing(driver: str) -> None:
     model = nn.Sequential(nn.Linear(65, 129), nn.ReLU(), nn.Linear(129, 9)).requires_grad_(False)
