@@ -50,8 +50,8 @@ class DiscreteMemory:
         self.pending: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Events of transfers from and to tensors: to let go of one is to wait for it.
         self.travelling: list[Any] = []
-        #: Whether a kernel of this call was launched; whether the second queue has anything to do;
-        #: whether it was looked which tensors are dead.
+        #: Whether a kernel of this call was launched; whether the second queue has something to do
+        #: for which nobody waits otherwise; whether it was looked which tensors are dead.
         self.launched = self.beside = self.looked = False
         self.in_use = 0
 
@@ -121,7 +121,6 @@ class DiscreteMemory:
         if not self.launched:
             self._send(self.queue, *self.wanted[name])
         else:
-            self.beside = True
             self.arriving[name] = self._send(self.transfers, *self.wanted[name])
         del self.wanted[name]
 
@@ -192,7 +191,7 @@ class DiscreteMemory:
         large = [n for n in names if n in self.pending and self.pending[n][2] > SMALL_BYTES]
         if not large:
             return
-        self.beside = True
+        self.beside = self.downloads is None
         self.queue.flush()  # only what was flushed is sure to start
         for name in large:
             self._download(self.transfers, *self.pending.pop(name), event)
@@ -231,20 +230,22 @@ class DiscreteMemory:
 
     def finish(self) -> None:
         self.settle()
+        beside = self.beside or bool(self.arriving)
         large = [p for p in self.pending.values() if p[2] > SMALL_BYTES]
         small = [p for p in self.pending.values() if p[2] <= SMALL_BYTES]
         self.pending.clear()
         for found in large:
             self._download(self.queue, *found)
-        # In an in-order queue, what waits for the last command has waited for all.
-        last = small[-1] if small and not large and not self.beside else None
+        landing = self.downloads is not None and self.downloads.under_way
+        # In an in-order queue, who has waited for the last command has waited for all.
+        last = None if beside or landing or large or not small else small[-1]
         for found in small:
             self._bring_small(*found, waits=found is last)
         if self.downloads is not None:
             self.downloads.land(self.cl)
-        if self.beside:
+        if beside:
             self.transfers.finish()
-        if last is None and not (large and self.downloads is not None and not small):
+        if last is None and not (large and landing and not small):
             self.queue.finish()
         if self.downloads is not None:
             self.downloads.deliver()

@@ -130,6 +130,11 @@ class Downloads:
         """Have ``nbytes`` of a buffer come to ``pointer`` once the event ``after`` is over."""
         self.waiting.append(_Request(queue, buffer, pointer, deque(parts(nbytes)), after))
 
+    @property
+    def under_way(self) -> bool:
+        """Whether anything is to be landed."""
+        return bool(self.waiting or self.flying)
+
     def start(self, cl: Any) -> None:
         """Enqueue as much as there are chunks for."""
         while self.waiting and len(self.flying) < _CHUNKS_IN_FLIGHT:

@@ -20,9 +20,19 @@ each_driver = pytest.mark.parametrize("driver", two_drivers())
 @pytest.fixture
 def staged(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device as if large transfers were quicker through pinned memory."""
+    _with_pinned_memory(True, driver, monkeypatch)
+
+
+@pytest.fixture
+def direct(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device as if they were not."""
+    _with_pinned_memory(False, driver, monkeypatch)
+
+
+def _with_pinned_memory(wanted: bool, driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     device = select_device(driver)
     torch.compiler.reset()
-    info = dataclasses.replace(device.info, pinned_staging=True)
+    info = dataclasses.replace(device.info, pinned_staging=wanted)
     monkeypatch.setitem(vars(device), "_info", info)
 
 
@@ -64,7 +74,7 @@ def test_a_chain_of_small_kernels(driver: str, apart: None) -> None:
 
 
 @each_driver
-def test_a_large_kernel(driver: str) -> None:
+def test_a_large_kernel(driver: str, direct: None) -> None:
     function = compiled(lambda x: x * 2 + 1, driver, memory="discrete")
     assert calls_of(function, 100_000) == "write launch read finish!"
 
@@ -75,6 +85,23 @@ def test_a_large_kernel_with_pinned_memory(driver: str, staged: None) -> None:
     # Two parts: the first travels while the second is copied.
     up, home = "write flush write", "read flush read flush wait! wait!"
     assert calls_of(function, 100_000) == f"{up} launch {home}"
+
+
+def _late_input(driver: str) -> Callable[[torch.Tensor], Any]:
+    function = compiled(
+        lambda a, b: ((a.cumsum(0) * 2).softmax(0) + b).argmax(0), driver, memory="discrete"
+    )
+    return lambda x: function(x[0].contiguous(), x[1].contiguous())
+
+
+@each_driver
+def test_an_input_of_a_later_kernel(driver: str, direct: None, apart: None) -> None:
+    """It travels on a queue of its own, for which the kernel waits, and nobody else."""
+    calls = calls_of(_late_input(driver), 2, 100_000).split()
+    assert calls[:2] == ["write", "launch"] and calls[-1] == "read!"
+    (launch,) = (n for n, name in enumerate(calls) if name == "+launch")
+    assert calls[launch - 2 : launch] == ["write", "flush"]
+    assert set(calls[2 : launch - 2] + calls[launch + 1 : -1]) <= {"launch"}
 
 
 @each_driver

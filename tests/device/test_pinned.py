@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 import ocl_inductor
 from ocl_inductor import fork
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device import select_device
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, PinnedPool, pinned_pool_of, release_pinned
@@ -277,7 +277,9 @@ def test_parts_cover_all() -> None:
         assert end == nbytes
 
 
-def test_cpu_devices_do_without() -> None:
-    for device in (select_device(d) for d in two_drivers()):
-        assert isinstance(device, Device)
-        assert not device.info.pinned_staging and pinned_pool_of(device) is None
+@each_driver
+def test_who_has_a_use_for_it(driver: str) -> None:
+    device = select_device(driver)
+    discrete_gpu = device.kind != "cpu" and not device.info.unified_memory
+    assert device.info.pinned_staging == discrete_gpu
+    assert (pinned_pool_of(device) is not None) == discrete_gpu
