@@ -126,14 +126,15 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
         p["groups"] * taps * icg * ocg,
         prod(_out_space(p)),
     )
-    names = tile_names(tile)
     slabs = table // slab if table else taps * ceil_div(icg, slab)
+    to_a_part = ceil_div(slabs, p.get("parts", 1))
+    names = tile_names(tile)
     return {
         **names,
         "by_tap": table == 0,
         "slabs": slabs,
         "parts": p.get("parts", 1),
-        "slabs_to_a_part": ceil_div(slabs, p.get("parts", 1)),
+        "slabs_to_a_part": to_a_part,
         "ragged": (taps * icg if table else icg) % slab != 0,
         "index": index_type(extents),
         "fill_a": operand_fill(

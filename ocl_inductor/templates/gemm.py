@@ -128,8 +128,8 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
     a_deep, b_deep = not same(a_row, 1), not same(b_column, 1)
     a_others = (p["a_offset"], *a_batch, *((a_row,) if a_deep else (a_k, m)))
     b_others = (p["b_offset"], *b_batch, *((b_column,) if b_deep else (b_k, n)))
-    names = tile_names(tile)
     chunk = p.get("k_chunk", 0)
+    names = tile_names(tile)
     extents = (
         extent_of(p["a_offset"], (*p["batch"], m, k), p["a_strides"]),
         extent_of(p["b_offset"], (*p["batch"], k, n), p["b_strides"]),

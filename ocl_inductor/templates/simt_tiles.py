@@ -47,11 +47,12 @@ _SHAPES: Mapping[tuple[int, int, int, int], float] = {
 #: Work-items that keep one compute unit busy: fewer wait for memory and for each other.
 _BUSY_ITEMS = 256
 _SLAB = 16
-#: Longest chain of additions to one result, as rounding errors grow with it: as the root of its
-#: length for most sums. With more terms the sum is one of parts.
-_MAX_CHAIN = 8192
-#: Terms that are worth a part of their own, and the largest number of parts.
-_MIN_PART, _MAX_PARTS = 128, 64
+#: Longest chain of additions to one result: rounding errors grow with it, as they do in the
+#: libraries of GPUs. A longer sum is one of parts; registers for a second set of sums would cost
+#: more, as fewer work-items would run side by side.
+_MAX_CHAIN = 5120
+#: Terms that are worth a part of their own, and numbers of parts.
+_MIN_PART, _PARTS = 128, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: What adding up parts costs, in products of one compute unit: a launch, and for each result and
 #: part to write and to read it.
 _LAUNCH, _RESULT = 500_000, 60
@@ -232,13 +233,9 @@ class Work:
 def choose_tile(device: DeviceInfo, work: Work) -> tuple[SimtTile, int]:
     """The tile, and in how many parts each sum is computed: as many as keep the device busy."""
     least = ceil_div(work.depth, _MAX_CHAIN)
-    parts = [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, _MAX_PARTS) if n >= least]
-    ways = [
-        (tile, n)
-        for tile in _fitting_tiles(device, work)
-        for n in parts or [least]
-        if n <= max(least, work.depth // _MIN_PART)
-    ]
+    most = max(work.depth // _MIN_PART, 1)
+    parts = [n for n in _PARTS if least <= n <= most] or [least]
+    ways = [(tile, n) for tile in _fitting_tiles(device, work) for n in parts]
     return min(ways, key=lambda way: relative_time(device, work, *way))
 
 

@@ -86,6 +86,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int slab = 1; slab <= slabs; ++slab) {
+        // The next slab is on its way while this one is used.
         if (slab < slabs) {
             {
                 ra0 = a[a_at0];
@@ -109,10 +110,10 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
             for (int k = 0; k < 16; ++k) {
                 const float4 a0 = *(__local const float4 *)(as + k * 68);
                 const float4 b0 = *(__local const float4 *)(bs + k * 68);
-        c0_0 += a0.s0 * b0;
-        c1_0 += a0.s1 * b0;
-        c2_0 += a0.s2 * b0;
-        c3_0 += a0.s3 * b0;
+                c0_0 += a0.s0 * b0;
+                c1_0 += a0.s1 * b0;
+                c2_0 += a0.s2 * b0;
+                c3_0 += a0.s3 * b0;
             }
         }
         if (slab < slabs) {
