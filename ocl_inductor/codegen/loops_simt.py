@@ -17,6 +17,7 @@ from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.simt_groups import Shape, choose_shape, required_size
 from ocl_inductor.codegen.simt_points import quotient
 from ocl_inductor.codegen.simt_scans import scan_rows, scans_rows
+from ocl_inductor.codegen.simt_transposes import find_transpose, transposed
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.ir.index import is_static, prod
@@ -37,7 +38,10 @@ class SimtKernel(LoopKernel):
         self.shared = shape is not None and shape.down > 1
         if shape is not None:
             return self.sweeps(shape)
-        return scan_rows(self) if scans_rows(self.group) else self.points()
+        if scans_rows(self.group):
+            return scan_rows(self)
+        transpose = find_transpose(self.group, self.device, bool(self.in_place))
+        return self.points() if transpose is None else transposed(self, transpose)
 
     # -- a point, or some, for each work-item ------------------------------------------------
 

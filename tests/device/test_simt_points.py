@@ -95,6 +95,32 @@ def test_images(driver: str, memory: str) -> None:
     agree(fn, x, y, random(8), device=driver, profile="simt", memory=memory)
 
 
+@each_driver
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_transposes(driver: str, dtype: torch.dtype) -> None:
+    """Through local memory: whole squares and parts, one operand and several, in images."""
+
+    def fn(x: Any, y: Any, image: Any) -> Any:
+        last = image.to(memory_format=torch.channels_last)
+        return x.t().contiguous(), torch.where(x.t() > y, y, x.t()), last, x.permute(1, 0).flatten()
+
+    sizes = ((160, 128), (128, 160), (2, 64, 16, 16)), ((131, 150), (150, 131), (3, 33, 13, 17))
+    for x, y, image in sizes:
+        inputs = (random(*size, dtype=dtype) for size in (x, y, image))
+        agree(fn, *inputs, device=driver, profile="simt")
+
+
+@each_driver
+def test_transposes_beside_other_accesses(driver: str) -> None:
+    def fn(x: Any, y: Any, row: Any, index: Any) -> Any:
+        padded = F.pad(y, (3, 0, 0, 2))[:150, :131]
+        return x.t() * y + row, x.t() + padded, x.t()[index] - row, (x + 1).t() * x.t().exp()
+
+    index = torch.randint(0, 150, (150,))
+    inputs = random(131, 150), random(150, 131), random(131), index
+    agree(fn, *inputs, device=driver, profile="simt", memory="discrete")
+
+
 @each_memory
 @each_driver
 def test_sizes_known_at_a_call_only(driver: str, memory: str) -> None:
@@ -125,4 +151,6 @@ def test_accesses() -> None:
     shifted = _source(lambda x: x[:, 1:93] + 1, x, device=driver, memory="discrete")
     assert "float4u*)(arg0" in shifted and "float4*)(arg1" in shifted
     assert "float4" not in _source(lambda x: x.t().contiguous(), x, device=driver)
+    large = random(128, 160)
+    assert "tile0[32][33]" in _source(lambda x: x.t().contiguous(), large, device=driver)
     assert "round < 3" in _source(lambda x: x + 1, random(3 * 1001), device=driver)
