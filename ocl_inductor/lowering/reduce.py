@@ -39,9 +39,9 @@ aten = torch.ops.aten
 MAX_SERIAL_ELEMENTS = 65536
 #: Partial results that each output of a split reduction is made of.
 PARTIALS = 256
-#: Sums of columns of more bytes than this go block by block; so many bytes and rows are a block.
-MAX_WHOLE_BYTES = 1 << 20
-BLOCK_BYTES = 128 << 10
+#: Sums of columns of more bytes than a second-level cache go block by block; so much of one, and so
+#: many rows, are a block.
+BLOCK_SHARE = 1 / 8
 MIN_BLOCK_ROWS = 16
 
 Dims = int | Sequence[int] | None
@@ -146,8 +146,9 @@ def _blocks_of_rows(
     inner = next((d for d in reversed(order) if not same(x.size[d], 1)), None)
     if ctx.device.profile != "vector" or inner is None or inner in dims:
         return 0
-    length = max(MIN_BLOCK_ROWS, BLOCK_BYTES // row)
-    if row * elements <= MAX_WHOLE_BYTES or elements < 4 * length:
+    cache = ctx.device.caches.l2
+    length = max(MIN_BLOCK_ROWS, int(BLOCK_SHARE * cache) // row)
+    if row * elements <= cache or elements < 4 * length:
         return 0
     return elements // length
 
