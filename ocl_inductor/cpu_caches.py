@@ -10,7 +10,7 @@ _LISTED = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """Bytes: ``l1`` for data, ``l2`` of one core, ``l3`` that cores share.
+    """Bytes: ``l1`` for data, ``l2`` of one core, ``l3`` that cores share, ``line`` of the first.
 
     The defaults hold where the system does not tell: those of the processors that the backend's
     choices were measured on.
@@ -19,6 +19,7 @@ class Caches:
     l1: int = 32 << 10
     l2: int = 1 << 20
     l3: int = 32 << 20
+    line: int = 64
 
 
 def cpu_caches() -> Caches:
@@ -32,4 +33,15 @@ def cpu_caches() -> Caches:
             continue  # not told, or in another way
         if kind != "Instruction" and level in "123" and nbytes > 0:
             found[f"l{level}"] = nbytes
+            if level == "1":
+                found |= _line(cache)
     return Caches(**found)
+
+
+def _line(cache: Path) -> dict[str, int]:
+    """The bytes of a line, where they are told and a power of two."""
+    try:
+        nbytes = int((cache / "coherency_line_size").read_text())
+    except (OSError, ValueError):
+        return {}
+    return {"line": nbytes} if 16 <= nbytes <= 256 and nbytes.bit_count() == 1 else {}

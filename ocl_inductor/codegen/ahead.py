@@ -15,20 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 import sympy
 
 from ocl_inductor.codegen.cost import UNCOUNTED
+from ocl_inductor.cpu_caches import Caches
 from ocl_inductor.ir.expr import EXPENSIVE, Expr
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod, same
 from ocl_inductor.schedule.groups import Member
 
-#: Smaller buffers may lie in a second-level cache.
-LEAST_BYTES = 2 << 20
+#: Second-level caches: smaller buffers may lie in one.
+LEAST_CACHES = 2
 #: From a request to its use: about 100 ns at the speed of two streams from memory.
 AHEAD_BYTES = 3 << 10
-#: Rows up to this stay in the first-level cache from one sweep to the next.
-MAX_CACHED_ROW = 16 << 10
-#: Runs of memory from which it is no matter what follows them.
+#: Rows up to this share of a first-level cache stay in it from one sweep to the next.
+_MAX_CACHED_ROW = 1 / 2
+#: Runs of memory, of four pages, from which it is no matter what follows them.
 LONG_RUN = 16 << 10
-
-LINE_BYTES = 64
 
 #: Elements to ask for ahead, by buffer.
 Ahead = Mapping[str, int]
@@ -41,6 +40,7 @@ def streams(
     size_of: Mapping[sympy.Symbol, Size],
     row: Size,
     hint: Callable[[Size], int],
+    caches: Caches,
     kept: Sequence[Expr] = (),
 ) -> Sequence[Ahead]:
     """What to ask for in each sweep.
@@ -59,10 +59,10 @@ def streams(
             continue
         (access,) = accesses
         size = access.dtype.itemsize
-        if not _is_stream(access, variables, size_of, hint):
+        if not _is_stream(access, variables, size_of, hint, LEAST_CACHES * caches.l2):
             continue
         ahead = AHEAD_BYTES // size
-        if len(at) > 1 and hint(row) * size <= MAX_CACHED_ROW:
+        if len(at) > 1 and hint(row) * size <= _MAX_CACHED_ROW * caches.l1:
             if not is_static(row):
                 continue
             at = [max(at, key=lambda n: _work(nodes[n]))]
@@ -125,12 +125,13 @@ def _is_stream(
     variables: Sequence[sympy.Symbol],
     size_of: Mapping[sympy.Symbol, Size],
     hint: Callable[[Size], int],
+    least: int,
 ) -> bool:
-    """Whether the loop reads a large buffer from its beginning to its end."""
+    """Whether the loop reads a buffer of ``least`` bytes or more from its beginning to its end."""
     index, lane = e.payload.index, variables[-1]
     used = [v for v in variables if v in index.free_symbols]
     touched = hint(prod([size_of[v] for v in used])) * e.dtype.itemsize
-    if e.args or lane not in used or touched < LEAST_BYTES:
+    if e.args or lane not in used or touched < least:
         return False
     affine = coefficients(index, used)
     if affine is None or affine[0][lane] != 1:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import sympy
 import torch
 
-from ocl_inductor.codegen.ahead import LINE_BYTES, Ahead
+from ocl_inductor.codegen.ahead import Ahead
 from ocl_inductor.codegen.conversions import literal
 from ocl_inductor.codegen.emitted import Result, Scope, Stash, Text
 from ocl_inductor.codegen.guarded import emit_masked
@@ -347,7 +347,7 @@ class Emitter:
         """Ask for the cache lines that a later round of the loop loads."""
         buffer, size = e.payload.buffer, e.dtype.itemsize
         base = self.index_text(index, {})
-        for start in range(0, self.width * size, LINE_BYTES):
+        for start in range(0, self.width * size, self.target.device.caches.line):
             further = self.index_text(sympy.Integer(self.ahead[buffer] * size + start), {})
             self.home(e).lines.append(prefetch(buffer, base, write=False, further=further))
 

@@ -361,7 +361,8 @@ class VectorKernel(LoopKernel):
         """What to ask for in each sweep (ahead.py)."""
         if not self.device.prefetch:
             return [{} for _ in levels]
-        return streams(levels, self.members, variables, self.size_of, row, usual_size, kept)
+        caches = self.device.caches
+        return streams(levels, self.members, variables, self.size_of, row, usual_size, caches, kept)
 
     # -- shared ------------------------------------------------------------------------------
 

@@ -22,12 +22,17 @@ from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.index import prod
 from ocl_inductor.ir.nodes import Buffer
 
-#: Smaller results may still be in a cache when their reader comes.
-LEAST_BYTES = 8 << 20
+#: Of a third-level cache: smaller results may still be there when their reader comes.
+_LEAST_SHARE = 1 / 4
 #: Types that lie in memory as they do in registers.
 _DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
 FENCE = "__sync_synchronize();  // streaming stores are not ordered with what follows"
 _PREFIX = "stream_"
+
+
+def least_streamed(device: DeviceInfo) -> int:
+    """Bytes from which a result is written so."""
+    return int(_LEAST_SHARE * device.caches.l3)
 
 
 def streamed_results(
@@ -41,7 +46,7 @@ def streamed_results(
         for b in results
         if b.name not in read
         and b.dtype in _DTYPES
-        and hint(prod(b.size)) * b.dtype.itemsize >= LEAST_BYTES
+        and hint(prod(b.size)) * b.dtype.itemsize >= least_streamed(device)
     )
 
 

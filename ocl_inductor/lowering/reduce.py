@@ -39,9 +39,9 @@ aten = torch.ops.aten
 MAX_SERIAL_ELEMENTS = 65536
 #: Partial results that each output of a split reduction is made of.
 PARTIALS = 256
-#: Sums of columns of more bytes than this go block by block; so many bytes and rows are a block.
-MAX_WHOLE_BYTES = 1 << 20
-BLOCK_BYTES = 128 << 10
+#: Sums of columns of more bytes than a second-level cache go block by block; so much of one, and so
+#: many rows, are a block.
+BLOCK_SHARE = 1 / 8
 MIN_BLOCK_ROWS = 16
 #: On GPUs, of sums of columns: elements for each compute unit that are worth a second launch, work
 #: for a unit that the columns should be cut into, and the least rows of a part.
@@ -126,7 +126,7 @@ def _split(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -> Val
     few = elements > MAX_SERIAL_ELEMENTS and outputs < 8 * ctx.device.compute_units
     partials = PARTIALS if few else 0
     if not few and columns:
-        partials = _blocks_of_rows(x, elements, outputs)
+        partials = _blocks_of_rows(ctx, x, elements, outputs)
     if not partials:
         return None
     # Keep one reduced dimension for the second stage: the outermost in memory among those that
@@ -141,15 +141,16 @@ def _split(ctx: LoweringContext, x: Value, dims: Sequence[int], how: str) -> Val
     return _split_dim(ctx, x, dims, largest, how, partials)
 
 
-def _blocks_of_rows(x: Value, elements: int, outputs: int) -> int:
+def _blocks_of_rows(ctx: LoweringContext, x: Value, elements: int, outputs: int) -> int:
     """How many blocks of rows to sum apart where the results are columns of a large matrix.
 
     A vector of columns would be read alone from every row, each of them in another page: over a
     block of rows all of its columns are read while it is in cache. 0: leave it whole.
     """
     row = outputs * x.dtype.itemsize
-    length = max(MIN_BLOCK_ROWS, BLOCK_BYTES // row)
-    if row * elements <= MAX_WHOLE_BYTES or elements < 4 * length:
+    cache = ctx.device.caches.l2
+    length = max(MIN_BLOCK_ROWS, int(BLOCK_SHARE * cache) // row)
+    if row * elements <= cache or elements < 4 * length:
         return 0
     return elements // length
 

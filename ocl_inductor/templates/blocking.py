@@ -14,7 +14,11 @@ PREFETCH_ROUNDS = 12
 #: Longest chain of additions into one accumulator: rounding errors grow with it, and the libraries
 #: that eager uses block sums as well.
 MAX_K_CHAIN = 384
-LINE_BYTES = 64
+
+
+def numbers_of_a_line(device: DeviceInfo, nbytes: int) -> int:
+    """Numbers of ``nbytes`` bytes that a cache line holds."""
+    return device.caches.line // nbytes
 
 
 def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str
     ``prefetched``: positions in a row, one in each cache line; ``ahead``: rows ahead. Nothing where
     the device cannot, or where a loop of that many ``rounds`` ends before it would help.
     """
-    elements = LINE_BYTES // (8 if acc == "double" else 4)
+    elements = numbers_of_a_line(device, 8 if acc == "double" else 4)
     useful = device.prefetch and not (is_static(rounds) and int(rounds) < PREFETCH_ROUNDS)
     return {"prefetched": range(0, nr, elements) if useful else (), "ahead": PREFETCH_ROUNDS}
 

@@ -26,7 +26,12 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.templates.blocking import MAX_K_CHAIN, ceil_div, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    MAX_K_CHAIN,
+    ceil_div,
+    numbers_of_a_line,
+    size_ceil_div,
+)
 from ocl_inductor.templates.gemm import store_edges
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
@@ -35,13 +40,12 @@ VERY_FEW = 4
 #: Rows of A in a register tile of more: with eight rows of W 24 of 32 registers, with four 12 of
 #: 16.
 _TILE_ROWS = 3
-#: A block of W has at most so many bytes, and so many elements of a row: it shares a first-level
-#: cache of 32 or 48 KiB with a tile of A. Of 256 to 1024 the longest was the fastest.
-_BLOCK_BYTES, _BLOCK_DEPTH = 32 << 10, 1024
+#: A block of W has at most as many bytes as a first-level cache, which it shares with a tile of A,
+#: and so many elements of a row: with 32 or 48 KiB, of 256 to 1024 the longest was the fastest.
+_BLOCK_DEPTH = 1024
 #: The next block of W is fetched while so many tiles use this one: 5 percent at 32 rows. With fewer
 #: there is no time for it.
 _MIN_TILES_TO_FETCH = 4
-_LINE_BYTES = 64
 #: Work-items for each compute unit that even out their speeds.
 _ITEMS_PER_UNIT = 8
 #: Sums that a work-item keeps, and its columns where their number is not known.
@@ -72,13 +76,13 @@ def _columns(device: DeviceInfo, p: Params) -> int:
     return min(blocks * lanes, most)
 
 
-def _depth(r_columns: int, p: Params, tiles: int) -> int:
+def _depth(device: DeviceInfo, r_columns: int, p: Params, tiles: int) -> int:
     """Elements of a row of W to a block, a multiple of ``lanes``."""
     item = 8 if p["acc"] == "double" else 4
     # Rounding errors grow with the length of a chain of additions.
     depth = MAX_K_CHAIN * p["lanes"]
     if tiles > 1:
-        depth = min(depth, _BLOCK_DEPTH, _BLOCK_BYTES // (r_columns * item))
+        depth = min(depth, _BLOCK_DEPTH, device.caches.l1 // (r_columns * item))
     return depth // p["lanes"] * p["lanes"]
 
 
@@ -86,7 +90,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     lanes, n, k = p["lanes"], p["n"], p["k"]
     r_rows, r_columns = _register_tile(device, lanes, p["mb"])
     tiles = ceil_div(p["mb"], r_rows)
-    depth = _depth(r_columns, p, tiles)
+    depth = _depth(device, r_columns, p, tiles)
     return {
         "profile": profile,
         "out_prefix": [*(f"bi{d}" for d in range(len(p["batch"]))), "m"],
@@ -100,7 +104,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "step": ceil_div(depth, tiles * lanes) * lanes
         if device.prefetch and tiles >= _MIN_TILES_TO_FETCH
         else 0,
-        "line": max(_LINE_BYTES // p["w_itemsize"], lanes),
+        "line": max(numbers_of_a_line(device, p["w_itemsize"]), lanes),
         "w_bytes": p["w_itemsize"] == 1,
         **store_edges(n, lanes, lanes),
     }

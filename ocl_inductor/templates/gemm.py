@@ -32,10 +32,10 @@ import numpy as np
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.templates.blocking import (
-    LINE_BYTES,
     MAX_K_CHAIN,
     ceil_div,
     inner_loop,
+    numbers_of_a_line,
     prefetching,
     size_ceil_div,
 )
@@ -102,7 +102,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MB": p["mb"],
         "k_chunk": chunk,
         "k_part": part,
-        "LINE": LINE_BYTES // (8 if p["acc"] == "double" else 4),
+        "LINE": numbers_of_a_line(device, 8 if p["acc"] == "double" else 4),
         "k_block": 0 if part or (is_static(depth) and int(depth) <= chain) else chain,
         "own_panel": own,
         "ragged_depth": bool(own) and any(d % p["lanes"] for d in (p["k"], chunk)),

@@ -26,7 +26,13 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, inner_loop, prefetching, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    ceil_div,
+    inner_loop,
+    numbers_of_a_line,
+    prefetching,
+    size_ceil_div,
+)
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
@@ -40,8 +46,6 @@ _MAX_TILES = 24
 #: 5.9e-7 with 32, 5.3e-7 with 16. 32 costs 0 to 5 % of the time.
 MAX_CHAIN = 32
 _ITEMS_PER_UNIT = 4
-#: Numbers of a cache line.
-LINE = 16
 
 
 def weight_coefficients() -> list[list[float]]:
@@ -94,6 +98,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     tiles = max(min(tiles, ceil_div(p["tiles_hint"], wanted)) // mr, 1) * mr
     groups = ceil_div(p["tiles_hint"], tiles)
     parts = min(max(device.compute_units // groups, 1), panels)
+    line = numbers_of_a_line(device, 4)
     return {
         "channel_block": MAX_CHAIN,
         "W": p["lanes"],
@@ -102,7 +107,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "MR": mr,
         "T": tiles,
         # Odd numbers of cache lines: what a transform writes or reads is spread over all sets.
-        "inputs_step": (tiles * p["channels"] // LINE | 1) * LINE,
+        "inputs_step": (tiles * p["channels"] // line | 1) * line,
         "products_step": tiles * nv | 1,
         "panels": panels,
         "PANELS": ceil_div(panels, parts),

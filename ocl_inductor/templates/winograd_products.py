@@ -25,11 +25,16 @@ import numpy as np
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import ceil_div, inner_loop, lanes_of, size_ceil_div
+from ocl_inductor.templates.blocking import (
+    ceil_div,
+    inner_loop,
+    lanes_of,
+    numbers_of_a_line,
+    size_ceil_div,
+)
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd import (
-    LINE,
     MAX_CHAIN,
     POINTS,
     powers,
@@ -92,9 +97,11 @@ def _prefetched_weights(device: DeviceInfo, p: Params, order: str | None) -> dic
         "channels": (9 * width, column, p["block"]),
         "window": (p["block"], channel, 9 * width),
     }[order or "taps"]
-    lines = ceil_div(run, LINE)
+    line = numbers_of_a_line(device, 4)
+    lines = ceil_div(run, line)
     return {
         "prefetched": device.prefetch,
+        "LINE": line,
         "first_tap": min(2 * (row + column), 0),
         "row_step": step,
         "lines_of_row": lines,

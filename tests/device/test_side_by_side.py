@@ -70,7 +70,7 @@ def test_softmax_of_extremes(driver: str) -> None:
 @each_driver
 def test_asking_ahead(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also beyond the last row, and at addresses that no vector is aligned to."""
-    monkeypatch.setattr(ahead, "LEAST_BYTES", 1 << 10)
+    monkeypatch.setattr(ahead, "LEAST_CACHES", 2**-10)
 
     def fn(x: Any, y: Any, w: Any) -> Any:
         normal = F.layer_norm(x, x.shape[-1:], w)

@@ -12,7 +12,7 @@ import torch
 import ocl_inductor
 from benchmarks.drivers import PIP_DRIVERS, is_present
 from ocl_inductor.codegen.conversions import unaligned_typedefs
-from ocl_inductor.codegen.streaming import LEAST_BYTES, emit_streamed, streaming_functions
+from ocl_inductor.codegen.streaming import emit_streamed, least_streamed, streaming_functions
 from ocl_inductor.device import select_device
 from ocl_inductor.drivers import load_pyopencl
 
@@ -23,6 +23,10 @@ def driver(request: pytest.FixtureRequest) -> str:
         pytest.skip(f"no {request.param!r} driver on this machine")
     torch.compiler.reset()
     return str(request.param)
+
+
+def least(driver: str) -> int:
+    return least_streamed(select_device(driver).info)
 
 
 def sources(driver: str, program: Callable[..., Any], *inputs: torch.Tensor) -> str:
@@ -38,7 +42,7 @@ def sources(driver: str, program: Callable[..., Any], *inputs: torch.Tensor) -> 
 
 @pytest.mark.parametrize("columns", [1024, 1001])
 def test_large_results_are_streamed(driver: str, columns: int) -> None:
-    rows = LEAST_BYTES // (4 * columns) + 3
+    rows = least(driver) // (4 * columns) + 3
     x, y = torch.randn(rows, columns), torch.randn(rows, columns)
 
     def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -48,7 +52,7 @@ def test_large_results_are_streamed(driver: str, columns: int) -> None:
 
 
 def test_what_the_graph_reads_is_not(driver: str) -> None:
-    x = torch.randn(LEAST_BYTES // 4096 + 1, 1024)
+    x = torch.randn(least(driver) // 4096 + 1, 1024)
 
     def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = (x * 2).sin()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from agreement import agree, random, two_drivers
 
+from ocl_inductor.cpu_caches import Caches
 from ocl_inductor.lowering import reduce
+from ocl_inductor.lowering.context import LoweringContext
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -23,12 +26,15 @@ def _columns(x: Any, y: Any, image: Any, whole: Any) -> Any:
 
 @each_driver
 def test_columns_of_large_matrices(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduce, "MAX_WHOLE_BYTES", 1 << 16)
-    monkeypatch.setattr(reduce, "BLOCK_BYTES", 1 << 13)
     blocks, real = [], reduce._blocks_of_rows
+    caches = Caches(l2=1 << 16)
 
-    def counting(*args: Any) -> int:
-        blocks.append(real(*args))
+    def counting(ctx: LoweringContext, *args: Any) -> int:
+        """As on a processor with small caches."""
+        device = ctx.device
+        ctx.device = replace(device, caches=caches)
+        blocks.append(real(ctx, *args))
+        ctx.device = device
         return blocks[-1]
 
     monkeypatch.setattr(reduce, "_blocks_of_rows", counting)

@@ -1,15 +1,16 @@
 #pragma OPENCL FP_CONTRACT ON
 
-__kernel 
+__kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4)
 {
     const long point = get_global_id(0);
     if (point < dim0*dim1*dim2) {
-        const long v0 = point / (dim1*dim2);
-        const long v1 = (point / (dim2)) % (dim1);
-        const long v2 = (point) % (dim2);
-        const float t0 = arg0[v0 + (v1*dim0) + (v2*dim3)];
-        arg1[v2 + (v1*dim2) + (v0*dim4)] = t0;
+        const long q0 = point / (dim2);
+        const long v2 = point % (dim2);
+        const long v0 = q0 / (dim1);
+        const long v1 = q0 % (dim1);
+        const float t1 = arg0[v0 + (v1*dim0) + (v2*dim3)];
+        arg1[v2 + (v1*dim2) + (v0*dim4)] = t1;
     }
 }
 
@@ -391,34 +392,46 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
 }
 
 #pragma OPENCL FP_CONTRACT ON
+typedef float4 float4u __attribute__((aligned(4)));
 
-__kernel __attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(1024, 1, 1)))
 void reduction_mean(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
 {
-    __local float acc_arg3_local[64];
-    const int row = get_group_id(0);
+    __local float4 acc_arg3_local[1024];
     const int lid = get_local_id(0);
+    const int across = lid % 16, down = lid / 16;
+    const int point = (int)get_group_id(0) * 16 + across;
     {
-        const int v0 = row / (k0);
-        const int v1 = (row) % (k0);
-        float acc_arg3 = 0.0f;
-        const float t1 = arg1[v1];
-        for (int swept = lid; swept < k1; swept += 64) {
+        const int v0 = point / (8);
+        const int v1 = point % (8) * 4;
+        float4 acc_arg3 = (float4)(0.0f);
+        const float4 t1 = (*(__global const float4u*)(arg1 + (v1)));
+        for (int swept = down; swept < k0; swept += 64) {
             const int v2 = swept;
-            const float t0 = arg0[(k2*v0) + v1 + (k0*v2)];
-            const float t2 = (t0 + t1);
-            const float t3 = (((t2 > 0.0f) | (t2 != t2)) ? t2 : 0.0f);
+            const float4 t0 = (*(__global const float4u*)(arg0 + ((k1*v0) + v1 + (k2*v2))));
+            const float4 t2 = (t0 + t1);
+            const float4 t3 = (((t2 > (float4)(0.0f)) | (t2 != t2)) ? t2 : (float4)(0.0f));
             acc_arg3 = (acc_arg3 + t3);
         }
         acc_arg3_local[lid] = acc_arg3;
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int half_size = 32; half_size > 0; half_size /= 2) {
-            if (lid < half_size) { acc_arg3 = (acc_arg3 + acc_arg3_local[lid + half_size]); acc_arg3_local[lid] = acc_arg3; }
-            barrier(CLK_LOCAL_MEM_FENCE);
+        if (down < 8) {
+            for (int k = 1; k < 8; ++k) {
+                const float4 acc_arg3_other = acc_arg3_local[lid + k * 128];
+                acc_arg3 = (acc_arg3 + acc_arg3_other);
+            }
+            acc_arg3_local[lid] = acc_arg3;
         }
-        acc_arg3 = acc_arg3_local[0];
-        const float r4 = acc_arg3;
-        const float t5 = (r4 / 196.0f);
-        arg2[(k0*v0) + v1] = t5;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        acc_arg3 = acc_arg3_local[across];
+        for (int k = 1; k < 8; ++k) {
+            const float4 acc_arg3_other = acc_arg3_local[across + k * 16];
+            acc_arg3 = (acc_arg3 + acc_arg3_other);
+        }
+        const float4 r4 = acc_arg3;
+        const float4 t5 = (r4 / (float4)(196.0f));
+        if (down == 0) {
+            *(__global float4u*)(arg2 + ((k2*v0) + v1)) = t5;
+        }
     }
 }

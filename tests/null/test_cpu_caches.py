@@ -28,6 +28,10 @@ def test_caches_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("3", "Unified", "107520K"),
     )
     assert cpu_caches.cpu_caches() == Caches(48 << 10, 2 << 20, 105 << 20)
+    line = tmp_path / "index0" / "coherency_line_size"
+    for told, nbytes in (("128", 128), ("0", 64), ("100", 64), ("a line", 64)):
+        line.write_text(told + "\n")
+        assert cpu_caches.cpu_caches() == Caches(48 << 10, 2 << 20, 105 << 20, nbytes)
 
 
 def test_what_is_not_told_is_as_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
