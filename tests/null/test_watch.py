@@ -15,6 +15,7 @@ import torch
 from ocl_inductor.runtime import watch
 from ocl_inductor.runtime.checksums import PIECE, Checksums
 from ocl_inductor.runtime.mappings import behind, mappings, stamp
+from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.watch import COPIED_BYTES, LOOKS, Watch
 from ocl_inductor.runtime.written_pages import written_pages
 
@@ -251,3 +252,25 @@ def test_stamps(tmp_path: Path) -> None:
     path.unlink()
     path.write_bytes(b"22")
     assert first != stamp(str(path))
+
+
+def test_what_an_optimiser_writes_is_watched_apart() -> None:
+    tensors = {name: torch.randn(100) for name in "abc"}
+    known = Parameters(tensors, apart=True)
+
+    def changed() -> set[str]:
+        return known.changed(tuple(tensors.items()), lambda name, x: 4 * x.numel())
+
+    assert changed() == {"a", "b", "c"}
+    assert not changed()
+    tensors["b"].add_(1)  # seen by its version
+    assert changed() == {"a", "b", "c"}  # once: all were watched together
+    for _ in range(3):
+        tensors["b"].add_(1)
+        assert changed() == {"b"}
+    assert changed() == {"b"}  # it was not looked at between the steps
+    assert not changed()
+    tensors["a"].numpy()[5] = 7
+    assert "a" in changed() and not changed()
+    tensors["b"].numpy()[5] = 7
+    assert changed() == {"b"} and not changed()
