@@ -35,6 +35,10 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         _of(r"test_templates|test_attention\.py|test_stored_dtypes", _LLVMPIPE, "vector"),
         "not its profile; 10 s each to build",
     ),
+    (
+        rf"test_simt_tiles\.py::test_(products|convolutions)\w*\[\S*({_OLD_POCL}|{_LLVMPIPE})",
+        "a dozen kernels each, a second to build; two other drivers run them",
+    ),
     (rf"test_docs\.py\S*\[\S*{_LLVMPIPE}", "the examples of pages; 9 s each"),
     (
         _of(

@@ -74,41 +74,38 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
     {
         const bool there_0 = ((uint)(begin0_0 + tap0) < (uint)I0) & ((uint)(begin1_0 + tap1) < (uint)I1);
         __global const float *here = x + channel * xc + tap0 * xs0 + tap1 * xs1;
-        ra0 = there_0 ? *(here + row_at0 + (a_k) * xc) : (float)(0);
-        ra1 = there_0 ? *(here + row_at0 + (a_k + 1) * xc) : (float)(0);
-        ra2 = there_0 ? *(here + row_at0 + (a_k + 2) * xc) : (float)(0);
-        ra3 = there_0 ? *(here + row_at0 + (a_k + 3) * xc) : (float)(0);
-        ra4 = there_0 ? *(here + row_at0 + (a_k + 4) * xc) : (float)(0);
-        ra5 = there_0 ? *(here + row_at0 + (a_k + 5) * xc) : (float)(0);
-        ra6 = there_0 ? *(here + row_at0 + (a_k + 6) * xc) : (float)(0);
-        ra7 = there_0 ? *(here + row_at0 + (a_k + 7) * xc) : (float)(0);
-        ra8 = there_0 ? *(here + row_at0 + (a_k + 8) * xc) : (float)(0);
-        ra9 = there_0 ? *(here + row_at0 + (a_k + 9) * xc) : (float)(0);
-        ra10 = there_0 ? *(here + row_at0 + (a_k + 10) * xc) : (float)(0);
-        ra11 = there_0 ? *(here + row_at0 + (a_k + 11) * xc) : (float)(0);
-        ra12 = there_0 ? *(here + row_at0 + (a_k + 12) * xc) : (float)(0);
-        ra13 = there_0 ? *(here + row_at0 + (a_k + 13) * xc) : (float)(0);
-        ra14 = there_0 ? *(here + row_at0 + (a_k + 14) * xc) : (float)(0);
-        ra15 = there_0 ? *(here + row_at0 + (a_k + 15) * xc) : (float)(0);
+        ra0 = there_0 ? here[row_at0 + a_k * xc] : (float)(0);
+        ra1 = there_0 ? here[row_at0 + (a_k + 1) * xc] : (float)(0);
+        ra2 = there_0 ? here[row_at0 + (a_k + 2) * xc] : (float)(0);
+        ra3 = there_0 ? here[row_at0 + (a_k + 3) * xc] : (float)(0);
+        ra4 = there_0 ? here[row_at0 + (a_k + 4) * xc] : (float)(0);
+        ra5 = there_0 ? here[row_at0 + (a_k + 5) * xc] : (float)(0);
+        ra6 = there_0 ? here[row_at0 + (a_k + 6) * xc] : (float)(0);
+        ra7 = there_0 ? here[row_at0 + (a_k + 7) * xc] : (float)(0);
+        ra8 = there_0 ? here[row_at0 + (a_k + 8) * xc] : (float)(0);
+        ra9 = there_0 ? here[row_at0 + (a_k + 9) * xc] : (float)(0);
+        ra10 = there_0 ? here[row_at0 + (a_k + 10) * xc] : (float)(0);
+        ra11 = there_0 ? here[row_at0 + (a_k + 11) * xc] : (float)(0);
+        ra12 = there_0 ? here[row_at0 + (a_k + 12) * xc] : (float)(0);
+        ra13 = there_0 ? here[row_at0 + (a_k + 13) * xc] : (float)(0);
+        ra14 = there_0 ? here[row_at0 + (a_k + 14) * xc] : (float)(0);
+        ra15 = there_0 ? here[row_at0 + (a_k + 15) * xc] : (float)(0);
     }
     {
-        rb0 = *(w + w_column0);
-        rb1 = *(w + 64 + w_column0);
-        rb2 = *(w + 128 + w_column0);
-        rb3 = *(w + 192 + w_column0);
-        rb4 = *(w + 256 + w_column0);
-        rb5 = *(w + 320 + w_column0);
-        rb6 = *(w + 384 + w_column0);
-        rb7 = *(w + 448 + w_column0);
+        rb0 = w[w_column0];
+        rb1 = w[w_column0 + 64];
+        rb2 = w[w_column0 + 128];
+        rb3 = w[w_column0 + 192];
+        rb4 = w[w_column0 + 256];
+        rb5 = w[w_column0 + 320];
+        rb6 = w[w_column0 + 384];
+        rb7 = w[w_column0 + 448];
     }
     w += 16 * 32;
     channel += 16;
     if (channel >= 16) {
         channel = 0;
-        if (++tap1 == 3) {
-            tap1 = 0;
-        ++tap0;
-        }
+        if (++tap1 == 3) { tap1 = 0; ++tap0; }
     }
     {
         __local float *to = la + turn * 1024 + a_k * 64 + a_row;
@@ -147,41 +144,38 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
             {
                 const bool there_0 = ((uint)(begin0_0 + tap0) < (uint)I0) & ((uint)(begin1_0 + tap1) < (uint)I1);
                 __global const float *here = x + channel * xc + tap0 * xs0 + tap1 * xs1;
-                ra0 = there_0 ? *(here + row_at0 + (a_k) * xc) : (float)(0);
-                ra1 = there_0 ? *(here + row_at0 + (a_k + 1) * xc) : (float)(0);
-                ra2 = there_0 ? *(here + row_at0 + (a_k + 2) * xc) : (float)(0);
-                ra3 = there_0 ? *(here + row_at0 + (a_k + 3) * xc) : (float)(0);
-                ra4 = there_0 ? *(here + row_at0 + (a_k + 4) * xc) : (float)(0);
-                ra5 = there_0 ? *(here + row_at0 + (a_k + 5) * xc) : (float)(0);
-                ra6 = there_0 ? *(here + row_at0 + (a_k + 6) * xc) : (float)(0);
-                ra7 = there_0 ? *(here + row_at0 + (a_k + 7) * xc) : (float)(0);
-                ra8 = there_0 ? *(here + row_at0 + (a_k + 8) * xc) : (float)(0);
-                ra9 = there_0 ? *(here + row_at0 + (a_k + 9) * xc) : (float)(0);
-                ra10 = there_0 ? *(here + row_at0 + (a_k + 10) * xc) : (float)(0);
-                ra11 = there_0 ? *(here + row_at0 + (a_k + 11) * xc) : (float)(0);
-                ra12 = there_0 ? *(here + row_at0 + (a_k + 12) * xc) : (float)(0);
-                ra13 = there_0 ? *(here + row_at0 + (a_k + 13) * xc) : (float)(0);
-                ra14 = there_0 ? *(here + row_at0 + (a_k + 14) * xc) : (float)(0);
-                ra15 = there_0 ? *(here + row_at0 + (a_k + 15) * xc) : (float)(0);
+                ra0 = there_0 ? here[row_at0 + a_k * xc] : (float)(0);
+                ra1 = there_0 ? here[row_at0 + (a_k + 1) * xc] : (float)(0);
+                ra2 = there_0 ? here[row_at0 + (a_k + 2) * xc] : (float)(0);
+                ra3 = there_0 ? here[row_at0 + (a_k + 3) * xc] : (float)(0);
+                ra4 = there_0 ? here[row_at0 + (a_k + 4) * xc] : (float)(0);
+                ra5 = there_0 ? here[row_at0 + (a_k + 5) * xc] : (float)(0);
+                ra6 = there_0 ? here[row_at0 + (a_k + 6) * xc] : (float)(0);
+                ra7 = there_0 ? here[row_at0 + (a_k + 7) * xc] : (float)(0);
+                ra8 = there_0 ? here[row_at0 + (a_k + 8) * xc] : (float)(0);
+                ra9 = there_0 ? here[row_at0 + (a_k + 9) * xc] : (float)(0);
+                ra10 = there_0 ? here[row_at0 + (a_k + 10) * xc] : (float)(0);
+                ra11 = there_0 ? here[row_at0 + (a_k + 11) * xc] : (float)(0);
+                ra12 = there_0 ? here[row_at0 + (a_k + 12) * xc] : (float)(0);
+                ra13 = there_0 ? here[row_at0 + (a_k + 13) * xc] : (float)(0);
+                ra14 = there_0 ? here[row_at0 + (a_k + 14) * xc] : (float)(0);
+                ra15 = there_0 ? here[row_at0 + (a_k + 15) * xc] : (float)(0);
             }
             {
-                rb0 = *(w + w_column0);
-                rb1 = *(w + 64 + w_column0);
-                rb2 = *(w + 128 + w_column0);
-                rb3 = *(w + 192 + w_column0);
-                rb4 = *(w + 256 + w_column0);
-                rb5 = *(w + 320 + w_column0);
-                rb6 = *(w + 384 + w_column0);
-                rb7 = *(w + 448 + w_column0);
+                rb0 = w[w_column0];
+                rb1 = w[w_column0 + 64];
+                rb2 = w[w_column0 + 128];
+                rb3 = w[w_column0 + 192];
+                rb4 = w[w_column0 + 256];
+                rb5 = w[w_column0 + 320];
+                rb6 = w[w_column0 + 384];
+                rb7 = w[w_column0 + 448];
             }
             w += 16 * 32;
             channel += 16;
             if (channel >= 16) {
                 channel = 0;
-                if (++tap1 == 3) {
-                    tap1 = 0;
-                ++tap0;
-                }
+                if (++tap1 == 3) { tap1 = 0; ++tap0; }
             }
         }
         {
