@@ -42,10 +42,13 @@ def overlap(node: Node) -> str:
     if found is None:
         return ""
     written, read, may_be_the_same = found
+    at_storage: dict[int, list[torch.Tensor]] = {}
+    for r in read:
+        at_storage.setdefault(_storage(r), []).append(r)
     for w in written:
         if _meets_itself(w):
             return "two elements that it writes lie in one place"
-        for r in read:
+        for r in at_storage.get(_storage(w), ()):
             if r is w:
                 if not may_be_the_same:
                     return _SHARED
@@ -131,10 +134,13 @@ def _span(x: torch.Tensor) -> tuple[int, int] | None:
     return (offset * x.itemsize, (offset + count) * x.itemsize) if count else None
 
 
+def _storage(x: torch.Tensor) -> int:
+    """What two tensors have in common that are views of one another."""
+    return int(x.untyped_storage()._cdata)
+
+
 def _shared(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors certainly have bytes in common."""
-    if a.untyped_storage()._cdata != b.untyped_storage()._cdata:
-        return False
+    """Whether two tensors of one storage certainly have bytes in common."""
     first, second = _span(a), _span(b)
     return (
         first is not None and second is not None and (first[0] < second[1] and second[0] < first[1])
