@@ -15,12 +15,13 @@ from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops_base import LoopKernel
 from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.simt_groups import Shape, choose_shape, required_size
+from ocl_inductor.codegen.simt_kept import kept_rows, swept_loads
 from ocl_inductor.codegen.simt_points import quotient
 from ocl_inductor.codegen.simt_scans import scan_rows, scans_rows
 from ocl_inductor.codegen.simt_transposes import find_transpose, transposed
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.dtypes import register_type, vector
-from ocl_inductor.ir.index import is_static, prod
+from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.schedule.groups import Member
 
 NONE: frozenset[sympy.Symbol] = frozenset()
@@ -100,6 +101,10 @@ class SimtKernel(LoopKernel):
     def sweeps(self, shape: Shape) -> KernelSource:
         """Sweeps that work-items share, and whose results they fold in local memory."""
         lanes, across = shape.lanes, shape.across
+        levels = [self.swept(level) for level in range(self.levels)]
+        self.kept = kept_rows(
+            levels, self.members, self.group.stored, self.inner_vars, self.steps(shape), shape
+        )
         points = prod(list(self.group.outer))
         if not lanes.over_sweep:
             points = quotient(points, lanes.width)
@@ -118,6 +123,8 @@ class SimtKernel(LoopKernel):
         with writer.block("", frozenset(self.outer_vars)):
             width = 1 if lanes.over_sweep else lanes.width
             self.coordinates(writer, "point", self.outer_vars, width)
+            for line in self.kept.declarations(lanes.width):
+                writer.line(line)
             for level in range(self.levels):
                 self.begin_level(writer, level)
                 if self.swept(level):
@@ -136,9 +143,7 @@ class SimtKernel(LoopKernel):
         for a in (*accumulators.values(), *folded_lanes.values()):
             for line in a.declare():
                 writer.line(line)
-        swept = sympy.Symbol("swept")
-        total = prod(list(self.group.inner))
-        steps = quotient(total, width) if shape.lanes.over_sweep else total
+        swept, steps = sympy.Symbol("swept"), self.steps(shape)
         end = self.text(steps)
         pieces = self.pieces(members, [(swept, ceil_div(steps, shape.down))])
         if pieces is None:
@@ -156,6 +161,11 @@ class SimtKernel(LoopKernel):
         self.fold_group(writer, [whole[m.buffer.name] for m in reductions], shape)
         for m in reductions:
             self.finish_reduction(writer, m, whole[m.buffer.name])
+
+    def steps(self, shape: Shape) -> Size:
+        """Elements of a sweep, or vectors of them."""
+        total = prod(list(self.group.inner))
+        return quotient(total, shape.lanes.width) if shape.lanes.over_sweep else total
 
     def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
         return writer.block("if (down == 0)") if self.shared else nullcontext()
@@ -178,9 +188,17 @@ class SimtKernel(LoopKernel):
         """Neighbouring work-items take neighbouring elements of the row."""
         start = "down" if begin == "0" else f"{begin} + down"
         head = f"for ({self.index} swept = {start}; swept < {end}; swept += {shape.down})"
-        with writer.block(head, frozenset(self.inner_vars)):
+        rounds = self.kept.rounds
+        if rounds:
+            head = f"for (int k = 0; k < {rounds}; ++k)"
+        pragma = "#pragma unroll" if rounds else ""
+        with writer.block(head, frozenset(self.inner_vars), pragma=pragma):
+            if rounds:
+                writer.line(f"const {self.index} swept = down + k * {shape.down};")
             width = shape.lanes.width if shape.lanes.over_sweep else 1
             self.coordinates(writer, "swept", self.inner_vars, width)
+            own = swept_loads(members, self.members, self.group.stored, self.inner_vars)
+            self.kept.use(writer, own)
             for m in members:
                 self.visit(writer, m, accumulators)
 

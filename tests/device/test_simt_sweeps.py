@@ -154,3 +154,28 @@ def test_extremes_that_are_not_numbers(driver: str) -> None:
         return x.argmax(0), x.argmin(0), x.amax(0), x.t().argmax(1), x.flatten().argmax()
 
     agree(fn, x, device=driver, profile="simt")
+
+
+@each_driver
+def test_rows_that_are_kept(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row is made of is read once, in vectors and not, from several operands, in place."""
+    _pretend(monkeypatch, 1, 4096)
+
+    def fn(x: Any, y: Any, h: Any, flags: Any, w: Any) -> Any:
+        scores = torch.where(flags, x * 2, y)
+        y.copy_(F.layer_norm(y, (1024,), w, w))
+        return (
+            x.softmax(1),
+            scores.softmax(1),
+            h.softmax(1),
+            h.var(1),
+            (x[:, :320] + 1).log_softmax(1),
+        )
+
+    x, y, flags = random(7, 1024), random(7, 1024), random(7, 1024, dtype=torch.bool)
+    inputs = x, y, random(5, 259, dtype=torch.float16), flags, random(1024)
+    agree(fn, *inputs, device=driver, profile="simt")
+    options = {"device": driver, "profile": "simt"}
+    report = ocl_inductor.explain(lambda x: x.softmax(1), x, compile_options=options)
+    source = report.graphs[0].kernels[0].source
+    assert source.count("arg0 +") == 1 and "kept0[k]" in source
