@@ -28,8 +28,11 @@ _NOT_THE_SAME = frozenset(
     "take gather index_select cat concat concatenate stack put_ index_put_ index_copy_ index_add_ "
     "scatter_ scatter_add_ scatter_reduce_ index_reduce_ masked_scatter_".split()
 )
+#: Of ``iadd`` there is an ``add``, of ``invert`` no ``nvert``.
 _IN_PLACE_OPERATORS = frozenset(
-    f for name, f in vars(operator).items() if name[0] == "i" and f"__{name}__" in vars(operator)
+    f
+    for name, f in vars(operator).items()
+    if name[0] == "i" and {f"__{name}__", f"__{name[1:]}__"} <= vars(operator).keys()
 )
 _PLAIN_INDICES = (int, slice, type(None), type(...))
 

@@ -44,6 +44,7 @@ RIGHT: dict[str, Call] = {
     "other elements": lambda x: torch.add(x[:2], x[1:3], out=x[3:]),
     "between": lambda x: x[::2].add_(x[1]),
     "of a copy": lambda x: x.copy_(x.flip(0)),
+    "read from rows that are one": lambda x: x.copy_((~x.expand(2, 5))[0]),
 }
 
 
