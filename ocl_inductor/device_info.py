@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ocl_inductor import driver_processor, quirks
+from ocl_inductor import described, driver_processor, quirks
 from ocl_inductor.compile_target import Target
 from ocl_inductor.cpu_caches import Caches, cpu_caches
 from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.settings import Settings
 
 # CL_DEVICE_SUB_GROUP_SIZES of cl_intel_required_subgroup_size.
@@ -164,7 +165,14 @@ class DeviceInfo:
         )
 
     def for_settings(self, settings: Settings) -> DeviceInfo:
-        """The facts with a forced profile or memory strategy in place of the device's own."""
+        """The facts with those that are forced in place of the device's own: of a described target,
+        the profile, the memory strategy.
+
+        Raises OpenCLInductorError where kernels for the target cannot run on this device.
+        """
+        if settings.target is not None:
+            described = self._described(settings.target)
+            return described.for_settings(dataclasses.replace(settings, target=None))
         changed: dict[str, Any] = {}
         if settings.profile not in ("auto", self.profile):
             changed["profile"] = settings.profile
@@ -176,6 +184,48 @@ class DeviceInfo:
         if not settings.matrix_unit or changed.get("profile", self.profile) != "vector":
             changed["amx"] = False
         return dataclasses.replace(self, **changed) if changed else self
+
+    def _described(self, target: described.Target) -> DeviceInfo:
+        """The facts of a GPU that is not there, for kernels that this device's driver builds."""
+        for what, has, needs in (
+            ("work-items in a group", self.max_work_group_size, target.max_work_group_size),
+            ("bytes of local memory", self.local_mem_bytes, target.local_memory),
+        ):
+            if has < needs:
+                raise OpenCLInductorError(
+                    f"Kernels for {target.name} may need {needs} {what}; {self.name} has {has}. "
+                    'Choose another device to run them on: options={"device": ...}.'
+                )
+        return dataclasses.replace(
+            self,
+            name=target.name,
+            kind="gpu",
+            profile="simt",
+            unified_memory=target.unified_memory,
+            zero_copy=target.unified_memory and self.zero_copy,
+            pinned_staging=not target.unified_memory,
+            vector_width=1,
+            compute_units=target.compute_units,
+            max_work_group_size=target.max_work_group_size,
+            local_mem_bytes=target.local_memory,
+            sub_group_sizes=target.sub_group_sizes,
+            fp16=target.fp16,
+            fp64=target.fp64 and self.fp64,
+            opencl_c_version=target.opencl_c,
+            caches=Caches(),
+            # What GPUs' compilers lack, or what is about CPUs only.
+            prefetch=False,
+            inline_assembly=False,
+            streaming=False,
+            vectorizes_sums=True,
+            amx=False,
+            chains=False,
+            launch_s=0.0,
+            wait_s=0.0,
+            slow_builtins=frozenset(),
+            one_lane_attribute="",
+            code_apart=False,
+        )
 
 
 def names_of(device: Any) -> quirks.Names:

@@ -16,6 +16,7 @@ from typing import Any
 
 import platformdirs
 
+from ocl_inductor.described import Target, find_target, target_names
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 from ocl_inductor.units import parse_size
 
@@ -140,6 +141,15 @@ def _parse_name(value: object) -> str:
     return value.strip()
 
 
+def _parse_target(value: object) -> Target:
+    if isinstance(value, Target):
+        return value
+    found = find_target(value) if isinstance(value, str) else None
+    if found is None:
+        raise _BadValue(*target_names(), "the path of a .yaml file")
+    return found
+
+
 def _choice(*names: str) -> Callable[[object], str]:
     def parse(value: object) -> str:
         if value not in names:
@@ -188,6 +198,12 @@ class Settings:
         _choice("auto", "vector", "simt"),
         default="auto",
         env="OCL_INDUCTOR_PROFILE",
+        affects_code=True,
+    )
+    target: Target | None = _setting(
+        "Compile as for this device, which need not be present: a name or a YAML file of facts.",
+        _optional(_parse_target),
+        env="OCL_INDUCTOR_TARGET",
         affects_code=True,
     )
     memory: str = _setting(

@@ -69,7 +69,7 @@ def kernel(profile: str) -> str:
 
 def first_sweep(text: str) -> str:
     """From the first accumulator to the row's maximum."""
-    found = re.search(r"\n( *float acc_arg2 = .*?float r1 = [^\n]*)", text, re.S)
+    found = re.search(r"\n( *float\d* acc_arg2 = .*?float r1 = [^\n]*)", text, re.S)
     assert found is not None
     return f"```c\n{textwrap.dedent(found[1])}\n```"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,10 +46,23 @@ is shown), or nothing was compiled; 2 wrong usage.
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write one self-contained HTML page there.",
 )
+@click.option(
+    "--target",
+    "described",
+    metavar="NAME",
+    help="Compile as for a device that need not be present: a name, or a YAML file of facts.",
+)
 @click.option("--train", is_flag=True, help="A model: also call backward() on its summed results.")
 def explain(
-    target: str, args: tuple[str, ...], as_json: bool, page: Path | None, train: bool
+    target: str,
+    args: tuple[str, ...],
+    as_json: bool,
+    page: Path | None,
+    described: str | None,
+    train: bool,
 ) -> None:
+    if described is not None:
+        _compile_for(described)
     run = _runner(target, args, train)
     title = Path(target).name if target.endswith(".py") else target
     report = _observe(title, run)
@@ -71,6 +85,18 @@ def explain(
         click.echo(f"wrote {page}")
     if report.error or not report.graphs:
         sys.exit(1)
+
+
+def _compile_for(described: str) -> None:
+    """Let whatever is compiled from now on be for this target."""
+    from ocl_inductor.errors import OpenCLInductorError
+    from ocl_inductor.settings import Settings
+
+    os.environ["OCL_INDUCTOR_TARGET"] = described
+    try:
+        Settings.resolve()
+    except OpenCLInductorError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _observe(title: str, run: Callable[[], None]) -> Report:

@@ -17,6 +17,7 @@ PACKAGE = Path(ocl_inductor.__file__).parent
 LAYERS: list[set[str]] = [
     {"__init__"},
     {"errors", "temporary", "units", "whole_file"},
+    {"described", "targets"},
     {"settings"},
     {"log"},
     {
