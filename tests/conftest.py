@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from slow_cases import is_slow
+from slow_cases import beyond_the_sample, is_slow
 
 # The models' tests are there before the compiler is; they start by themselves with it.
 if find_spec("ocl_inductor.compile") is None:
@@ -68,6 +68,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    for item in list(beyond_the_sample(quick)):
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
