@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ocl_inductor import described, driver_processor, quirks
@@ -22,6 +24,21 @@ from ocl_inductor.settings import Settings
 _SUB_GROUP_SIZES = 0x4108
 # Of the extension cl_intel_vec_len_hint.
 _ONE_LANE = "intel_vec_len_hint(1)"
+
+#: Facts of a device that no quirk speaks of.
+_NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
+    {
+        "prefetch": False,
+        "inline_assembly": False,
+        "streaming": False,
+        "vectorizes_sums": True,
+        "amx": False,
+        "launch_s": 0.0,
+        "wait_s": 0.0,
+        "slow_builtins": frozenset(),
+        "code_apart": False,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +153,12 @@ class DeviceInfo:
             # CPU drivers do not all set the FMA bit although they have it.
             fast_fma=kind == "cpu" or _reports_fma(device),
             target_fma=True,
-            prefetch=False,
-            inline_assembly=False,
-            streaming=False,
-            vectorizes_sums=True,
-            amx=False,
             chains=kind == "cpu",
-            launch_s=0.0,
-            wait_s=0.0,
-            slow_builtins=frozenset(),
+            **_NOTHING_SPECIAL,
             broken_builtins=frozenset(),
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
             one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
             pinned_staging=kind != "cpu" and not ask(device, "host_unified_memory", False),
-            code_apart=False,
         )
         return dataclasses.replace(info, **quirks.changes(names))
 
@@ -213,18 +222,10 @@ class DeviceInfo:
             fp64=target.fp64 and self.fp64,
             opencl_c_version=target.opencl_c,
             caches=Caches(),
-            # What GPUs' compilers lack, or what is about CPUs only.
-            prefetch=False,
-            inline_assembly=False,
-            streaming=False,
-            vectorizes_sums=True,
-            amx=False,
+            # What is about CPUs only.
             chains=False,
-            launch_s=0.0,
-            wait_s=0.0,
-            slow_builtins=frozenset(),
             one_lane_attribute="",
-            code_apart=False,
+            **_NOTHING_SPECIAL,
         )
 
 

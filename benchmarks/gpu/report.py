@@ -54,22 +54,21 @@ def card(lines: list[Line]) -> Iterator[str]:
 
 def arithmetic(lines: list[Line]) -> Iterator[str]:
     """Products and convolutions."""
-    rows = [
-        (x["case"], number(x["tflop_s"]), number(x.get("cuda_tflop_s")),
-         ratio(x["tflop_s"], x.get("cuda_tflop_s")))
-        for x in of(lines, "arithmetic")
-    ]  # fmt: skip
-    yield from table(("float32, kernels alone", "TFLOP/s", "CUDA's", "ratio"), rows)
+    return _beside(lines, "arithmetic", "tflop_s", ("TFLOP/s", "CUDA's"))
 
 
 def memory(lines: list[Line]) -> Iterator[str]:
     """Kernels that memory bounds; the bytes are those of the operand and the result."""
-    rows = [
-        (x["case"], number(x["gb_s"]), number(x.get("cuda_gb_s")),
-         ratio(x["gb_s"], x.get("cuda_gb_s")))
-        for x in of(lines, "memory")
-    ]  # fmt: skip
-    yield from table(("float32, kernels alone", "GB/s", "CUDA eager", "ratio"), rows)
+    return _beside(lines, "memory", "gb_s", ("GB/s", "CUDA eager"))
+
+
+def _beside(lines: list[Line], part: str, rate: str, names: tuple[str, str]) -> Iterator[str]:
+    """Rates of single kernels, ours and CUDA's."""
+    rows = []
+    for x in of(lines, part):
+        ours, cuda = x[rate], x.get(f"cuda_{rate}")
+        rows.append((x["case"], number(ours), number(cuda), ratio(ours, cuda)))
+    return table(("float32, kernels alone", *names, "ratio"), rows)
 
 
 def launches(lines: list[Line]) -> Iterator[str]:

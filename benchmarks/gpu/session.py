@@ -1,8 +1,8 @@
 """``python -m benchmarks.gpu.session --out FOLDER``: everything, most important first, in a budget.
 
 ``tools/gpu_run.sh`` prepares a bare machine and starts this. Compiling, which needs the processor's
-cores, is done for all networks at once, with the device tests beside it; what is timed then runs
-alone. Each part is a process of its own with a time limit, and a failure of one is a line too.
+cores, is done for all networks at once; what is timed then runs alone. Each part is a process of
+its own with a time limit, and a failure of one is a line too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.gpu.line import line, read_lines, send_lines_to
 from benchmarks.gpu.setup import arguments, passed_on
+from ocl_inductor.sweep.isolation import end_group
 
 NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexnet@16")
 TEXTS = ("bert@4", "gpt2@2")
@@ -38,7 +39,7 @@ class Session:
         self.deadline = time.monotonic() + parsed.seconds
         self.jobs: int = parsed.jobs
         self.tests: list[str] = parsed.tests.split(",")
-        self.device: str = parsed.device
+        self.cuda: bool = not parsed.without_cuda
         self.cases: list[str] = parsed.cases.split(",") if parsed.cases else list(CASES)
 
     def left(self, most: float) -> float:
@@ -105,7 +106,7 @@ class Session:
 
     def networks(self) -> None:
         """What a contender does on all networks comes before the next contender."""
-        for contenders in (f"{OURS},cuda-eager", "cuda-inductor"):
+        for contenders in (f"{OURS},cuda-eager", "cuda-inductor") if self.cuda else (OURS,):
             self.all_networks(contenders)
 
     def all_networks(self, contenders: str) -> None:
@@ -145,8 +146,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=10)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    end_group(process)
     process.wait()
 
 

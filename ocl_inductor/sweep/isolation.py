@@ -140,7 +140,7 @@ def _resident_bytes(pid: int) -> int:
     return total
 
 
-def end_group(process: subprocess.Popen[str]) -> None:
+def end_group(process: subprocess.Popen[Any]) -> None:
     """Kill a process that leads a group, and the whole group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
