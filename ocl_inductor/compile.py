@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -185,6 +186,7 @@ def _build_graph(
         visible_outputs=visible_outputs,
         free_outputs=free_outputs,
     )
+    plan = dataclasses.replace(plan, backward=kind == "backward")
     executor = Executor(plan, device, settings)
     count_plan(plan)
     _log.info(

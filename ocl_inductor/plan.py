@@ -212,7 +212,7 @@ class Plan:
     plan writes. ``updates``: an input, and what the runtime copies into it at the end.
 
     ``visible_outputs``: of a forward graph, how many of the first outputs the caller sees; the
-    others are saved for its backward graph. None: all.
+    others are saved for its backward graph. None: all. ``backward``: what a backward graph became.
 
     ``parts``, for people: of each of ``steps``, which of the scheduler's kernels and host calls it
     runs; several where small kernels of one form are launched together.
@@ -241,6 +241,7 @@ class Plan:
     aliases: tuple[tuple[str, str], ...] = ()
     updates: tuple[tuple[str, OutputSpec], ...] = ()
     visible_outputs: int | None = None
+    backward: bool = False
     parts: tuple[tuple[int, ...], ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)

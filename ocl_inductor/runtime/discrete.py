@@ -1,7 +1,8 @@
 """Memory of the device's own: explicit transfers.
 
 Parameters stay on the device and are uploaded again when they changed. What is small, or would only
-keep others waiting on another queue, goes in order with the kernels. Large tensors go on a queue
+keep others waiting on another queue, goes in order with the kernels, and where sizes are static it
+goes together (bundle.py). Large tensors go on a queue
 beside that of the kernels, through pinned memory (transfers.py) where the device has a use for it:
 each is uploaded before the first kernel that reads it, so earlier kernels run meanwhile, and a
 result goes home as soon as the last kernel that touches it is done.
@@ -9,7 +10,7 @@ result goes home as soon as the last kernel that touches it is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,11 +18,14 @@ import torch
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime.bundle import Bundle, Run
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.gathering import Gathering
+from ocl_inductor.runtime.loans import loans_of
 from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, bytes_at, host_bytes
 from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
-from ocl_inductor.runtime.transfers import Downloads, Uploads
+from ocl_inductor.runtime.transfers import Downloads, Pieces, Uploads, together
 
 #: Up to here a transfer takes less than it costs to have another queue wait for it.
 SMALL_BYTES = 64 << 10
@@ -30,7 +34,8 @@ SMALL_BYTES = 64 << 10
 class DiscreteMemory:
     """The strategy with transfers, for one plan."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, small: Sequence[tuple[str, int]] = ()) -> None:
+        """``small``: inputs and results that travel together, with their bytes."""
         cl = load_pyopencl()
         self.cl = cl
         self.device = device
@@ -38,10 +43,17 @@ class DiscreteMemory:
         self.queue = device.queue
         self.transfers = cl.CommandQueue(device.context)
         self.residents = residents_of(device)
+        self.loans = loans_of(device)
+        #: Of the tensors lent by this plan: the address by the name of the input.
+        self.lent: dict[str, int] = {}
         self.buffers: dict[str, tuple[int, Any]] = {}
         pool = pinned_pool_of(device)
         self.uploads = None if pool is None else Uploads(pool)
         self.downloads = None if pool is None else Downloads(pool)
+        self.gathering = Gathering(pool)
+        self.bundle = Bundle(small, device.info.base_address_align_bytes)
+        #: Members of the bundle that go up with the next transfer of it: address and bytes.
+        self.boarding: dict[str, tuple[int, int]] = {}
         #: Inputs to be uploaded before a kernel reads them.
         self.wanted: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Uploads on the second queue that no kernel has waited for, by the name of the input.
@@ -57,6 +69,10 @@ class DiscreteMemory:
 
     def _buffer(self, name: str, nbytes: int) -> Any:
         have = self.buffers.get(name)
+        if have is None and name in self.bundle.places:
+            self.buffers |= self.bundle.make(self)
+            self.in_use += self.bundle.nbytes
+            have = self.buffers[name]
         if have is not None and have[0] >= nbytes:
             return have[1]
         allocation = self.allocate(nbytes)
@@ -88,7 +104,11 @@ class DiscreteMemory:
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         buffer = self._buffer(name, nbytes)
         self.wanted.pop(name, None)
-        if nbytes > SMALL_BYTES:
+        if name in self.lent:
+            self.loans.end(self.lent.pop(name), self)
+        if name in self.bundle.places:
+            self.boarding[name] = (tensor.data_ptr(), nbytes)
+        elif nbytes > SMALL_BYTES:
             self.wanted[name] = (buffer, tensor, nbytes)
         elif nbytes:
             self._send(self.queue, buffer, tensor, nbytes)
@@ -97,6 +117,8 @@ class DiscreteMemory:
     def arrivals(self, names: Iterable[str]) -> list[Any] | None:
         """Before a launch: what the kernel, which reads these buffers, has to wait for beside what
         is in order with it; later ones queue behind it."""
+        if self.boarding:
+            self._depart()
         if not self.wanted and not self.arriving:
             self.launched = True
             return None
@@ -113,8 +135,31 @@ class DiscreteMemory:
 
     def settle(self) -> None:
         """Upload all inputs that are wanted, whatever kernels read them."""
+        if self.boarding:
+            self._depart()
         for name in list(self.wanted):
             self._upload(name)
+
+    def _depart(self) -> None:
+        """Upload the small inputs that are waiting, in order with the kernels."""
+        for run in self.bundle.runs(self.boarding):
+            pieces = [(offset, *self.boarding[name]) for name, offset in run.members]
+            self._send_run(run, pieces)
+        self.boarding.clear()
+
+    def _send_run(self, run: Run, pieces: Pieces) -> None:
+        count("bytes_uploaded", sum(nbytes for _, _, nbytes in pieces))
+        event = None
+        if self.uploads is not None and len(pieces) > 1:
+            event = self.uploads.send_pieces(
+                self.cl, self.queue, self.bundle.buffer, run.start, pieces, run.nbytes
+            )
+        if event is None:
+            host = together(pieces, run.nbytes)
+            event = self.cl.enqueue_copy(
+                self.queue, self.bundle.buffer, host, dst_offset=run.start, is_blocking=False
+            )
+        self.travelling.append(event)
 
     def _upload(self, name: str) -> None:
         """Upload an input: in order with the kernels as long as none of them has anything to do."""
@@ -176,6 +221,15 @@ class DiscreteMemory:
             whole = tensor.untyped_storage().nbytes()
             self._fetch(found[0], tensor.untyped_storage().data_ptr(), whole)
 
+    def lend(self, name: str, x: torch.Tensor, nbytes: int) -> None:
+        """Let the backward graph read an input's buffer, until the input is uploaded anew."""
+        self.loans.lend(self, name, x, nbytes)
+        self.lent[name] = x.data_ptr()
+
+    def copy_of(self, name: str) -> Any:
+        """The buffer of an input that was lent."""
+        return self.buffers[name][1]
+
     # -- home ------------------------------------------------------------------------------
 
     def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
@@ -188,7 +242,7 @@ class DiscreteMemory:
         """Bring these outputs home once ``event``, the last kernel to touch them, is over; small
         ones stay until ``finish``.
         """
-        large = [n for n in names if n in self.pending and self.pending[n][2] > SMALL_BYTES]
+        large = [n for n in names if n in self.pending and not self._is_small(n)]
         if not large:
             return
         self.beside = self.downloads is None
@@ -231,39 +285,64 @@ class DiscreteMemory:
     def finish(self) -> None:
         self.settle()
         beside = self.beside or bool(self.arriving)
-        large = [p for p in self.pending.values() if p[2] > SMALL_BYTES]
-        small = [p for p in self.pending.values() if p[2] <= SMALL_BYTES]
+        small = {n: p for n, p in self.pending.items() if self._is_small(n)}
+        large = [p for n, p in self.pending.items() if n not in small]
         self.pending.clear()
         for found in large:
             self._download(self.queue, *found)
         landing = self.downloads is not None and self.downloads.under_way
+        runs = self.bundle.runs(n for n in small if n in self.bundle.places)
+        apart = [p for n, p in small.items() if n not in self.bundle.places]
         # In an in-order queue, who has waited for the last command has waited for all.
-        last = None if beside or landing or large or not small else small[-1]
-        for found in small:
-            self._bring_small(*found, waits=found is last)
+        waits = bool(small) and not (beside or landing or large)
+        for n, run in enumerate(runs, 1):
+            pieces = [
+                (offset, small[name][1].data_ptr(), small[name][2]) for name, offset in run.members
+            ]
+            self._bring_run(run, pieces, waits and n == len(runs) and not apart)
+        for n, found in enumerate(apart, 1):
+            self._bring_small(*found, waits=waits and n == len(apart))
         if self.downloads is not None:
             self.downloads.land(self.cl)
         if beside:
             self.transfers.finish()
-        if last is None and not (large and landing and not small):
+        if not waits and not (large and landing and not small):
             self.queue.finish()
-        if self.downloads is not None:
-            self.downloads.deliver()
+        self.gathering.deliver()
         self._over()
+
+    def _is_small(self, name: str) -> bool:
+        """Whether an output, one of those that are pending, comes home at the end."""
+        return name in self.bundle.places or self.pending[name][2] <= SMALL_BYTES
+
+    def _bring_run(self, run: Run, pieces: Pieces, waits: bool) -> None:
+        count("bytes_downloaded", sum(nbytes for _, _, nbytes in pieces))
+        if len(pieces) == 1 and waits:
+            _, pointer, nbytes = pieces[0]
+            home = bytes_at(pointer, nbytes)
+        else:
+            home = self.gathering.room(run.nbytes)
+            self.gathering.expect(home, pieces)
+        self._bring(home, self.bundle.buffer, run.start, waits)
 
     def _bring_small(self, buffer: Any, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
         count("bytes_downloaded", nbytes)
-        home = None
-        if self.downloads is not None and not (waits and not self.downloads.gathered):
-            home = self.downloads.gather(tensor.data_ptr(), nbytes)
+        # A single one that is waited for goes where it belongs at once.
+        home = self.gathering.pinned(nbytes) if self.gathering.expected or not waits else None
         if home is None:
             home = host_bytes(tensor, nbytes)
-        event = self.cl.enqueue_copy(self.queue, home, buffer, is_blocking=waits)
+        else:
+            self.gathering.expect(home, [(0, tensor.data_ptr(), nbytes)])
+        self._bring(home, buffer, 0, waits)
+
+    def _bring(self, home: Any, buffer: Any, start: int, waits: bool) -> None:
+        event = self.cl.enqueue_copy(self.queue, home, buffer, src_offset=start, is_blocking=waits)
         if not waits:
             self.travelling.append(event)
 
     def abandon(self) -> None:
         self.wanted.clear()
+        self.boarding.clear()
         self.pending.clear()
         # Each queue may wait for the other, and only what was flushed is sure to start.
         self.queue.flush()
@@ -278,6 +357,7 @@ class DiscreteMemory:
         self.arriving.clear()
         self.travelling.clear()
         self.launched = self.beside = self.looked = False
+        self.gathering.over()
         if self.uploads is not None:
             self.uploads.over()
         if self.downloads is not None:

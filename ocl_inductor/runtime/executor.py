@@ -24,6 +24,7 @@ from ocl_inductor.plan import (
     Region,
     Step,
 )
+from ocl_inductor.runtime.bundle import members_of
 from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete import DiscreteMemory
@@ -75,15 +76,15 @@ class Executor:
         self.launcher: Launcher | None = None
         self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
+        self.roles = Roles.of(plan)
         self.memory: Strategy = (
             UnifiedMemory(device)
             if info.unified_memory and info.zero_copy
-            else DiscreteMemory(device)
+            else DiscreteMemory(device, members_of(plan, self.roles))
         )
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.kernels = build_kernels(plan.kernels, device, settings)
-        self.roles = Roles.of(plan)
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, Site] = {}
         self.uses: dict[str, list[tuple[Any, int]]] = {}
@@ -374,6 +375,8 @@ class Executor:
         self.memory.finish()
         if self.faults is not None:
             self.faults.check()
+        if self.roles.handed_on and self.discrete is not None:
+            self._lend(inputs)
         if self.first:
             self.first = False
             release_code()  # what a driver does for kernels that it never ran
@@ -423,20 +426,32 @@ class Executor:
     def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:
         """Use a tensor where it is, on the device; False if it is in host memory (by now)."""
         assert self.discrete is not None
-        buffer = self.discrete.resident(x, self._reach(spec, x))
-        planned = buffer is not None and x.stride() == self.sizes.all(spec.stride)
-        if (
-            not planned
-            or spec.static
-            or spec.name in self.roles.on_host
-            or x.is_conj()
-            or x.is_neg()
-        ):
-            self.discrete.bring_home(x)
+        nbytes = self._reach(spec, x)
+        plain = x.stride() == self.sizes.all(spec.stride) and not x.is_conj() and not x.is_neg()
+        buffer = self.discrete.resident(x, nbytes)
+        if buffer is not None:
+            if not plain or spec.static or spec.name in self.roles.on_host:
+                self.discrete.bring_home(x)
+                return False
+        elif self.plan.backward and plain and spec.name not in self.roles.overwritten:
+            buffer = self.discrete.loans.borrow(x, nbytes)
+        if buffer is None:
             return False
         self.tensors[spec.name] = x
         self._bind(spec.name, buffer)
         return True
+
+    def _lend(self, inputs: Sequence[Any]) -> None:
+        """Let the backward graph read, where they are, the inputs that are handed on to it."""
+        assert self.discrete is not None
+        for position in self.roles.handed_on:
+            spec, x = self.plan.inputs[position], inputs[position]
+            used = self.tensors.get(spec.name)
+            in_place = used is not None and used.data_ptr() == x.data_ptr()
+            if in_place and spec.name in self.bound and not self.settings.exact_weights:
+                self.discrete.lend(spec.name, x, self._reach(spec, x))
+            else:
+                self.discrete.loans.end(x.data_ptr())
 
     def _reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
         return self.sizes(spec.extent) * tensor.itemsize

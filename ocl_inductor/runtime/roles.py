@@ -18,9 +18,9 @@ class Roles:
     write; ``noted``: inputs that a call keeps as they were passed; ``on_host``: inputs that the
     host reads; ``written``: inputs that have new contents after a call; ``passing``: what only the
     host holds, and no longer than a call. ``saved``: outputs that only the backward graph of this
-    plan reads. ``in_slot``: the scratch buffers in each slot of the arena. ``done_after``: by a
-    step's id, the outputs that nothing after it touches; not those of the last step, whose end is
-    that of the call.
+    plan reads; ``handed_on``: positions of the inputs that it reads, too. ``in_slot``: the scratch
+    buffers in each slot of the arena. ``done_after``: by a step's id, the outputs that nothing
+    after it touches; not those of the last step, whose end is that of the call.
     """
 
     buffers: Mapping[str, BufferSpec]
@@ -33,6 +33,7 @@ class Roles:
     written: frozenset[str]
     passing: tuple[str, ...]
     saved: frozenset[str]
+    handed_on: tuple[int, ...]
     in_slot: Mapping[int, tuple[str, ...]]
     done_after: Mapping[int, tuple[str, ...]]
 
@@ -62,6 +63,7 @@ class Roles:
             written=frozenset(overwritten | filled),
             passing=_passing(plan),
             saved=frozenset({b.name for b in outputs} - {_root(o.name, aliases) for o in visible}),
+            handed_on=_handed_on(plan),
             in_slot=in_slot,
             done_after=_done_after(plan.steps, outputs, aliases) if only_kernels else {},
         )
@@ -75,6 +77,13 @@ def _root(name: str, aliases: Mapping[str, str]) -> str:
     while name in aliases:
         name = aliases[name]
     return name
+
+
+def _handed_on(plan: Plan) -> tuple[int, ...]:
+    if plan.visible_outputs is None:
+        return ()
+    saved = {o.name for o in plan.outputs[plan.visible_outputs :] if o.kind == "tensor"}
+    return tuple(n for n, s in enumerate(plan.inputs) if s.kind == "tensor" and s.name in saved)
 
 
 def _passing(plan: Plan) -> tuple[str, ...]:

@@ -29,7 +29,17 @@ class StagedExecutor:
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: the caller's references go away here
+        self._end_loans(inputs)
         return _Call(self, inputs).run()
+
+    def _end_loans(self, inputs: list[Any]) -> None:
+        """None of these plans knows what is handed on to a backward graph, which could otherwise
+        find what another graph once lent of the same tensor."""
+        strategies = (executor.discrete for executor in self.executors.values())
+        for discrete in filter(None, strategies):
+            for x in inputs:
+                if isinstance(x, torch.Tensor):
+                    discrete.loans.end(x.data_ptr())
 
 
 class _Call:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
-from ocl_inductor.runtime.memory import MIN_BYTES, bytes_at
+from ocl_inductor.runtime.memory import bytes_at
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, Chunk, PinnedPool
 
 #: Of each direction: one travels, one is copied, one has just been or is about to be.
@@ -26,6 +26,9 @@ _PARTS = 6
 _LEAST_PART = 256 << 10
 #: From here on all threads copy a part; to wake them takes as long as one needs for half of it.
 THREADED_BYTES = 1 << 20
+
+#: What lies together in one place and apart on the host: offset in the one, address, and bytes.
+Pieces: TypeAlias = Sequence[tuple[int, int, int]]
 
 
 def parts(nbytes: int) -> Iterator[tuple[int, int]]:
@@ -46,6 +49,16 @@ def copy_bytes(to: int, source: int, nbytes: int) -> None:
             torch.frombuffer(bytes_at(p, nbytes), dtype=torch.uint8) for p in (to, source)
         )
         there.copy_(here)
+
+
+def together(pieces: Pieces, nbytes: int) -> Any:
+    """The bytes of the pieces as one transfer takes them: one piece where it lies, more copied."""
+    if len(pieces) == 1:
+        return bytes_at(pieces[0][1], nbytes)
+    host = (ctypes.c_char * nbytes)()
+    for offset, pointer, size in pieces:
+        ctypes.memmove(ctypes.addressof(host) + offset, pointer, size)
+    return host
 
 
 @contextlib.contextmanager
@@ -80,6 +93,22 @@ class Uploads:
             self.flying.append((event, chunk))
             if start + size < nbytes:
                 queue.flush()  # now, beside the next copy
+        return event
+
+    def send_pieces(
+        self, cl: Any, queue: Any, buffer: Any, start: int, pieces: Pieces, nbytes: int
+    ) -> Any:
+        """Enqueue a transfer of at most a chunk to ``start`` in the buffer, of pieces of memory
+        that lie apart on the host; None if there is no pinned memory for it."""
+        chunk = self._chunk()
+        if chunk is None:
+            return None
+        with given_back_on_error(self.pool, chunk):
+            for offset, pointer, size in pieces:
+                ctypes.memmove(chunk.pointer + offset, pointer, size)
+            part = chunk.part(0, nbytes)
+            event = cl.enqueue_copy(queue, buffer, part, dst_offset=start, is_blocking=False)
+        self.flying.append((event, chunk))
         return event
 
     def _chunk(self) -> Chunk | None:
@@ -121,10 +150,6 @@ class Downloads:
         self.flying: deque[tuple[Any, Chunk, int, int]] = deque()
         #: Parts that travel without a chunk.
         self.direct: list[Any] = []
-        #: Small ones share a chunk: where each lies there, and where it goes.
-        self.shared: Chunk | None = None
-        self.used = 0
-        self.gathered: list[tuple[Any, int, int]] = []
 
     def ask(self, queue: Any, buffer: Any, pointer: int, nbytes: int, after: Any = None) -> None:
         """Have ``nbytes`` of a buffer come to ``pointer`` once the event ``after`` is over."""
@@ -193,33 +218,8 @@ class Downloads:
         )
         request.queue.flush()
 
-    def gather(self, pointer: int, nbytes: int) -> Any:
-        """Room in pinned memory for a small transfer to ``pointer``; None if there is none left.
-
-        A transfer to other memory waits for its end, however it is asked for.
-        """
-        if self.shared is None:
-            self.shared = self.pool.take()
-        if self.shared is None or self.used + nbytes > CHUNK_BYTES:
-            return None
-        room = self.shared.part(self.used, nbytes)
-        self.used += -(-nbytes // MIN_BYTES) * MIN_BYTES
-        self.gathered.append((room, pointer, nbytes))
-        return room
-
-    def deliver(self) -> None:
-        """Take what was gathered, and has arrived by now, to where it belongs."""
-        for room, pointer, nbytes in self.gathered:
-            ctypes.memmove(pointer, room, nbytes)
-        self.gathered.clear()
-
     def over(self) -> None:
         """Nothing travels any more: what has not come home stays away."""
-        self.gathered.clear()
-        self.used = 0
-        if self.shared is not None:
-            self.pool.give(self.shared)
-            self.shared = None
         self.waiting.clear()
         self.direct.clear()
         while self.flying:

@@ -13,6 +13,7 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.device import list_devices
 from ocl_inductor.runtime import discrete, executor, memory
+from ocl_inductor.runtime.bundle import Bundle
 from ocl_inductor.runtime.recycling import Recycler
 from ocl_inductor.runtime.saved_memory import SavedPart
 from ocl_inductor.runtime.scratch import Arena, ScratchPool
@@ -64,7 +65,7 @@ def poisoned_memory() -> Iterator[None]:
     """Every tensor and device buffer that the runtime makes starts as NaN."""
     proxy = _PoisonedTorch()
     saved = [(m, m.torch) for m in (executor, memory, discrete)]
-    make = discrete.DiscreteMemory._buffer
+    make, make_bundle = discrete.DiscreteMemory._buffer, Bundle.make
     reserve, give, result = Arena.reserve, ScratchPool.give, Recycler.make
     saved_result = SavedPart.make
 
@@ -75,6 +76,12 @@ def poisoned_memory() -> Iterator[None]:
             pattern = np.full(buffer.size, POISON, np.uint8)
             self.cl.enqueue_copy(self.queue, buffer, pattern)
         return buffer
+
+    def poisoned_bundle(self: Bundle, strategy: Any) -> Any:
+        members = make_bundle(self, strategy)
+        pattern = np.full(self.nbytes, POISON, np.uint8)
+        strategy.cl.enqueue_copy(strategy.queue, self.buffer, pattern)
+        return members
 
     def poison(arena: Arena) -> None:
         """Stale contents of scratch memory must not matter."""
@@ -103,12 +110,14 @@ def poisoned_memory() -> Iterator[None]:
     for module, _ in saved:
         module.torch = proxy  # type: ignore[attr-defined]
     discrete.DiscreteMemory._buffer = poisoned_buffer  # type: ignore[method-assign]
+    Bundle.make = poisoned_bundle  # type: ignore[method-assign]
     try:
         yield
     finally:
         for module, original in saved:
             module.torch = original  # type: ignore[attr-defined]
         discrete.DiscreteMemory._buffer = make  # type: ignore[method-assign]
+        Bundle.make = make_bundle  # type: ignore[method-assign]
         Arena.reserve, ScratchPool.give = reserve, give  # type: ignore[method-assign]
         Recycler.make = result  # type: ignore[method-assign]
         SavedPart.make = saved_result  # type: ignore[method-assign]

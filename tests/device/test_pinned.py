@@ -18,6 +18,7 @@ from ocl_inductor import fork
 from ocl_inductor.device import select_device
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
+from ocl_inductor.runtime.gathering import Gathering
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, PinnedPool, pinned_pool_of, release_pinned
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -180,9 +181,10 @@ def test_a_failing_call_gives_all_chunks_back(
     function = compiled(two_results, driver, memory="discrete")
     x, y = random(300_001), random(300_001)
     expected = function(x, y)
-    for broken in ("ask", "land", "deliver"):
+    broken = [(transfers.Downloads, "ask"), (transfers.Downloads, "land"), (Gathering, "deliver")]
+    for owner, method in broken:
         with monkeypatch.context() as patch:
-            patch.setattr(transfers.Downloads, broken, _fail)
+            patch.setattr(owner, method, _fail)
             with pytest.raises(ArithmeticError):
                 function(x, y)
         assert all_idle(staged)
