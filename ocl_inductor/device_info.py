@@ -37,6 +37,7 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
         "wait_s": 0.0,
         "slow_builtins": frozenset(),
         "code_apart": False,
+        "scratch_apart": False,
     }
 )
 
@@ -84,6 +85,7 @@ class DeviceInfo:
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     pinned_staging: bool  # large transfers are quicker through memory that the driver pins
+    scratch_apart: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
 
     @property

@@ -219,6 +219,14 @@ CPU_TARGETS = {
 
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
+        match={"platform_name": "^NVIDIA CUDA$"},
+        changes={"scratch_apart": True},
+        why="A launch takes 9 us of the host, and 0.09 more for each sub-buffer that overlaps one "
+        "of its arguments: 32.5 us with 256 of them on an H200 (driver 580), where 800 that do not "
+        "overlap cost nothing. In one allocation, blocks that are alive at other times overlap: "
+        "with 150 to 300 of them the 679 launches of a training step of ResNet-50 took 31 us each.",
+    ),
+    Quirk(
         match={"platform_name": r"^Intel\(R\) OpenCL$"},
         short="intel",
         preference=10,

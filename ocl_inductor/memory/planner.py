@@ -13,14 +13,7 @@ from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.memory.in_place import in_place_pairs
 from ocl_inductor.memory.liveness import Liveness, analyse
 from ocl_inductor.memory.updates import updates_in_place
-from ocl_inductor.runtime.arena import (
-    ALIGNMENT,
-    Layout,
-    Lifetime,
-    aligned,
-    lower_bound,
-    place,
-)
+from ocl_inductor.runtime.arena import Layout, Lifetime, Rules, lower_bound
 from ocl_inductor.schedule.groups import Group
 
 
@@ -73,14 +66,14 @@ def plan_memory(
     ``batches``: groups that may run at the same time.
     """
     live = analyse(graph, groups, batches)
-    alignment, most_bytes = placement_rules(info)
+    rules = Rules.of(info)
     unified = info.unified_memory and info.zero_copy
     updated = updates_in_place(
         graph, groups, live, batches, dense=not unified, rows=info.profile == "vector"
     )
 
     def nbytes(b: Buffer) -> int:
-        return aligned(hint(prod((b.storage, b.itemsize))), alignment)
+        return rules.aligned(hint(prod((b.storage, b.itemsize))))
 
     sizes = {name: nbytes(live.buffers[name]) for name in live.scratch}
     best: tuple[Layout, list[list[str]], dict[str, str], list[Lifetime]] | None = None
@@ -90,7 +83,7 @@ def plan_memory(
             Lifetime(live.first[names[0]], live.last[names[-1]], max(sizes[n] for n in names))
             for names in blocks
         ]
-        layout = place(lifetimes, most_bytes)
+        layout = rules.place(lifetimes)
         if best is None or layout.nbytes < best[0].nbytes:
             best = layout, blocks, pairs, lifetimes
     assert best is not None
@@ -117,16 +110,6 @@ def plan_memory(
         kept_bytes=sum(nbytes(live.buffers[name]) for name in live.kept),
         updated=updated,
     )
-
-
-def placement_rules(info: DeviceInfo) -> tuple[int, int | None]:
-    """What offsets are multiples of, and the most bytes of one arena (None: any).
-
-    In place on host memory a buffer is a window of any kind; elsewhere it is a sub-buffer.
-    """
-    if info.unified_memory and info.zero_copy:
-        return ALIGNMENT, None
-    return max(ALIGNMENT, info.base_address_align_bytes), info.max_alloc_bytes
 
 
 def _blocks(live: Liveness, pairs: Mapping[str, str]) -> list[list[str]]:

@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ocl_inductor.device_info import DeviceInfo
+
 #: Bytes that offsets are multiples of: two cache lines, and more than any vector.
 ALIGNMENT = 128
 
@@ -49,6 +51,34 @@ class Layout:
     @property
     def nbytes(self) -> int:
         return sum(self.arenas)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How blocks may lie in a device's memory.
+
+    ``alignment``: what offsets are multiples of. ``most_bytes``: of one arena; None: any.
+    ``apart``: each block begins an arena.
+    """
+
+    alignment: int = ALIGNMENT
+    most_bytes: int | None = None
+    apart: bool = False
+
+    @classmethod
+    def of(cls, info: DeviceInfo) -> Rules:
+        """In place on host memory a block is a window of any kind; elsewhere it is a sub-buffer."""
+        if info.unified_memory and info.zero_copy:
+            return cls()
+        alignment = max(ALIGNMENT, info.base_address_align_bytes)
+        return cls(alignment, info.max_alloc_bytes, info.scratch_apart)
+
+    def aligned(self, nbytes: int) -> int:
+        return aligned(nbytes, self.alignment)
+
+    def place(self, lifetimes: Sequence[Lifetime]) -> Layout:
+        """A layout for blocks of aligned sizes."""
+        return place_apart(lifetimes) if self.apart else place(lifetimes, self.most_bytes)
 
 
 def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:
@@ -116,6 +146,35 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
         if best.nbytes <= bound:
             break
     return best
+
+
+def place_apart(lifetimes: Sequence[Lifetime]) -> Layout:
+    """A layout in which each block begins an allocation, which blocks share that never meet.
+
+    The largest first, each in the allocation that those before it leave free for the longest time
+    beside it, so that others find room (greedy by size: Pisarchyk and Lee, "Efficient memory
+    management for deep neural net inference", 2020).
+    """
+    places: list[Place] = [Place(0, 0)] * len(lifetimes)
+    inside: list[list[Lifetime]] = []
+    arenas: list[int] = []
+    for n in sorted(range(len(lifetimes)), key=lambda n: (-lifetimes[n].nbytes, n)):
+        own = lifetimes[n]
+        free = [k for k, others in enumerate(inside) if not any(map(own.meets, others))]
+        if free:
+            arena = min(free, key=lambda k: (_idle(own, inside[k]), arenas[k]))
+        else:
+            arena = len(arenas)
+            arenas.append(own.nbytes)
+            inside.append([])
+        places[n] = Place(arena, 0)
+        inside[arena].append(own)
+    return Layout(tuple(places), tuple(arenas))
+
+
+def _idle(own: Lifetime, others: Sequence[Lifetime]) -> int:
+    """Steps between a block and the nearest of others, none of which it meets."""
+    return min(max(own.first - x.last, x.first - own.last) for x in others)
 
 
 def place_within(

@@ -19,7 +19,7 @@ import torch
 from ocl_inductor.device import Device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.plan import Plan, Slot
-from ocl_inductor.runtime.arena import ALIGNMENT, Layout, Lifetime, Place, aligned, place
+from ocl_inductor.runtime.arena import Layout, Lifetime, Place, Rules
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import Allocation, Strategy
 from ocl_inductor.runtime.pressure import frees, with_room
@@ -152,9 +152,7 @@ class Scratch:
         self.slots = plan.slots
         self.numbers: Sequence[int] = range(len(plan.slots))  # by which the plan knows them
         self.pool = pool
-        in_place = info.unified_memory and info.zero_copy
-        self.alignment = ALIGNMENT if in_place else max(ALIGNMENT, info.base_address_align_bytes)
-        self.most_bytes = None if in_place else info.max_alloc_bytes
+        self.rules = Rules.of(info)
         self.needs: list[int] = []
         self.layout: Layout | None = None
         self.exact = False  # whether the next layout leaves no room to grow
@@ -174,9 +172,9 @@ class Scratch:
         rest.numbers = [n for n in self.numbers if n not in numbers]
         rest.slots = tuple(self.slots[n] for n in rest.numbers)
         rest.needs = [int(s.nbytes) for s in rest.slots]
-        rest.layout = place(
-            [Lifetime(s.first, s.last, aligned(int(s.nbytes), self.alignment)) for s in rest.slots],
-            self.most_bytes,
+        aligned = self.rules.aligned
+        rest.layout = self.rules.place(
+            [Lifetime(s.first, s.last, aligned(int(s.nbytes))) for s in rest.slots]
         )
         rest.bound = None
         return rest
@@ -214,7 +212,7 @@ class Scratch:
         arena.reserve(layout.arenas, memory)
         self.bound = None
         for number, at, nbytes in zip(self.numbers, layout.places, self.needs, strict=True):
-            point(number, arena.window(at, nbytes, memory))
+            point(number, self._window(arena, at, nbytes, memory))
         self.bound = (arena.version, layout)
 
     def buffer(self, arena: Arena, slot: int, memory: Strategy) -> tuple[Any, torch.Tensor | None]:
@@ -223,7 +221,12 @@ class Scratch:
         n = self.numbers.index(slot)
         at, nbytes = self.layout.places[n], self.needs[n]
         host = arena.allocations[at.arena].host_part(at.offset, nbytes)
-        return arena.window(at, nbytes, memory), host
+        return self._window(arena, at, nbytes, memory), host
+
+    def _window(self, arena: Arena, at: Place, nbytes: int, memory: Strategy) -> Any:
+        """The buffer of a block: a part of an allocation, or where blocks are apart all of it."""
+        whole = arena.allocations[at.arena].nbytes
+        return arena.window(at, whole if self.rules.apart else nbytes, memory)
 
     def _place(self, sizes: Sizes) -> None:
         """A new layout when a slot has grown over what the present one gives it.
@@ -236,11 +239,11 @@ class Scratch:
             return
         before = self.needs or [0] * len(exact)
         needs = [
-            have if n <= have else aligned(n if self.exact else _roomy(n, s), self.alignment)
+            have if n <= have else self.rules.aligned(n if self.exact else _roomy(n, s))
             for n, have, s in zip(exact, before, self.slots, strict=True)
         ]
         lifetimes = [Lifetime(s.first, s.last, n) for s, n in zip(self.slots, needs, strict=True)]
-        self.needs, self.layout = needs, place(lifetimes, self.most_bytes)
+        self.needs, self.layout = needs, self.rules.place(lifetimes)
         self.exact = False
         count("layouts")
 

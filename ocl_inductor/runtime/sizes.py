@@ -23,6 +23,8 @@ class Sizes:
         self._measured = _measured(set(self.symbols) - {name for _, name in self._passed}, inputs)
         self.values: dict[str, int | float] = {}
         self._compiled: dict[str, object] = {}
+        #: Of a plan without symbols.
+        self._constant: dict[tuple[SizeText, ...], tuple[int, ...]] = {}
 
     @property
     def dynamic(self) -> bool:
@@ -64,8 +66,13 @@ class Sizes:
         }
         return eval(code, names, self.values)  # type: ignore[arg-type]
 
-    def all(self, texts: Iterable[SizeText]) -> tuple[int, ...]:
-        return tuple(map(self, texts))
+    def all(self, texts: tuple[SizeText, ...]) -> tuple[int, ...]:
+        if self.symbols:
+            return tuple(map(self, texts))
+        known = self._constant.get(texts)
+        if known is None:
+            known = self._constant[texts] = tuple(map(self, texts))
+        return known
 
 
 def _whole(x: Any) -> int:

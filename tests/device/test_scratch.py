@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 from agreement import PROFILES, agree, compiled, random, two_drivers
-from programs import frozen
+from driver_calls import driver_calls
+from programs import PROGRAMS, Program, frozen
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -191,3 +193,37 @@ def test_a_new_graph_frees_what_is_idle(driver: str) -> None:
     assert 0 < sum(arena.nbytes for arena in idle(driver)) <= 2 * (9 * 33 * 4 + 256)
     y = whole(650, 33)
     torch.testing.assert_close(large(y), _long(y))
+
+
+@pytest.fixture
+def scratch_apart(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device as if overlapping sub-buffers slowed its launches."""
+    device = select_device(driver)
+    torch.compiler.reset()
+    info = dataclasses.replace(device.info, scratch_apart=True)
+    monkeypatch.setitem(vars(device), "_info", info)
+
+
+@each_driver
+@pytest.mark.parametrize("program", PROGRAMS[::4], ids=str)
+def test_programs_with_blocks_apart(program: Program, driver: str, scratch_apart: None) -> None:
+    module = isinstance(program.fn, nn.Module)
+    agree(program.fn, *program.inputs(), device=driver, memory="discrete", reference=not module)
+
+
+@each_driver
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_blocks_apart_make_no_sub_buffers(
+    driver: str, dynamic: bool, scratch_apart: None, apart: None
+) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = (x @ x.t()).softmax(-1) @ x
+        return x
+
+    function = compiled(fn, driver, memory="discrete", dynamic=dynamic)
+    with driver_calls() as found:
+        for n in (40, 70, 50):
+            x = random(n, 33)
+            torch.testing.assert_close(function(x), fn(x.double()).float(), rtol=1e-3, atol=1e-3)
+    assert "launch" in found and "sub_buffer" not in found

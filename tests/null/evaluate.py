@@ -242,6 +242,7 @@ def make_device() -> DeviceInfo:
         one_lane_attribute="",
         pinned_staging=False,
         code_apart=False,
+        scratch_apart=False,
     )
 
 

@@ -14,6 +14,7 @@ from ocl_inductor.runtime.arena import (
     aligned,
     lower_bound,
     place,
+    place_apart,
     place_within,
 )
 
@@ -92,3 +93,23 @@ def test_nothing_to_place() -> None:
     assert place([]) == Layout((), ())
     assert lower_bound([]) == 0
     assert aligned(0) == ALIGNMENT
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_in_allocations_of_their_own(seed: int) -> None:
+    """None shares an allocation with one that it meets, and the largest of each says how long."""
+    lifetimes = some(seed, 40, 30)
+    layout = place_apart(lifetimes)
+    check(lifetimes, layout)
+    assert {p.offset for p in layout.places} == {0}
+    largest = [0] * len(layout.arenas)
+    for x, at in zip(lifetimes, layout.places, strict=True):
+        largest[at.arena] = max(largest[at.arena], x.nbytes)
+    assert tuple(largest) == layout.arenas
+    assert lower_bound(lifetimes) <= layout.nbytes <= sum(x.nbytes for x in lifetimes)
+
+
+def test_a_chain_needs_two_allocations() -> None:
+    lifetimes = [Lifetime(n, n + 1, ALIGNMENT * (10 - n)) for n in range(10)]
+    assert place_apart(lifetimes).arenas == (10 * ALIGNMENT, 9 * ALIGNMENT)
+    assert place_apart([]) == Layout((), ())
