@@ -23,6 +23,8 @@ from ocl_inductor.runtime.roles import Roles
 
 #: To copy so many bytes to and from pinned memory takes about as long as to start a transfer.
 MEMBER_BYTES = 128 << 10
+#: So many sets of members are known at most.
+_MOST_KNOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Bundle:
             self.places[name] = (number, self.nbytes, self.nbytes + nbytes)
             self.nbytes += -(-nbytes // alignment) * alignment
         self.allocation: Allocation | None = None
+        #: Call after call, the same ones travel.
+        self._known: dict[tuple[str, ...], list[Run]] = {}
 
     @property
     def buffer(self) -> Any:
@@ -93,7 +97,16 @@ class Bundle:
         return windows
 
     def runs(self, names: Iterable[str]) -> list[Run]:
-        """The members among ``names`` by their places, in runs that fit in a chunk each."""
+        """These members by their places, in runs that fit in a chunk each."""
+        wanted = tuple(names)
+        found = self._known.get(wanted)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[wanted] = self._runs(wanted)
+        return found
+
+    def _runs(self, names: Iterable[str]) -> list[Run]:
         found: list[Run] = []
         last = -1
         for (number, start, end), name in sorted((self.places[n], n) for n in names):

@@ -16,14 +16,13 @@ from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl, release_code
 from ocl_inductor.plan import (
     FAULT,
-    BufferSpec,
     HostCall,
-    InputSpec,
     Launch,
     Plan,
     Region,
     Step,
 )
+from ocl_inductor.runtime.binding import Binding
 from ocl_inductor.runtime.bundle import members_of
 from ocl_inductor.runtime.control import Control
 from ocl_inductor.runtime.counters import count
@@ -33,21 +32,18 @@ from ocl_inductor.runtime.home import home_of
 from ocl_inductor.runtime.host_calls import HostCalls
 from ocl_inductor.runtime.launcher import Launcher
 from ocl_inductor.runtime.memory import Strategy, UnifiedMemory
-from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
-from ocl_inductor.runtime.recycling import Maker, allocated
 from ocl_inductor.runtime.replay import Replay
-from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.results import Results
 from ocl_inductor.runtime.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.site import Site
 from ocl_inductor.runtime.sizes import Sizes
-from ocl_inductor.runtime.steady import SteadyCall, recycler_of, serves
-from ocl_inductor.runtime.tensors import KERNEL_DTYPES, as_planned, reach
+from ocl_inductor.runtime.steady import SteadyCall, serves
+from ocl_inductor.runtime.tensors import KERNEL_DTYPES, reach
 from ocl_inductor.settings import Settings
 
 
@@ -97,34 +93,25 @@ class Executor:
             for s in plan.steps
             if isinstance(s, HostCall) and isinstance(s.operator, Region)
         }
-        self.bound: dict[str, Any] = {}
+        self.binding = Binding(
+            plan,
+            self.roles,
+            self.sizes,
+            self.memory,
+            self.uses,
+            self._bind,
+            settings.exact_weights,
+        )
+        self.bound = self.binding.bound
+        self.host, self.tensors = self.binding.host, self.binding.tensors
         self.faults = Faults(plan, self.memory, self.sizes) if plan.checks else None
-        self.host: dict[str, Any] = {}
-        self.tensors: dict[str, torch.Tensor] = {}
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call
-        # Of these a copy is kept: packed or folded by the prologue, or uploaded.
-        self.parameters = Parameters(
-            (
-                s.name
-                for s in plan.inputs
-                if s.static and (self.discrete is not None or s.name in plan.watched)
-            ),
-            apart=self.discrete is not None,
-            exact=settings.exact_weights,
-        )
-        self.prologue_due = bool(plan.prologue)
-        #: Of results that come home: they find their pages mapped.
-        self.makers: Mapping[str, Maker] = (
-            {b.name: recycler_of(b) for b in self.roles.outputs if b.name not in self.roles.saved}
-            if self.discrete is not None and not plan.symbols
-            else {}
-        )
-        self.pinned: dict[str, torch.Tensor] = {}
-        self.given: dict[str, torch.Tensor] = {}
         self.first = True
         self.started = False  # whether the present call may have run something
-        self.results = Results(plan, self.roles, self.sizes, self.given, self.tensors, self.host)
+        self.results = Results(
+            plan, self.roles, self.sizes, self.binding.given, self.tensors, self.host
+        )
         for name, tensor in plan.constants:
             self.host[name] = tensor
             if tensor.dtype in KERNEL_DTYPES and tensor.layout is torch.strided:
@@ -187,10 +174,6 @@ class Executor:
     def _kernels(self) -> dict[int, Any]:
         return {number: site.kernel for number, site in self.sites.items()}
 
-    def _parameters(self, inputs: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
-        specs = enumerate(self.plan.inputs)
-        return [(n, inputs[n]) for n, s in specs if s.static and s.kind == "tensor"]
-
     def _bind(self, name: str, buffer: Any) -> None:
         if self.bound.get(name) is buffer:
             return
@@ -208,7 +191,7 @@ class Executor:
         """Kept buffers once; scratch memory whenever it is not where it was."""
         for spec in self.plan.buffers:
             if spec.where == "kept" and spec.name not in self.bound:
-                nbytes = self._spec_bytes(spec)
+                nbytes = self.binding.extent(spec)
                 self._bind(spec.name, with_room(partial(self.memory.scratch, spec.name, nbytes)))
         self._bind_scratch()
 
@@ -230,9 +213,6 @@ class Executor:
 
     def _in_scratch(self, pointer: int) -> bool:
         return self.arena is not None and self.arena.contains(pointer)
-
-    def _spec_bytes(self, spec: BufferSpec) -> int:
-        return self.sizes(spec.extent) * spec.dtype.itemsize
 
     def function(self) -> Callable[..., tuple[Any, ...]]:
         """What to call with the inputs: a generated function where the plan has one."""
@@ -285,8 +265,9 @@ class Executor:
             results = self.steady.run(inputs)
             if results is None:
                 results = self._run(inputs)
-                if not self.pinned and _have_memory(inputs):
-                    self.steady.learn(self._parameters(inputs), self.parameters)
+                binding = self.binding
+                if not binding.pinned and _have_memory(inputs):
+                    self.steady.learn(binding.static_inputs(inputs), binding.parameters)
             if self.launcher is not None:
                 self.launcher.arm()
             return results
@@ -299,10 +280,7 @@ class Executor:
             self.arena = None
             if self.reuse is not None:
                 self.reuse.end()
-            self.tensors.clear()
-            self.given.clear()
-            for name in self.roles.passing:
-                self.host.pop(name, None)
+            self.binding.over()
 
     def abandon(self, error: BaseException) -> None:
         """Leave a call in which something was raised, so that the next one binds everything anew.
@@ -310,9 +288,7 @@ class Executor:
         Raises:
             DeviceMemoryError: in place of what a driver says when it has no memory.
         """
-        # Parameters count as seen before they are bound, so look at all of them again.
-        self.parameters.forget()
-        self.prologue_due = bool(self.plan.prologue)
+        self.binding.forget()
         self._finish_quietly()
         if self.launcher is not None:
             self.launcher.disarm()
@@ -361,132 +337,27 @@ class Executor:
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
         self._bind_memory()
-        keep = self._bind_inputs(inputs)
-        produced = self._bind_outputs()
+        keep = self.binding.inputs(inputs)
+        produced = self.binding.outputs(None if self.steady is None else self.steady.makers)
         if self.faults is not None and self.discrete is not None:
             self.faults.expect()
         self.started = True
-        if self.prologue_due:
+        if self.binding.prologue_due:
             for step in self.plan.prologue:
                 self._step(step)
-            self.prologue_due = False
+            self.binding.prologue_due = False
         for step in self.plan.steps:
             self._step(step)
         self.memory.finish()
         if self.faults is not None:
             self.faults.check()
-        if self.roles.handed_on and self.discrete is not None:
-            self._lend(inputs)
+        self.binding.lend(inputs)
         if self.first:
             self.first = False
             release_code()  # what a driver does for kernels that it never ran
         results = self.results.make(produced)
         del keep
         return results
-
-    def _bind_inputs(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
-        """Bind tensors; parameters only when they were replaced or written since the last call."""
-        keep: list[torch.Tensor] = []
-        changed = self._changed_parameters(inputs)
-        for spec, x in zip(self.plan.inputs, inputs, strict=True):
-            if spec.kind == "host":
-                self.host[spec.name] = x
-                if spec.name in self.roles.noted:
-                    self.given[spec.name] = x
-            if spec.kind != "tensor":
-                continue
-            if spec.name in self.roles.noted:
-                self.given[spec.name] = x
-            if spec.static and spec.name not in changed:
-                self.tensors[spec.name] = x
-                continue
-            if self.discrete is not None and self._bind_resident(spec, x):
-                keep.append(x)
-                continue
-            tensor = as_planned(x, self.sizes.all(spec.stride))
-            self.tensors[spec.name] = tensor
-            keep.append(tensor)
-            if self.discrete is not None and not self._on_device(spec.name):
-                continue
-            if spec.static:
-                self.pinned.pop(spec.name, None)
-                if tensor.data_ptr() != x.data_ptr():
-                    self.pinned[spec.name] = tensor  # the binding outlives this call
-            self._bind(spec.name, self.memory.input(spec.name, tensor, self._reach(spec, tensor)))
-        if self.discrete is not None:
-            for name in self.roles.overwritten:  # it comes home from where it was uploaded to
-                nbytes = self._reach(self.roles.inputs[name], self.tensors[name])
-                self.discrete.output(name, self.tensors[name], nbytes)
-        return keep
-
-    def _on_device(self, name: str) -> bool:
-        """Whether any kernel reads or writes an input; else it need not be there."""
-        return name in self.uses or name in self.roles.overwritten
-
-    def _bind_resident(self, spec: InputSpec, x: torch.Tensor) -> bool:
-        """Use a tensor where it is, on the device; False if it is in host memory (by now)."""
-        assert self.discrete is not None
-        nbytes = self._reach(spec, x)
-        plain = x.stride() == self.sizes.all(spec.stride) and not x.is_conj() and not x.is_neg()
-        buffer = self.discrete.resident(x, nbytes)
-        if buffer is not None:
-            if not plain or spec.static or spec.name in self.roles.on_host:
-                self.discrete.bring_home(x)
-                return False
-        elif self.plan.backward and plain and spec.name not in self.roles.overwritten:
-            buffer = self.discrete.loans.borrow(x, nbytes)
-        if buffer is None:
-            return False
-        self.tensors[spec.name] = x
-        self._bind(spec.name, buffer)
-        return True
-
-    def _lend(self, inputs: Sequence[Any]) -> None:
-        """Let the backward graph read, where they are, the inputs that are handed on to it."""
-        assert self.discrete is not None
-        for position in self.roles.handed_on:
-            spec, x = self.plan.inputs[position], inputs[position]
-            used = self.tensors.get(spec.name)
-            in_place = used is not None and used.data_ptr() == x.data_ptr()
-            if in_place and spec.name in self.bound and not self.settings.exact_weights:
-                self.discrete.lend(spec.name, x, self._reach(spec, x))
-            else:
-                self.discrete.loans.end(x.data_ptr())
-
-    def _reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
-        return self.sizes(spec.extent) * tensor.itemsize
-
-    def _changed_parameters(self, inputs: Sequence[Any]) -> set[str]:
-        """Names of the parameters that were replaced, moved or written since the last call."""
-        changed = self.parameters.changed(
-            [(self.plan.inputs[n].name, x) for n, x in self._parameters(inputs)],
-            lambda name, x: self._reach(self.roles.inputs[name], x),
-        )
-        changed |= self.pinned.keys()  # what a kernel reads is a copy that nobody keeps up to date
-        if not changed.isdisjoint(self.plan.watched):
-            self.prologue_due = True
-        return changed
-
-    def _bind_outputs(self) -> dict[str, torch.Tensor]:
-        produced: dict[str, torch.Tensor] = {}
-        private = bool(self.roles.saved) and saved_tensors_are_private()
-        makers = self.makers if self.steady is None else self.steady.makers
-        for spec in self.roles.outputs:
-            maker = makers.get(spec.name)
-            if maker is not None:
-                tensor = maker.make()
-            else:
-                size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
-                tensor = allocated(partial(torch.empty_strided, size, stride, dtype=spec.dtype))
-            produced[spec.name] = tensor
-            nbytes = self._spec_bytes(spec)
-            if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:
-                buffer = self.discrete.stay(tensor, nbytes, self.bound.get(spec.name))
-            else:
-                buffer = self.memory.output(spec.name, tensor, nbytes)
-            self._bind(spec.name, buffer)
-        self.tensors |= produced
-        return produced
 
     # -- steps -----------------------------------------------------------------------------
 

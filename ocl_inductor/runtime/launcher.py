@@ -68,7 +68,9 @@ class Launcher:
         source = _template().render(
             inputs=[f"t{n}" for n, _ in inputs],
             checked=[n for n, s in inputs if s.static],
-            copied=[n for n, s in inputs if s.static and s.name in executor.parameters.copied],
+            copied=[
+                n for n, s in inputs if s.static and s.name in executor.binding.parameters.copied
+            ],
             passed=[n for n, *_ in steady.inputs],
             outputs=len(steady.outputs),
             launches=len(steady.launches),
