@@ -38,6 +38,7 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
         "slow_builtins": frozenset(),
         "code_apart": False,
         "scratch_apart": False,
+        "library_of_processor": False,
     }
 )
 
@@ -85,6 +86,7 @@ class DeviceInfo:
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     pinned_staging: bool  # large transfers are quicker through memory that the driver pins
+    library_of_processor: bool  # its functions are made for the processor, not for its target
     scratch_apart: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
 
@@ -168,9 +170,14 @@ class DeviceInfo:
         """The facts of a CPU whose compiler makes code for ``target``; None: not known."""
         if target is None:
             return self
+        lanes = min(self.vector_width, target.lanes)
+        if self.library_of_processor and target.lanes < self.vector_width:
+            # A function takes what is wider than the target's registers in other ones, or in
+            # memory: vectors of 64-bit numbers have to fit, too.
+            lanes //= 2
         return dataclasses.replace(
             self,
-            vector_width=min(self.vector_width, target.lanes),
+            vector_width=lanes,
             target_fma=target.fma,
             fast_fma=self.fast_fma and target.fma,
         )

@@ -243,6 +243,7 @@ def make_device() -> DeviceInfo:
         pinned_staging=False,
         code_apart=False,
         scratch_apart=False,
+        library_of_processor=False,
     )
 
 
