@@ -17,7 +17,6 @@ from ocl_inductor.codegen.indexing import (
     Literals,
     index_text,
     known_multiple,
-    lane_step,
     lane_stride,
     same_side,
 )
@@ -32,14 +31,13 @@ from ocl_inductor.codegen.primitives import (
     positions_of_a_counter,
     prefetch,
 )
+from ocl_inductor.codegen.stores import positions_of_lanes, store_elements
 from ocl_inductor.codegen.streaming import emit_streamed
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type, vector
 from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
 from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.schedule.groups import Member
-
-LANES = "0123456789abcdef"
 
 
 class Emitter:
@@ -332,7 +330,7 @@ class Emitter:
                 aligned = split[1] == 1 and self.is_aligned(split[0])
                 text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
                 return Text(text, split[1] == 1)
-        indices = self._positions(self.home(e), index, split, names, lanes)
+        indices = positions_of_lanes(self, self.home(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
 
     def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
@@ -377,56 +375,8 @@ class Emitter:
         lanes: bool,
         value: Text,
     ) -> None:
-        if self.width == 1:
-            text = self.index_text(index, names)
-            self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
-            return
-        split = None if lanes else self.lanes_of(index)
-        if split is not None and split[1] in (0, 1):
-            text = self.index_text(split[0], names)
-            if split[1] == 0:
-                self.line(emit_store(self.scalar, dtype, buffer, text, value.text))
-            else:
-                full, aligned = self.broadcast(value, dtype), self.is_aligned(split[0])
-                self.store_vector(buffer, dtype, text, full, aligned)
-            return
-        positions = self._positions(self.scopes[-1], index, split, names, lanes)
-        full = self.fresh("x")
-        register = register_type(dtype, self.width)
-        self.line(f"const {register} {full} = {self.broadcast(value, dtype)};")
-        for lane, position in zip(LANES, positions, strict=False):
-            text = f"{full}.s{lane}"
-            if dtype is torch.bool:
-                text = f"({text} != 0)"
-            self.line(emit_store(self.scalar, dtype, buffer, position, text))
-
-    def _positions(
-        self,
-        scope: Scope,
-        index: sympy.Expr,
-        split: tuple[sympy.Expr, int] | None,
-        names: Mapping[sympy.Symbol, str],
-        indirect: bool,
-    ) -> list[str]:
-        """Where each lane's element is, from variables that are declared in ``scope``.
-
-        ``split``: the index as :meth:`lanes_of` has it; ``indirect``: parts of it, by ``names``,
-        differ between lanes. Steps of one length are part of the instructions' addresses; other
-        positions are taken out of a vector one by one.
-        """
-        name, kind = self.fresh("i"), self.index_type
-        if split is not None:
-            base, gap = split
-            scope.lines.append(f"const {kind} {name} = {self.index_text(base, names)};")
-            return [f"{name} + {lane * gap}" if lane else name for lane in range(self.width)]
-        step = None if indirect else lane_step(index, self.vector_var)
-        if step is not None:
-            first, further = (self.index_text(x, names) for x in (index, step))
-            scope.lines.append(f"const {kind} {name} = {first}, {name}_step = {further};")
-            return [f"{name} + {lane} * {name}_step" for lane in range(self.width)]
-        wide = vector(kind, self.width)
-        scope.lines.append(f"const {wide} {name} = {self.index_vector(index, names)};")
-        return [f"{name}.s{lane}" for lane in LANES[: self.width]]
+        """The same where ``names`` stand for indirect parts, which differ in ``lanes`` or not."""
+        store_elements(self, buffer, dtype, index, names, lanes, value)
 
     def is_aligned(self, index: sympy.Expr) -> bool:
         """Whether a vector from there is known to be aligned to all of it.
