@@ -12,11 +12,9 @@ import torch
 
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import (
-    EXPENSIVE,
     Check,
     Expr,
     index_value,
-    load,
     loads,
     map_indices,
     walk,
@@ -35,7 +33,6 @@ from ocl_inductor.ir.index import (
 )
 from ocl_inductor.ir.nodes import (
     Buffer,
-    Extern,
     IndexCheck,
     Loop,
     LoopKind,
@@ -44,16 +41,9 @@ from ocl_inductor.ir.nodes import (
     Template,
     dense_buffer,
 )
-from ocl_inductor.lowering.values import ZERO, Value, buffer_value, operation_count, strided_view
+from ocl_inductor.lowering.values import ZERO, Value, buffer_value, strided_view
 from ocl_inductor.settings import Settings
 from ocl_inductor.torch_versions import guarding_hint
-
-#: A value read more than once is written to memory when it costs more than this many operations;
-#: below that, computing it again is cheaper than a round trip through memory.
-MAX_RECOMPUTED_OPERATIONS = 4
-#: A single kernel body stops growing here: compile time is superlinear in the body's size.
-MAX_INLINED_OPERATIONS = 96
-MAX_INLINED_READS = 16
 
 #: Chooses among overrides of a template's parameters: template, parameters with numbers for sizes,
 #: candidates with the default first.
@@ -439,41 +429,3 @@ class LoweringContext:
         if isinstance(value, tuple):
             return tuple(map(self._numbers, value))
         return self.hint(value) if isinstance(value, (int, sympy.Basic)) else value
-
-    # -- policies --------------------------------------------------------------------------
-
-    def finish_value(self, value: Value, uses: int, *, in_memory: bool = False) -> Value:
-        """Decide whether an operator's result stays an expression or goes to memory.
-
-        ``uses``: how often each element is read; ``in_memory``: its reader needs it in memory, so
-        the template that computes it had better store it whole, before views take parts.
-        """
-        if strided_view(value) is not None:
-            return value
-        operations = operation_count(value)
-        reads = sum(1 for n in walk(value.body) if n.op == "load")
-        if operations > MAX_INLINED_OPERATIONS or reads > MAX_INLINED_READS:
-            return self.realize(value)
-        if uses > 1 and operations > MAX_RECOMPUTED_OPERATIONS:
-            return self.realize(value)
-        if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
-            return self.realize(value)
-        if in_memory and operations and self._is_epilogue(value):
-            return self.realize(value)
-        return value
-
-    def _is_epilogue(self, value: Value) -> bool:
-        """Whether a template can store ``value`` in place of its own result, at no cost."""
-        for node in walk(value.body):
-            if node.op == "load" and node.payload.buffer in self.template_results:
-                buffer = self.buffers[node.payload.buffer]
-                if same(prod(buffer.size), prod(value.size)):
-                    return True
-        return False
-
-
-def load_of(buffer: Buffer, index: sympy.Expr, indirect: tuple[Expr, ...] = ()) -> Expr:
-    return load(buffer.name, index, buffer.dtype, indirect)
-
-
-__all__ = ["Extern", "LoweringContext", "load_of"]

@@ -22,6 +22,7 @@ from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_o
 from ocl_inductor.lowering.float8 import computed_in_float32, in_float32
 from ocl_inductor.lowering.host import HostLowering
 from ocl_inductor.lowering.in_flight import is_collective, is_view, waits
+from ocl_inductor.lowering.inlining import finish_value
 from ocl_inductor.lowering.moves import only_moved
 from ocl_inductor.lowering.registry import CannotLower, lowering_of
 from ocl_inductor.lowering.results import ResultLowering
@@ -252,10 +253,10 @@ class _GraphLowering:
             # It goes to memory anyway. Those who computed it again would want the old contents.
             return self.ctx.realize(result)
         if isinstance(result, Value):
-            return self.ctx.finish_value(result, uses, in_memory=wanted_in_memory(node))
+            return finish_value(self.ctx, result, uses, in_memory=wanted_in_memory(node))
         if isinstance(result, (tuple, list)):
             return type(result)(
-                self.ctx.finish_value(v, item_uses(node, i)) if isinstance(v, Value) else v
+                finish_value(self.ctx, v, item_uses(node, i)) if isinstance(v, Value) else v
                 for i, v in enumerate(result)
             )
         return result

@@ -21,6 +21,7 @@ from ocl_inductor.ir.index import (
     same,
 )
 from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.inlining import finish_value
 from ocl_inductor.lowering.registry import CannotLower
 from ocl_inductor.lowering.values import ZERO, Value, reindex
 
@@ -129,7 +130,7 @@ def static_sizes(sizes: Sequence[Size], what: str) -> list[int]:
 
 def reused(ctx: LoweringContext, value: Value) -> Value:
     """``value`` in a form that may be read several times: in memory unless it costs little."""
-    return ctx.finish_value(value, uses=2)
+    return finish_value(ctx, value, uses=2)
 
 
 def lowest(dtype: torch.dtype) -> float | int | bool:

@@ -443,61 +443,6 @@ def shared_by_this_process(model: nn.Module, name: str, _: Path) -> Callable[[],
     return lambda: model.get_parameter(name).data[2].fill_(0.25)
 
 
-# -- optimisers ------------------------------------------------------------------------------
-
-
-def optimiser(kind: type[torch.optim.Optimizer], **options: Any) -> Way:
-    def step(model: nn.Module, name: str, _: Path) -> None:
-        w = model.get_parameter(name)
-        w.grad = torch.zeros_like(w)
-        w.grad[3] = 1
-        kind([w], **options).step()
-        w.grad = None
-
-    return step
-
-
-class WritesData(torch.optim.Optimizer):
-    """As optimisers were written before ``torch.no_grad``."""
-
-    def __init__(self, params: Any) -> None:
-        super().__init__(params, {})
-
-    def step(self) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for p in group["params"]:
-                p.data.add_(p.grad.data, alpha=-1)
-
-
-WAYS |= {
-    "fused_sgd": optimiser(torch.optim.SGD, lr=0.5, fused=True),
-    "fused_adam": optimiser(torch.optim.Adam, lr=0.5, fused=True),
-    "fused_adamw": optimiser(torch.optim.AdamW, lr=0.5, weight_decay=0, fused=True),
-    "fused_adagrad": optimiser(torch.optim.Adagrad, lr=0.5, fused=True),
-    "foreach_sgd": optimiser(torch.optim.SGD, lr=0.5, foreach=True),
-    "optimiser_of_data": optimiser(WritesData),
-}
-
-
-@way
-def averaged(model: nn.Module, name: str, _: Path) -> None:
-    """A moving average that takes the place of the model's weights, as PyTorch's example does."""
-    average = torch.optim.swa_utils.AveragedModel(model)
-    average.module.get_parameter(name).data[1] += 2
-    for p, q in zip(model.parameters(), average.module.parameters(), strict=True):
-        p.data.copy_(q.data)
-
-
-@on_tensor
-def fused_function(w: nn.Parameter) -> None:
-    gradient = torch.zeros_like(w)
-    gradient[1] = 1
-    torch._fused_sgd_(
-        [w.data], [gradient], [], weight_decay=0.0, momentum=0.0, lr=0.5, dampening=0.0,
-        nesterov=False, maximize=False, is_first_step=False,
-    )  # fmt: skip
-
-
 #: Where the system does not watch pages: seen at the next call all the same.
 SEEN_AT_ONCE = frozenset(
     """in_place by_index of_the_detached in_inference_mode state_loaded state_assigned replaced
