@@ -11,12 +11,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from ocl_inductor.ir.expr import op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_expressions import window_element
 from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
 from ocl_inductor.lowering.conv_template import zero_padded
+from ocl_inductor.lowering.depthwise_weight_gradient import depthwise_weight_gradient
 from ocl_inductor.lowering.matmul import matmul
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import reduce_dims
@@ -51,7 +51,7 @@ def weight_gradient(
     """
     inner, outer = int(size[1]), int(size[0]) // g.groups
     if outer == inner == 1 and g.groups > 1:
-        return _depthwise(ctx, coarse, fine, size, g)
+        return depthwise_weight_gradient(ctx, coarse, fine, size, g)
     if suits(ctx, coarse, fine, g):
         return winograd_weight_gradient(ctx, coarse, fine, g)
     if ctx.device.profile == "vector" and max(inner, outer) >= _MIN_LANES:
@@ -198,19 +198,3 @@ def _parts(ctx: LoweringContext, count: Size, groups: int, rows: int, columns: i
         if total % parts == 0 and parts * busy >= wanted and total // parts <= longest:
             return parts
     return 1
-
-
-def _depthwise(
-    ctx: LoweringContext, coarse: Value, fine: Value, size: tuple[Size, ...], g: Geometry
-) -> Value:
-    """One channel against one: a sum of products for each tap."""
-    nd = g.ndim
-    lattice = (*g.kernel, size[0], coarse.size[0], *coarse.size[2:])
-    v = loop_vars(len(lattice))
-    ranges = dict(zip(v, lattice, strict=True))
-    tap, channel, n, pixel = v[:nd], v[nd], v[nd + 1], v[nd + 2 :]
-    element = window_element(fine, channel, n, pixel, tap, g, ranges)
-    product = op("mul", coarse.at([n, channel, *pixel]), element)
-    value = reindex(Value(lattice, fine.dtype, product), lattice, list(v))
-    total = ctx.reduce(value, range(nd + 1, len(lattice)), "sum")
-    return reshape(permute(total, (nd, *range(nd))), size)
