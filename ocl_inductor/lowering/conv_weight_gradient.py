@@ -1,8 +1,9 @@
 """Gradient of a convolution's weight: a sum over windows, channels against channels.
 
-A template sums it for each tap where the operands lie. Where it does not apply it is a matrix
-product over all windows, whose right operand (each window as a row) is written straight into the
-panels in which the product reads it. Long sums are taken in parts, added up in the end.
+A template sums it where the operands lie: for each tap, or on GPUs as a product over all windows.
+Where none applies it is a matrix product whose right operand (each window as a row) is written
+straight into the panels in which the product reads it. Long sums are taken in parts, added up in
+the end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ocl_inductor.lowering.matmul import matmul
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
+from ocl_inductor.lowering.window_product import multiplies_windows, window_product
 from ocl_inductor.lowering.winograd_weight_gradient import suits, winograd_weight_gradient
 from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip
 from ocl_inductor.templates.weight_gradient import count_runs, run_length
@@ -56,6 +58,8 @@ def weight_gradient(
         return winograd_weight_gradient(ctx, coarse, fine, g)
     if ctx.device.profile == "vector" and max(inner, outer) >= _MIN_LANES:
         return _by_template(ctx, coarse, fine, size, g)
+    if ctx.device.profile == "simt" and multiplies_windows(coarse, fine, g):
+        return window_product(ctx, coarse, fine, size, g)
     return _by_product(ctx, coarse, fine, size, g)
 
 
