@@ -126,7 +126,7 @@ def _columns(group: LoopGroup, device: DeviceInfo) -> Shape | None:
 
 def _least_across(group: LoopGroup, width: int) -> int:
     """Items side by side that use all of what a read brings, in vectors of ``width``."""
-    size = min((e.dtype.itemsize for m in group.members for e in loads(m.body)), default=4)
+    size = max((e.dtype.itemsize for m in group.members for e in loads(m.body)), default=4)
     return max(SECTOR_BYTES // (width * size), 1)
 
 

@@ -189,9 +189,9 @@ def _parts(ctx: LoweringContext, count: Size, groups: int, rows: int, columns: i
     One of them is ``rows`` x ``columns`` (times ``groups``). A divisor of ``count``; 1 for symbolic
     sizes.
     """
-    if not is_static(count):
-        return 1
     simt = ctx.device.profile == "simt"
+    if not is_static(count) or (simt and groups == 1):  # such a product cuts its sum itself
+        return 1
     tile = (64, 64) if simt else (12, 2 * ctx.device.vector_width)
     busy = groups * -(-rows // tile[0]) * -(-columns // tile[1])
     wanted = 4 * ctx.device.compute_units
