@@ -13,7 +13,7 @@ from ocl_inductor.codegen.lanes import Lanes, contiguity
 from ocl_inductor.codegen.simt_points import fits_vector
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type
-from ocl_inductor.ir.expr import walk
+from ocl_inductor.ir.expr import loads, walk
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup
 
@@ -24,8 +24,11 @@ MIN_COLUMN_SWEEP = 32
 #: Work-items that keep a compute unit busy.
 ITEMS_PER_UNIT = 1024
 MIN_GROUP, USUAL_GROUP, MAX_GROUP = 64, 256, 1024
-#: Items side by side on columns: whole cache lines, or sectors where there are few columns.
-MAX_ACROSS, MIN_ACROSS = 32, 8
+#: Fewer columns than this are no reason to put items side by side on them.
+MIN_COLUMNS = 8
+#: Items side by side on columns: as many as lie in whole cache lines, or where there are few
+#: columns, in one sector of a line, which is the least that memory gives.
+MAX_ACROSS, SECTOR_BYTES = 32, 32
 #: Steps of a sweep that each item should take, for reads to be under way together.
 USUAL_STEPS, MIN_STEPS = 4, 2
 WIDTH = 4
@@ -84,7 +87,7 @@ def by_columns(group: LoopGroup) -> bool:
     """Whether neighbours in memory are neighbouring points rather than steps of a sweep."""
     if not group.outer:
         return False
-    if is_static(group.outer[-1]) and int(group.outer[-1]) < MIN_ACROSS:
+    if is_static(group.outer[-1]) and int(group.outer[-1]) < MIN_COLUMNS:
         return False
     points, sweep = group.outer_vars[-1], group.inner_vars[-1]
     return contiguity(group, points) > contiguity(group, sweep)
@@ -108,16 +111,23 @@ def _columns(group: LoopGroup, device: DeviceInfo) -> Shape | None:
         while across > 1 and across // 2 >= columns:
             across //= 2
         steps = int(sweep) if is_static(sweep) else USUAL_STEPS * MAX_GROUP
+        least = _least_across(group, width)
         # Too few columns: more items on each, first in larger groups, then in narrower ones.
         while columns // across * items < wanted and items < most:
             if steps < 2 * MIN_STEPS * (items // across):
                 break
             items *= 2
-        while columns // across * items < wanted and across > MIN_ACROSS:
+        while columns // across * items < wanted and across > least:
             if steps < 2 * MIN_STEPS * (items // across):
                 break
             across //= 2
     return Shape(lanes, across, items // across)
+
+
+def _least_across(group: LoopGroup, width: int) -> int:
+    """Items side by side that use all of what a read brings, in vectors of ``width``."""
+    size = max((e.dtype.itemsize for m in group.members for e in loads(m.body)), default=4)
+    return max(SECTOR_BYTES // (width * size), 1)
 
 
 def _most_items(group: LoopGroup, device: DeviceInfo, width: int) -> int:

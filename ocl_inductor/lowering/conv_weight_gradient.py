@@ -1,8 +1,9 @@
 """Gradient of a convolution's weight: a sum over windows, channels against channels.
 
-A template sums it for each tap where the operands lie. Where it does not apply it is a matrix
-product over all windows, whose right operand (each window as a row) is written straight into the
-panels in which the product reads it. Long sums are taken in parts, added up in the end.
+A template sums it where the operands lie: for each tap, or on GPUs as a product over all windows.
+Where none applies it is a matrix product whose right operand (each window as a row) is written
+straight into the panels in which the product reads it. Long sums are taken in parts, added up in
+the end.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from ocl_inductor.ir.expr import op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.conv_expressions import window_element
 from ocl_inductor.lowering.conv_geometry import Geometry, channels_last
 from ocl_inductor.lowering.conv_template import zero_padded
+from ocl_inductor.lowering.depthwise_weight_gradient import depthwise_weight_gradient
 from ocl_inductor.lowering.matmul import matmul
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import reduce_dims
 from ocl_inductor.lowering.values import Value, permute, reindex, reshape, strided_view
+from ocl_inductor.lowering.window_product import multiplies_windows, window_product
 from ocl_inductor.lowering.winograd_weight_gradient import suits, winograd_weight_gradient
 from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip
 from ocl_inductor.templates.weight_gradient import count_runs, run_length
@@ -51,11 +53,13 @@ def weight_gradient(
     """
     inner, outer = int(size[1]), int(size[0]) // g.groups
     if outer == inner == 1 and g.groups > 1:
-        return _depthwise(ctx, coarse, fine, size, g)
+        return depthwise_weight_gradient(ctx, coarse, fine, size, g)
     if suits(ctx, coarse, fine, g):
         return winograd_weight_gradient(ctx, coarse, fine, g)
     if ctx.device.profile == "vector" and max(inner, outer) >= _MIN_LANES:
         return _by_template(ctx, coarse, fine, size, g)
+    if ctx.device.profile == "simt" and multiplies_windows(coarse, fine, g):
+        return window_product(ctx, coarse, fine, size, g)
     return _by_product(ctx, coarse, fine, size, g)
 
 
@@ -185,9 +189,9 @@ def _parts(ctx: LoweringContext, count: Size, groups: int, rows: int, columns: i
     One of them is ``rows`` x ``columns`` (times ``groups``). A divisor of ``count``; 1 for symbolic
     sizes.
     """
-    if not is_static(count):
-        return 1
     simt = ctx.device.profile == "simt"
+    if not is_static(count) or (simt and groups == 1):  # such a product cuts its sum itself
+        return 1
     tile = (64, 64) if simt else (12, 2 * ctx.device.vector_width)
     busy = groups * -(-rows // tile[0]) * -(-columns // tile[1])
     wanted = 4 * ctx.device.compute_units
@@ -198,19 +202,3 @@ def _parts(ctx: LoweringContext, count: Size, groups: int, rows: int, columns: i
         if total % parts == 0 and parts * busy >= wanted and total // parts <= longest:
             return parts
     return 1
-
-
-def _depthwise(
-    ctx: LoweringContext, coarse: Value, fine: Value, size: tuple[Size, ...], g: Geometry
-) -> Value:
-    """One channel against one: a sum of products for each tap."""
-    nd = g.ndim
-    lattice = (*g.kernel, size[0], coarse.size[0], *coarse.size[2:])
-    v = loop_vars(len(lattice))
-    ranges = dict(zip(v, lattice, strict=True))
-    tap, channel, n, pixel = v[:nd], v[nd], v[nd + 1], v[nd + 2 :]
-    element = window_element(fine, channel, n, pixel, tap, g, ranges)
-    product = op("mul", coarse.at([n, channel, *pixel]), element)
-    value = reindex(Value(lattice, fine.dtype, product), lattice, list(v))
-    total = ctx.reduce(value, range(nd + 1, len(lattice)), "sum")
-    return reshape(permute(total, (nd, *range(nd))), size)

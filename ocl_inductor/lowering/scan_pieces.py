@@ -14,8 +14,8 @@ import torch
 from ocl_inductor.ir.expr import compare, const, index_value, masked
 from ocl_inductor.ir.index import floordiv, is_static, loop_vars, mod, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.reduce import identity
 from ocl_inductor.lowering.shapes import in_bounds, lowest
+from ocl_inductor.lowering.two_stages import identity
 from ocl_inductor.lowering.values import Value, reindex
 
 #: A row's pieces: how many for each compute unit, and their least elements.

@@ -19,6 +19,7 @@ from ocl_inductor.templates.matrix_gemm import MATRIX_GEMM
 from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
+from ocl_inductor.templates.window_product import WINDOW_PRODUCT
 from ocl_inductor.templates.winograd import WINOGRAD
 from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from ocl_inductor.templates.winograd_products import WINOGRAD_PRODUCTS
@@ -32,7 +33,7 @@ _ALL = (
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
     SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT, GROUPED,
-    GROUPED_TERMS,
+    GROUPED_TERMS, WINDOW_PRODUCT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

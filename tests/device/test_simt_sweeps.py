@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 import ocl_inductor
 from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.lowering import two_stages
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 each_device = pytest.mark.parametrize("units,items", [(1, 4096), (32, 4096), (32, 64), (4, 16)])
@@ -106,6 +107,7 @@ def test_rows(driver: str, units: int, items: int, monkeypatch: pytest.MonkeyPat
 def test_two_stages(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns of matrices and of images that are cut, in one of their dimensions or along some."""
     _pretend(monkeypatch, 4, 4096)
+    monkeypatch.setattr(two_stages, "MIN_LONG_COLUMN", 1000)
 
     def fn(x: Any, image: Any, whole: Any) -> Any:
         return (

@@ -340,3 +340,8 @@ def test_long_sums_of_few_results_are_computed_in_parts(device: Device) -> None:
     assert choose_tile(info, Work("float", 4096, 4096, 1, 4096))[1] == 1
     assert choose_tile(info, Work("float", 4096, 4096, 1, 20000))[1] >= 4  # for accuracy
     assert choose_tile(info, Work("float", 4096, 4096, 1, 2**20))[1] >= 64
+    # Weight gradients: more than one work-group for each compute unit.
+    for rows, columns, depth in ((64, 576, 50176), (256, 1024, 3136), (256, 2304, 3136)):
+        tile, parts = choose_tile(info, Work("float", rows, columns, 1, depth))
+        groups = math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns) * parts
+        assert groups * tile.items > 2.5 * 128 * info.compute_units

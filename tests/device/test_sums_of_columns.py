@@ -10,7 +10,7 @@ import torch
 from agreement import agree, random, two_drivers
 
 from ocl_inductor.cpu_caches import Caches
-from ocl_inductor.lowering import reduce
+from ocl_inductor.lowering import two_stages
 from ocl_inductor.lowering.context import LoweringContext
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -26,7 +26,7 @@ def _columns(x: Any, y: Any, image: Any, whole: Any) -> Any:
 
 @each_driver
 def test_columns_of_large_matrices(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks, real = [], reduce._blocks_of_rows
+    blocks, real = [], two_stages._blocks_of_rows
     caches = Caches(l2=1 << 16)
 
     def counting(ctx: LoweringContext, *args: Any) -> int:
@@ -37,7 +37,7 @@ def test_columns_of_large_matrices(driver: str, monkeypatch: pytest.MonkeyPatch)
         ctx.device = device
         return blocks[-1]
 
-    monkeypatch.setattr(reduce, "_blocks_of_rows", counting)
+    monkeypatch.setattr(two_stages, "_blocks_of_rows", counting)
     # A prime number of rows, and columns that fill no whole number of registers.
     x, y = random(1103, 37), random(1103, 37)
     image = random(3, 21, 34, 17).to(memory_format=torch.channels_last)
