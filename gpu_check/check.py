@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def compile_all(
     sources: Sequence[str],
     device: Device,
     compiler: Compiler,
-    spread: Callable[..., Sequence[Assembly]],
+    spread: Callable[..., Iterable[Assembly]],
     keep: Path | None = None,
 ) -> dict[str, Assembly]:
     """Each different source once. ``spread``: ``map``, of a pool of threads.
@@ -88,7 +88,7 @@ def check(
         if a.spilled or a.private
     ]
     starved = steps = 0
-    for plan, step, kernel in _launched(plans):
+    for step, kernel in _launched(plans):
         idle = is_starved(step, target)
         large_steps = strided(kernel, step)
         starved += idle
@@ -98,7 +98,6 @@ def check(
         notes += [f"{where}: strides through {', '.join(sorted(large_steps))}"] * bool(large_steps)
         if asks_too_much(step, built[kernel.source].local, target):
             problems.append(f"{kernel.name}: more than {target.description} has")
-        del plan
     problems += [
         f"on the host: {s.operator}" for p in plans for s in p.steps if isinstance(s, HostCall)
     ]
@@ -120,16 +119,14 @@ def check(
     return Checked(figures, problems, notes)
 
 
-def _launched(plans: Sequence[Plan]) -> list[tuple[Plan, Launch, Kernel]]:
-    return [(p, s, p.kernels[s.kernel]) for p in plans for s in launches(p)]
+def _launched(plans: Sequence[Plan]) -> list[tuple[Launch, Kernel]]:
+    return [(s, p.kernels[s.kernel]) for p in plans for s in launches(p)]
 
 
-def _fma(
-    case: Case, plans: Sequence[Plan], counted: dict[str, reading.Reading]
-) -> int | None:
+def _fma(case: Case, plans: Sequence[Plan], counted: dict[str, reading.Reading]) -> int | None:
     """Of the kernel with the most operations, what of its hottest loop is multiply-adds."""
     if case.family not in PRODUCTS:
         return None
-    _, step, kernel = max(_launched(plans), key=lambda x: int(x[1].flops))
+    _, kernel = max(_launched(plans), key=lambda x: int(x[0].flops))
     found = counted.get(kernel.source)
     return 100 * found.fma // found.loop if found is not None and found.loop else None

@@ -85,8 +85,9 @@ def merged(now: Ratchet, record: Ratchet, accept: Sequence[str], known: Iterable
     another version of a compiler replace those of the earlier one.
     """
     known = list(known)
+    families = {**record.families, **now.families}
     result = Ratchet(
-        {**record.compilers, **now.compilers}, {**record.families, **now.families}, {}
+        {**record.compilers, **now.compilers}, {c: f for c, f in families.items() if c in known}
     )
     order = sorted(
         {*record.rows, *now.rows},

@@ -35,7 +35,6 @@ class Reading:
         address64: vector instructions of 64-bit integer arithmetic.
     """
 
-    instructions: int
     fma: int
     loop: int
     loads: int
@@ -63,10 +62,8 @@ def read(text: str, isa: str) -> Reading:
         if (found, -len(own)) > (fma, -loop) and found:
             fma, loop = found, len(own)
     loads = [x for x in code if known.load(x)]
-    return Reading(
-        len(code), fma, loop, len(loads), sum(map(known.wide, loads)),
-        sum(map(known.address64, code)),
-    )  # fmt: skip
+    wide, address64 = sum(map(known.wide, loads)), sum(map(known.address64, code))
+    return Reading(fma, loop, len(loads), wide, address64)
 
 
 def _own(listing: Listing) -> list[list[int]]:
@@ -99,7 +96,9 @@ def _amdgcn(text: str) -> Listing:
             found = re.match(r"\s+([a-z]\w*)\s*(.*)", part)
             if found:
                 code.append(Instruction(found[1], found[2].strip()))
-    jumps = [(i, x.operands) for i, x in enumerate(code) if x.name.startswith(("s_cbranch", "s_branch"))]
+    jumps = [
+        (i, x.operands) for i, x in enumerate(code) if x.name.startswith(("s_cbranch", "s_branch"))
+    ]
     return Listing(code, [(labels[to], i) for i, to in jumps if labels.get(to, i + 1) <= i])
 
 
@@ -111,7 +110,9 @@ def _sass(text: str) -> Listing:
         if label:
             labels[label[1]] = len(code)
             continue
-        found = re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*(.*?)\s*;", line)
+        found = re.match(
+            r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*(.*?)\s*;", line
+        )
         if found:
             code.append(Instruction(found[1], found[2]))
     loops = []
@@ -147,19 +148,33 @@ def _named(pattern: str) -> Callable[[Instruction], bool]:
     return lambda x: bool(matches(x.name))
 
 
+def _xe_wide(x: Instruction) -> bool:
+    """What comes back (``rd``, registers of 32 bytes), by work-item of the thread."""
+    lanes = re.match(r"\((\d+)\|", x.operands)
+    registers = re.search(r"\brd:(\d+)", x.operands)
+    assert lanes is not None and registers is not None, x
+    return int(registers[1]) * 32 >= int(lanes[1]) * 8
+
+
 def _xe_load(x: Instruction) -> bool:
     """Not of local memory (its surface is 254), nor of registers that were put away."""
-    said = re.search(r"0x[0-9A-F]{6}([0-9A-F]{2}) .*// .*(?:surface|scattered) read", x.operands)
+    said = re.search(
+        r"0x[0-9A-F]{6}([0-9A-F]{2}) .*// .*(?:surface|scattered|gathering) read", x.operands
+    )
     return said is not None and said[1] != "FE"
 
 
 ISAS: dict[str, _Isa] = {
     "amdgcn": _Isa(
         _amdgcn,
-        _named(r"v_(pk_|dual_)?(fma|mac|fmac|mad|fmaak|fmamk|fma_mix\w*|mad_mix\w*)_?\w*f(16|32|64)"),
+        _named(
+            r"v_(pk_|dual_)?(fma|mac|fmac|mad|fmaak|fmamk|fma_mix\w*|mad_mix\w*)_?\w*f(16|32|64)"
+        ),
         _named(r"(global|flat|buffer)_load"),
         _named(r"\w+_load_(dwordx[234]|b(64|96|128))"),
-        _named(r"v_(add_co|addc_co|add_co_ci|sub_co|mad_u64|mad_i64|lshlrev_b64|ashrrev_i64|lshl_add_u64)"),
+        _named(
+            r"v_(add_co|addc_co|add_co_ci|sub_co|mad_u64|mad_i64|lshlrev_b64|ashrrev_i64|lshl_add_u64)"
+        ),
     ),
     "sass": _Isa(
         _sass,
@@ -172,7 +187,8 @@ ISAS: dict[str, _Isa] = {
         _xe,
         lambda x: x.name == "mad" and bool(re.search(r":(f|hf|df)\b", x.operands)),
         _xe_load,
-        lambda x: bool(re.search(r"with xy|qword| x[2-9]\b", x.operands)),
-        lambda x: bool(re.search(r":u?q\b", x.operands)) and not x.name.startswith(("send", "mov")),
+        _xe_wide,
+        # These GPUs have no 64-bit integers: halves are added with a carry.
+        lambda x: x.name in ("addc", "subb") or bool(re.search(r":u?q\b", x.operands)),
     ),
 }

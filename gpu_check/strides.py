@@ -31,7 +31,7 @@ _STATEMENT = re.compile(
     (?P<pointer>__global\ [\w ]+?\*\ ?(?:restrict\ )?(?P<alias>\w+)\ =\ (?P<whence>[^;]+);)
     | \b(?P<number>{_INTEGER}\ (?P<declared>\w+\ =\ [^;]+);)
     | (?P<cast>\(__global\ (?P<kind>[\w ]+?\*)\)\s*\()
-    | vstore(?:a?_half|)(?P<lanes>\d*)\w*\([^;]*?,\ (?P<at>[^;]+),\ (?P<to>\w+)\);
+    | \b(?P<vector>vstore|vload)(?:a?_half)?(?P<lanes>\d*)\w*\(
     | \b(?P<array>\w+)\[
     """,
     re.X,
@@ -95,8 +95,7 @@ def _functions(group: tuple[int, ...]) -> dict[str, Any]:
     for size in sizes:
         local.append(rest % size)
         rest = rest // size
-    place = [0, 0, 0]
-    place[0] = rest  # a smaller group than LANES: those of the next groups
+    place: list[Any] = [rest, 0, 0]  # of groups smaller than LANES several count
     return {
         "get_local_id": lambda d: local[d],
         "get_group_id": lambda d: place[d],
@@ -129,10 +128,13 @@ def _accesses(
             kind = _TYPE.fullmatch(found["kind"])
             if kind is not None and name.strip() in pointers:
                 yield _access(pointers[name.strip()], offset, _bytes(kind), values)
-        elif found["at"]:
-            if found["to"] in pointers:
-                to = pointers[found["to"]]
-                yield _access(to, found["at"], to.item * int(found["lanes"] or 1), values)
+        elif found["vector"]:
+            inner = body[found.end() : _closing(body, found.end() - 1)]
+            *_, offset, name = _at_top(inner)
+            if name.strip() in pointers:
+                to = pointers[name.strip()]
+                lanes = int(found["lanes"] or 1)
+                yield _access(to, f"({offset}) * {lanes}", to.item * lanes, values)
         elif found["array"] in pointers:
             inner = body[found.end() : _closing(body, found.end() - 1)]
             base = pointers[found["array"]]

@@ -112,6 +112,7 @@ def standard(target: Target) -> str:
 
 
 def failed(done: subprocess.CompletedProcess[str]) -> Assembly:
-    """Of a compiler that refused: its last words."""
+    """Of a compiler that refused: what it said, from the first error on."""
     said = (done.stderr + done.stdout).strip()
-    return Assembly(failure=said[-2000:] or f"exit code {done.returncode}")
+    first = next((n for n, line in enumerate(said.splitlines()) if "error" in line.lower()), 0)
+    return Assembly(failure="\n".join(said.splitlines()[first:]) or f"exit code {done.returncode}")

@@ -42,14 +42,16 @@ class Intel(Compiler):
         shown = self.run(
             self._ocloc, "disasm", "-file", binaries[0], "-device", self.arch, "-dump", parts
         )
-        code = list(parts.glob(".text.*.asm"))
+        # Beside a kernel with constants is a table of symbols, which is disassembled too.
+        code = [p for p in parts.glob(".text.*.asm") if "Intel_Symbol_Table" not in p.name]
         if shown.returncode or len(code) != 1:
             return failed(shown)
-        return read((parts / ".ze_info").read_text(), code[0].read_text(errors="replace"))
+        text = code[0].read_text(errors="replace")
+        return read((parts / ".ze_info").read_text(), text, done.stdout + done.stderr)
 
 
-def read(facts: str, text: str) -> Assembly:
-    """The figures of ``.ze_info`` with one kernel."""
+def read(facts: str, text: str, said: str) -> Assembly:
+    """The figures of ``.ze_info`` with one kernel; ``said``: the compiler's warnings."""
 
     def figure(name: str) -> int:
         found = re.search(rf"^ +{name}: +(\d+)$", facts, re.M)
@@ -57,12 +59,13 @@ def read(facts: str, text: str) -> Assembly:
 
     lanes = figure("simd_size")
     assert lanes, facts
+    spilled = re.search(r"spilled around (\d+)", said)
     memory = re.search(r"^ +per_thread_memory_buffers:\n((?: {6,}.*\n?)*)", facts, re.M)
     sizes = re.findall(r"size: +(\d+)", "" if memory is None else memory[1])
     return Assembly(
         text,
         registers=figure("grf_count"),
-        spilled=figure("spill_size"),
+        spilled=int(spilled[1]) if spilled else 0,
         private=sum(map(int, sizes)),
         local=figure("slm_size"),
         occupancy=100 * lanes // 32,

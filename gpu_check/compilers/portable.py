@@ -40,7 +40,7 @@ class Portable(Compiler):
         done = self.run(
             self.clang, "-x", "cl", standard(target), "-target", "spir64", "-Xclang",
             "-cl-ext=" + ",".join(["-all", *(f"+{x}" for x in has)]), "-O3", "-S", "-emit-llvm",
-            "-Werror", "-Wno-unused", "-o", out, source,
+            "-w", "-o", out, source,
         )  # fmt: skip
         return failed(done) if done.returncode else read(out.read_text())
 
@@ -48,7 +48,8 @@ class Portable(Compiler):
 def read(text: str) -> Assembly:
     """Local memory and arrays of LLVM's code of one kernel."""
     local = re.findall(r"^@.* addrspace\(3\) global (.+?) (?:undef|poison|zeroinit)", text, re.M)
-    private = re.findall(r" = alloca (.+?), align", text)
+    # Not single vectors: a builtin takes their address, which its inlined code does away with.
+    private = re.findall(r" = alloca (\[.+?), align", text)
     return Assembly(
         text, local=sum(map(size_of, local)), private=sum(map(size_of, private))
     )  # fmt: skip
