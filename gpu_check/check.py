@@ -17,6 +17,9 @@ from gpu_check.strides import strided
 from gpu_check.targets import Device
 from ocl_inductor.plan import HostCall, Kernel, Launch, Plan
 
+#: How the names of the kernels begin that templates for products make.
+_TEMPLATES = ("gemm_", "conv_", "attention_")
+
 
 @dataclass
 class Checked:
@@ -124,9 +127,13 @@ def _launched(plans: Sequence[Plan]) -> list[tuple[Launch, Kernel]]:
 
 
 def _fma(case: Case, plans: Sequence[Plan], counted: dict[str, reading.Reading]) -> int | None:
-    """Of the kernel with the most operations, what of its hottest loop is multiply-adds."""
+    """Of the kernel with the most operations, what of its hottest loop is multiply-adds; if that
+    kernel is a template's.
+    """
     if case.family not in PRODUCTS:
         return None
     _, kernel = max(_launched(plans), key=lambda x: int(x[0].flops))
+    if not kernel.name.startswith(_TEMPLATES):
+        return None
     found = counted.get(kernel.source)
     return 100 * found.fma // found.loop if found is not None and found.loop else None

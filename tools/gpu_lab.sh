@@ -5,7 +5,7 @@
 #   tools/gpu_lab.sh            into $GPU_LAB, else the user's cache folder; does nothing a second time
 set -euo pipefail
 cd "$(dirname "$0")/.."
-lab=${GPU_LAB:-${XDG_CACHE_HOME:-$HOME/.cache}/ocl_inductor/gpu_lab}
+lab=${GPU_LAB:-${XDG_CACHE_HOME:-$HOME/.cache}/ocl_inductor_gpu_lab}
 made=$(sha256sum tools/gpu_lab.sh | cut -d' ' -f1)
 [ "$(cat "$lab/made-by" 2>/dev/null)" = "$made" ] && exit 0
 
@@ -20,11 +20,12 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/debs" "$work/tree"
 
 known() { apt-cache show "$1" >/dev/null 2>&1; }
-if ! known clang-19; then
-    sudo=()
+update() {
+    local sudo=()
     [ "$(id -u)" -eq 0 ] || sudo=(sudo -n)
     "${sudo[@]}" apt-get -qq update || true
-fi
+}
+known clang-19 || update
 
 packages=(clang-19 libclang-cpp19 libllvm19 libclang-common-19-dev libclc-19 libz3-4)
 for libraries in rocm-device-libs-17 rocm-device-libs; do
@@ -37,7 +38,9 @@ if known intel-opencl-icd; then
         --no-breaks --no-replaces --no-enhances intel-opencl-icd | grep -E "$own" | sort -u)
     packages+=(intel-opencl-icd libigc-tools "${found[@]}")
 fi
-(cd "$work/debs" && apt-get -qq -o APT::Sandbox::User=root download "${packages[@]}")
+download() { (cd "$work/debs" && apt-get -qq -o APT::Sandbox::User=root download "${packages[@]}"); }
+# Lists may be out of date.
+download || { update && download; }
 for package in "$work"/debs/*.deb; do
     dpkg -x "$package" "$work/tree"
 done

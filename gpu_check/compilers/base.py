@@ -21,9 +21,11 @@ LIMIT = 120
 
 
 def lab() -> Path:
-    """Where ``tools/gpu_lab.sh`` puts them: ``$GPU_LAB``, else in the user's cache folder."""
+    """Where ``tools/gpu_lab.sh`` puts them: ``$GPU_LAB``, else in the user's cache folder, beside
+    the folder of our own cache, which is private.
+    """
     named = os.environ.get("GPU_LAB")
-    return Path(named) if named else user_cache_path("ocl_inductor") / "gpu_lab"
+    return Path(named) if named else user_cache_path("ocl_inductor_gpu_lab", appauthor=False)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Assembly:
 class Compiler(ABC):
     """An offline compiler of OpenCL C for one architecture."""
 
-    #: Whether code that is not a product's can be read for instructions.
+    #: The key of ``reading.ISAS`` that reads its text; empty where there are no instructions.
     isa = ""
 
     def __init__(self, arch: str) -> None:

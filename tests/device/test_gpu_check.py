@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gpu_check.emit import emitted
 from gpu_check.ratchet import Ratchet, complaints, read_ratchet
 from gpu_check.targets import DEVICES, Device
 from ocl_inductor.described import find_target
-from ocl_inductor.plan import Plan
+from ocl_inductor.plan import Kernel, Plan
 
 SAMPLE = [c for c in CASES if c.name in ("mm-1024", "conv-3x3-training", "softmax")]
 assert len(SAMPLE) == 3
@@ -69,3 +70,33 @@ def test_emission_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(p.kernels for p in plans)
     assert all(type(n) is int for p in plans for s in p.steps for n in s.global_size)
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.name)
+def test_a_worse_kernel_is_found(device: Device) -> None:
+    """The product without fused multiply-adds, and with a word that no language has."""
+    compiler = COMPILERS[device.compiler](device.name)
+    if compiler.missing():
+        pytest.skip(compiler.missing())
+    case = SAMPLE[0]
+    judged = compiler.isa and compiler.version == read_ratchet().compilers[device.name]
+    for old, new, figure in (
+        ("FP_CONTRACT ON", "FP_CONTRACT OFF", "fma" if judged else ""),
+        ("get_local_id(1)", "no_such_function(1)", "failures 0 -> 1"),
+    ):
+        plans = [
+            replace(p, kernels=tuple(changed(k, old, new) for k in p.kernels))
+            for p in plans_of(case, device.target)
+        ]
+        code = compile_all(sources_of(plans), device, compiler, map)
+        found = check(case, plans, device, compiler, code)
+        now = Ratchet(
+            {device.name: compiler.version}, {}, {(device.name, case.name): found.figures}
+        )
+        said = "\n".join(complaints(now, read_ratchet()))
+        assert figure in said if figure else not said
+
+
+def changed(kernel: Kernel, old: str, new: str) -> Kernel:
+    assert old in kernel.source
+    return replace(kernel, source=kernel.source.replace(old, new))
