@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.setup-stamp
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-targets test-torch fuzz conformance lint format bench sweep sweep-smoke
+.PHONY: help setup demo test test-all test-targets test-torch fuzz conformance gpu-check lint format bench sweep sweep-smoke
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ fuzz: setup ## Compile random programs and compare with eager (MINUTES=60); then
 
 conformance: setup ## Compile every operator of PyTorch's own list and compare with eager; hours
 	$(PY) -m conformance
+
+# GPU_CHECK="--update" puts on record what got better; --help lists the options.
+GPU_CHECK ?=
+gpu-check: setup ## Compile kernels with offline GPU compilers, compare with the record; five minutes
+	tools/gpu_lab.sh
+	$(PY) -m gpu_check $(GPU_CHECK)
 
 lint: setup ## Check style and types
 	$(PY) -m ruff check .

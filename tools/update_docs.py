@@ -8,6 +8,7 @@ only rewritten here.
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 import textwrap
 from dataclasses import MISSING, Field, fields
@@ -74,6 +75,15 @@ def first_sweep(text: str) -> str:
     return f"```c\n{textwrap.dedent(found[1])}\n```"
 
 
+def gpu_tables() -> str:
+    """What is on record of GPU code under offline compilers."""
+    sys.path.insert(0, str(ROOT))  # no part of the installed package
+    from gpu_check.ratchet import read_ratchet
+    from gpu_check.report import tables
+
+    return tables(read_ratchet())
+
+
 def replace(page: str, name: str, content: str) -> None:
     """Put ``content`` between the markers ``name:begin`` and ``name:end`` of a page."""
     path = ROOT / "docs" / page
@@ -85,6 +95,7 @@ def replace(page: str, name: str, content: str) -> None:
 def main() -> None:
     replace("options.md", "settings", settings_table())
     replace("options.md", "logs", logs_table())
+    replace("gpu.md", "gpu-check", gpu_tables())
     replace("pipeline.md", "vector", kernel("vector"))
     replace("pipeline.md", "simt", first_sweep(kernel("simt")))
 

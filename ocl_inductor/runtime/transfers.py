@@ -23,9 +23,9 @@ _CHUNKS_IN_FLIGHT = 4
 #: About so many parts make a transfer, so that little of it waits for the first and the last.
 _PARTS = 6
 #: But into none below this, as long as no chunk must be divided: to start one takes some µs.
-_LEAST_PART = 256 << 10
-#: From here on all threads copy a part; to wake them takes as long as one needs for half of it.
-THREADED_BYTES = 1 << 20
+_LEAST_PART = 512 << 10
+#: From here on all threads copy a part: one takes 50 us for it, all with waking them about 20.
+THREADED_BYTES = 512 << 10
 
 #: What lies together in one place and apart on the host: offset in the one, address, and bytes.
 Pieces: TypeAlias = Sequence[tuple[int, int, int]]

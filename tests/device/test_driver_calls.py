@@ -93,7 +93,7 @@ def test_members_that_stay_at_home_part_a_bundle(driver: str, staged: None) -> N
         with driver_calls() as found:
             result = function(x)
         torch.testing.assert_close(result, model(x))
-    assert " ".join(found) == "write write write launch read!"
+    assert [call for call in found if call != "launch"] == ["write", "write", "write", "read!"]
 
 
 @each_driver

@@ -31,7 +31,7 @@ def test_programs_in_discrete_memory(program: Program, driver: str) -> None:
     assert counters["opencl"]["bytes_downloaded"] > 0
 
 
-@each_driver
+@pytest.mark.parametrize("driver", two_drivers("cpu"))  # GPUs may have no memory to share
 def test_unified_memory_copies_nothing(driver: str) -> None:
     agree(lambda x: x.softmax(-1) @ x.t(), random(9, 65), device=driver, memory="unified")
     assert counters["opencl"]["bytes_uploaded"] == 0

@@ -222,7 +222,7 @@ def test_running_statistics(driver: str) -> None:
     assert counters["opencl"]["fallbacks"] == 0
 
 
-@pytest.mark.parametrize("driver", two_drivers())
+@pytest.mark.parametrize("driver", two_drivers("cpu"))
 def test_parameters_that_change_at_each_step_take_the_short_way(
     driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,10 @@ def test_options_agree_with_settings(generator: ModuleType) -> None:
     assert between(OPTIONS, "logs") == generator.logs_table(), REMEDY
 
 
+def test_tables_of_gpu_code_are_those_on_record(generator: ModuleType) -> None:
+    assert between(_text(ROOT / "docs" / "gpu.md"), "gpu-check") == generator.gpu_tables(), REMEDY
+
+
 def test_settings_said_to_do_nothing_are_those_that_nothing_reads() -> None:
     read = set(re.findall(r"\bsettings\.(\w+)", all_sources()))
     unread = {spec.name for spec in fields(Settings)} - read
