@@ -34,7 +34,7 @@ TARGETS ?= avx2 sse4.2
 test: setup ## Run the tests on every OpenCL driver there is
 	tools/apt_drivers.sh
 	$(PY) -m pytest tests -n $(JOBS) --dist worksteal -m "not slow"
-	JOBS=$(JOBS) tools/test_targets.sh "$(TARGETS)" tests/device/test_templates.py
+	JOBS=$(JOBS) DEVICES=intel,pocl-3.0 tools/test_targets.sh "$(TARGETS)" tests/device/test_templates.py
 
 test-all: setup test-targets ## Run the slow tests as well, and those for other processors
 	tools/apt_drivers.sh
