@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ocl_inductor import fork
 from ocl_inductor.plan import BufferSpec, InputSpec, Launch, Plan
 from ocl_inductor.runtime.memory import Allocation, Strategy
 from ocl_inductor.runtime.pinned import CHUNK_BYTES
@@ -147,6 +148,8 @@ def _leave_to_the_system() -> None:
 
 @frees
 def _free_retired() -> int:
+    if fork.forked:  # the driver cannot be asked for anything
+        return 0
     # Newest first: NVIDIA's driver (580, OpenCL 3.0 CUDA) crashes in clReleaseMemObject when the
     # oldest sub-buffer of several goes first.
     while _retired:
