@@ -15,6 +15,7 @@ from typing import Any
 
 from ocl_inductor import described, driver_processor, quirks
 from ocl_inductor.compile_target import Target
+from ocl_inductor.core_costs import CoreCosts
 from ocl_inductor.cpu_caches import Caches, cpu_caches
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
@@ -85,6 +86,7 @@ class DeviceInfo:
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     pinned_staging: bool  # large transfers are quicker through memory that the driver pins
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
+    core: CoreCosts = CoreCosts()  # of a CPU
 
     @property
     def apart_bits(self) -> int:
