@@ -13,6 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ocl_inductor.capture.autograd import capture
+from ocl_inductor.capture.checked import add_checks
 from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
@@ -97,6 +98,7 @@ def compile_with(
     for node, reason in why_refused(gm):
         _leave_to_eager(node, reason, settings)
         return gm.forward
+    add_checks(gm)
     device = select_device(settings.device, partial(start_first_builder, settings=settings))
     info = device.info
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)

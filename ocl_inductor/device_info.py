@@ -15,6 +15,7 @@ from typing import Any
 
 from ocl_inductor import described, driver_processor, quirks
 from ocl_inductor.compile_target import Target
+from ocl_inductor.core_costs import CoreCosts
 from ocl_inductor.cpu_caches import Caches, cpu_caches
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
@@ -89,6 +90,7 @@ class DeviceInfo:
     library_of_processor: bool  # its functions are made for the processor, not for its target
     scratch_apart: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
+    core: CoreCosts = CoreCosts()  # of a CPU
 
     @property
     def apart_bits(self) -> int:

@@ -17,6 +17,7 @@ from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from ocl_inductor.lowering.ctc_operators import CTC_LOSS
 from ocl_inductor.lowering.gathering import INDEX_DTYPES
+from ocl_inductor.lowering.requirements import ops
 
 _MEAN, _SUM = 1, 2
 _REDUCTIONS = {"none": 0, "mean": _MEAN, "sum": _SUM}
@@ -35,11 +36,15 @@ def ctc_loss(
     batched = log_probs.dim() == 3
     if not batched:
         log_probs = log_probs.unsqueeze(1)
-    target_lengths = _vector(target_lengths)
+    input_lengths = _lengths("input", input_lengths, log_probs.shape[0])
+    target_lengths = _lengths("target", target_lengths, targets.shape[-1])
+    if targets.dim() == 1:
+        fill = target_lengths.sum() == targets.shape[0]
+        target_lengths = ops.require(target_lengths, fill, _NOT_ALL)
     loss = CTC_LOSS(
         log_probs,
         targets.to(torch.int64),
-        _vector(input_lengths),
+        input_lengths,
         target_lengths,
         blank,
         zero_infinity,
@@ -67,10 +72,18 @@ def functional_ctc_loss(
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity)
 
 
-def _vector(lengths: Any) -> Tensor:
+_MOST = {"input": "the steps of log_probs", "target": "the width of targets"}
+_NOT_ALL = "Expected targets to be as many as target_lengths say"
+
+
+def _lengths(name: str, lengths: Any, most: int) -> Tensor:
+    """As a vector of which eager takes each element."""
     if isinstance(lengths, Tensor):
-        return lengths.to(torch.int64).reshape(-1)
-    return torch.tensor(lengths, dtype=torch.int64)
+        x = lengths.to(torch.int64).reshape(-1)
+    else:
+        x = torch.tensor(lengths, dtype=torch.int64)
+    x = ops.require(x, x >= 0, f"Expected {name}_lengths to have value at least 0")
+    return ops.require(x, x <= most, f"Expected {name}_lengths to have value at most {_MOST[name]}")
 
 
 _TRACED: dict[Callable[..., Any], Callable[..., Any]] = {

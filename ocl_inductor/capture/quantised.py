@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ocl_inductor.lowering.requirements import ops
+
 aten = torch.ops.aten
 
 _MODULE = "torch.ao.quantization.fx._decomposed"
@@ -77,9 +79,20 @@ def _fake(
 def fake_quantize_per_channel(
     x: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
-    """A scale and zero point for each index of dimension ``axis``."""
+    """A scale and zero point for each index of dimension ``axis``; out of range it is refused."""
     if scale.dtype is not torch.float32 or zero_point.dtype.is_floating_point:
         return NotImplemented
+    inside = (zero_point >= quant_min) & (zero_point <= quant_max)
+    zero_point = ops.require(zero_point, inside, _ZERO_POINT_OUTSIDE)
+    return _fake_per_channel(x, scale, zero_point, axis, quant_min, quant_max)
+
+
+_ZERO_POINT_OUTSIDE = "`zero_point` must be between `quant_min` and `quant_max`."
+
+
+def _fake_per_channel(
+    x: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
+) -> tuple[Tensor, Tensor]:
     shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
     scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
     wide = x if x.dtype is torch.float64 else x.to(torch.float32)
@@ -142,7 +155,9 @@ def observe_and_fake_quantize(
     scale = torch.where(on, chosen.reshape(scale.shape), scale)
     zero_point = torch.where(on, zero.reshape(zero_point.shape).to(zero_point.dtype), zero_point)
     if per_row_fake_quant:
-        made = fake_quantize_per_channel(x, scale, zero_point, ch_axis, quant_min, quant_max)
+        inside = (zero_point >= quant_min) & (zero_point <= quant_max) | ~on
+        zero_point = ops.require(zero_point, inside, _ZERO_POINT_OUTSIDE)
+        made = _fake_per_channel(x, scale, zero_point, ch_axis, quant_min, quant_max)
         result, mask = torch.where(on, made[0], x), made[1] | ~on
     else:
         result, mask = fake_quantize_per_tensor_qparams(

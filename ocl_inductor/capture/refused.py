@@ -84,6 +84,12 @@ def _power(node: Node) -> str:
     return "integers have no negative powers"
 
 
+def _smoothed(node: Node) -> str:
+    beta = node.kwargs.get("beta", node.args[5] if len(node.args) > 5 else 1.0)
+    negative = isinstance(beta, (int, float)) and beta < 0
+    return "smooth_l1_loss does not support negative values for beta" if negative else ""
+
+
 def _drawn(node: Node) -> str:
     """More categories than a float's digits tell apart; ``out`` of another dtype than int64."""
     x = _tensor(node.args[0])
@@ -98,5 +104,6 @@ RULES: Mapping[Any, Rule] = {
     "cumprod_": _running_truth,
     **dict.fromkeys((torch.amax, torch.amin, torch.aminmax, torch.complex), _other_out),
     torch.multinomial: _drawn,
+    torch.nn.functional.smooth_l1_loss: _smoothed,
     **dict.fromkeys((torch.pow, operator.pow, operator.ipow, "pow", "pow_", "__pow__"), _power),
 }

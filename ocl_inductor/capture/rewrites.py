@@ -65,7 +65,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """PyTorch's decomposition, which does not look at the probabilities; eager does."""
     x, target = (
-        ops.require(t, t, 0, 1, "[]", f"all elements of {name} should be between 0 and 1")
+        ops.require(t, (t >= 0) & (t <= 1), f"all elements of {name} should be between 0 and 1")
         for name, t in (("input", x), ("target", target))
     )
     return decomposition_table[aten.binary_cross_entropy.default](x, target, weight, reduction)
@@ -96,6 +96,8 @@ def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) ->
     PyTorch's decomposition takes what follows the -1 for labels of class 0.
     """
     mean, total, classes = 1, 2, x.shape[-1] if x.ndim else 1
+    is_class = (target >= -1) & (target < classes)  # eager looks at what follows the -1 as well
+    target = ops.require(target, is_class, "argument #2 'target' is out of range")
     rows, labels = x.reshape(-1, classes), target.reshape(-1, classes)
     place = torch.arange(classes, device=x.device)
     end = torch.where(labels == -1, place, classes).amin(-1, keepdim=True)

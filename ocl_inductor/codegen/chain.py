@@ -26,8 +26,6 @@ from ocl_inductor.kernel_text.file_scope import Kernel
 from ocl_inductor.kernel_text.program import ProgramText
 from ocl_inductor.kernel_text.renaming import renamed
 
-#: What a launch costs at least (measured: 2.3 to 13 microseconds).
-_LAUNCH_SECONDS = 3e-6
 #: Longer programs take the driver long to compile.
 MAX_PARTS = 32
 
@@ -54,7 +52,7 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, alone: bool)
     ):
         return False
     items = math.prod(map(int, source.global_size))
-    return alone or saved_by_others(cost, items, device) < _LAUNCH_SECONDS
+    return alone or saved_by_others(cost, items, device) < device.core.launch_s
 
 
 def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:

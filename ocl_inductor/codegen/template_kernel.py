@@ -190,7 +190,8 @@ def _parameters(
         group.stored,
         tuple((s.name, s) for s in size_symbols(expressions)),
     )
-    checks = params.get("check") is not None or any(m.checks_indices for m in group.epilogue)
+    checks = any(isinstance(p, Check) for p in params.values())
+    checks = checks or any(m.checks_indices for m in group.epilogue)
     return parameters.with_fault() if checks else parameters
 
 

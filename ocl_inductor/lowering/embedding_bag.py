@@ -40,6 +40,7 @@ from ocl_inductor.lowering.gathering import (
 )
 from ocl_inductor.lowering.product_operands import accumulator
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.lowering.refused_values import refused_unless
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scatter import scatter_points
 from ocl_inductor.lowering.searching import bisect
@@ -76,6 +77,10 @@ class Bags:
     offsets: Value
     #: What an index that is no row of the table is reported as.
     check: Check | None = None
+    #: Whether there is one more of the offsets, and whether the last bag ends there; else it ends
+    #: where the indices do.
+    closed: bool = False
+    ends: bool = False
 
     @property
     def n(self) -> Size:
@@ -174,7 +179,37 @@ def _by_template(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how:
         bags=bags.count, n=bags.n, rows=table.size[0], width=width, offset=view.offset,
         row_stride=view.stride[0], how=how, padding=bags.padding,
         weighted=term.weights is not None, acc=accumulator(term.dtype), check=bags.check,
+        closed=bags.closed, ends=bags.ends, **_checks_of_offsets(ctx),
     )  # fmt: skip
+
+
+_NOT_FROM_ZERO = (
+    "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+    "position 0"
+)
+_OUT_OF_ORDER = (
+    "offsets[-1] can not be greater than input's length, nor an offset less than the one before it"
+)
+
+
+def _checks_of_offsets(ctx: LoweringContext) -> dict[str, Check | None]:
+    """Eager looks at the first and the last offset; others out of order make it read elsewhere,
+    or are refused, as the dtype and its threads have it. Here they are refused always."""
+    if not ctx.settings.check_indices:
+        return {"from_zero": None, "in_order": None}
+    return {
+        "from_zero": ctx.requirement(_NOT_FROM_ZERO),
+        "in_order": ctx.requirement(_OUT_OF_ORDER),
+    }
+
+
+def last_bag_ends(dtype: torch.dtype, mode: int, padding: int) -> bool:
+    """Whether indices beyond the last of the offsets, where these include it, are in no bag.
+
+    They are in the last one where eager goes by the bag of each index. Of a mean it still counts
+    them.
+    """
+    return mode != MAX and padding < 0 and dtype is not torch.float64
 
 
 def _vector(ctx: LoweringContext, value: Value) -> Value:
@@ -221,12 +256,15 @@ def lower_embedding_bag(
     width, kept = weight.size[1], offsets.dtype
     empty = same(count, 0) or same(indices.size[0], 0) or same(width, 0)
     if empty:
-        return _nothing_in_bags(meta, weight.dtype, kept)
+        return _nothing_in_bags(ctx, meta, weight.dtype, offsets, indices.size[0])
     if same(weight.size[0], 0):
         raise CannotLower("an index into a dimension of size 0")
     bags = bags_of(ctx, indices, beginnings(offsets, count), count, padding_idx)
     check = check_of(ctx, indices.body, weight.size[0], indices.ranges, 0, wrap=False)
     bags = dataclasses.replace(bags, check=check)
+    if include_last_offset:
+        ends = last_bag_ends(weight.dtype, mode, padding_idx)
+        bags = dataclasses.replace(bags, offsets=offsets, closed=True, ends=ends)
     table = in_memory(ctx, weight)
     nothing = lowest(weight.dtype) if mode == MAX else 0
     term = Term(bags, table, per_sample_weights, float(nothing))
@@ -259,11 +297,20 @@ def beginnings(offsets: Value, count: Size) -> Value:
 
 
 def _nothing_in_bags(
-    meta: Sequence[torch.Tensor], dtype: torch.dtype, kept: torch.dtype
+    ctx: LoweringContext,
+    meta: Sequence[torch.Tensor],
+    dtype: torch.dtype,
+    offsets: Value,
+    n: Size,
 ) -> Results:
-    sizes = [[as_size(s) for s in m.shape] for m in meta]
-    rest = [full(s, 0, kept) for s in sizes[1:]]
-    return full(sizes[0], 0, dtype), rest[0], rest[1], rest[2]
+    sizes = [tuple(as_size(s) for s in m.shape) for m in meta]
+    rest = [full(s, 0, offsets.dtype) for s in sizes[1:]]
+    nothing = full(sizes[0], 0, dtype)
+    if same(n, 0) and ctx.settings.check_indices and not any(same(s, 0) for s in sizes[0]):
+        start = offsets.at(loop_vars(2)[:1])
+        at_zero = compare("eq", start, const(0, start.dtype))
+        nothing = Value(sizes[0], dtype, refused_unless(ctx, at_zero, dtype, _OUT_OF_ORDER))
+    return nothing, rest[0], rest[1], rest[2]
 
 
 def _fitted(value: Value, size: Sequence[Size], dtype: torch.dtype) -> Value:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from ocl_inductor.ir.expr import cast, compare, const, op, where
+from ocl_inductor.ir.expr import cast, compare, const, index_value, op, where
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.embedding_bag import MAX, MEAN, Term, bags_of, beginnings, sizes_of_bags
+from ocl_inductor.lowering.embedding_bag import (
+    MAX,
+    MEAN,
+    SUM,
+    Term,
+    bags_of,
+    beginnings,
+    last_bag_ends,
+    sizes_of_bags,
+)
 from ocl_inductor.lowering.gathering import as_coordinate, element, in_memory
 from ocl_inductor.lowering.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.registry import CannotLower, register
@@ -58,7 +67,7 @@ def lower_embedding_bag_backward(
     bags = bags_of(ctx, indices, beginnings(offsets, grad.size[0]), grad.size[0], padding_idx)
     i, column = loop_vars(2)
     bag = cast(bags.bag.at([i]), torch.int64)
-    value = cast(element(grad, [bag, column]), dtype)
+    value, nothing = cast(element(grad, [bag, column]), dtype), const(0, dtype)
     if per_sample_weights is not None:
         value = op("mul", value, cast(per_sample_weights.at([i]), dtype))
     if mode == MEAN:
@@ -66,7 +75,11 @@ def lower_embedding_bag_backward(
         count = element(in_memory(ctx, of), [bag])
         value = op("div", value, cast(op("maximum", count, const(1, torch.int64)), dtype))
     if padding_idx >= 0:
-        value = where(bags.counts(i), value, const(0, dtype))
+        value = where(bags.counts(i), value, nothing)
+    closed = same(offsets.size[0], bags.count + 1)
+    if closed and mode == SUM and last_bag_ends(grad.dtype, mode, padding_idx):
+        end = element(in_memory(ctx, offsets), [as_size(bags.count)])
+        value = where(compare("lt", index_value(i), cast(end, torch.int64)), value, nothing)
     base = full(size, 0, dtype)
     lattice = (bags.n, size[1])
     to = bags.row(i, size[0])

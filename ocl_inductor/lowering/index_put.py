@@ -7,19 +7,23 @@ from collections.abc import Sequence
 import torch
 
 from ocl_inductor.dtypes import FLOAT8, UNSIGNED
-from ocl_inductor.ir.expr import Expr, cast, const, op, where
+from ocl_inductor.ir.expr import Expr, cast, compare, const, op, where
 from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import clamp, element, in_memory
 from ocl_inductor.lowering.index import advanced_index, broadcast_sizes
+from ocl_inductor.lowering.refused_values import refused_unless
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.scatter import scatter_points
 from ocl_inductor.lowering.selecting import put_in_order
-from ocl_inductor.lowering.shapes import cast_value, position_dtype
+from ocl_inductor.lowering.shapes import cast_value, position_dtype, size_expr
 from ocl_inductor.lowering.values import Value, expand, reshape
 
 aten = torch.ops.aten
+
+
+_TOO_FEW = "Number of elements of source < number of ones in mask"
 
 
 @register(aten.masked_scatter.default)
@@ -30,15 +34,23 @@ def lower_masked_scatter(ctx: LoweringContext, x: Value, mask: Value, source: Va
     """
     size = broadcast_sizes([x.size, mask.size])
     x, mask = expand(x, size), expand(mask, size)
-    if any(same(n, 0) for n in (*size, *source.size)):
+    if any(same(n, 0) for n in size):
         return x
+    if any(same(n, 0) for n in source.size):
+        none = op("logical_not", cast(mask.body, torch.bool))
+        new = refused_unless(ctx, none, x.dtype, _TOO_FEW)
+        return Value(size, x.dtype, where(mask.body, new, x.body))
     length = prod(size)
     dtype = position_dtype(length)
     flat = reshape(mask, (length,))
     seen = scan_along(ctx, cast_value(flat, dtype), 0, "sum")
     taken = Value(seen.size, dtype, op("sub", seen.body, const(1, dtype)))
     elements = in_memory(ctx, reshape(source, (prod(source.size),)))
-    place = clamp(reshape(taken, size).body, elements.size[0])
+    place = reshape(taken, size).body
+    there = compare("lt", place, size_expr(elements.size[0], place.dtype))
+    enough = op("logical_or", there, op("logical_not", cast(mask.body, torch.bool)))
+    place = clamp(place, elements.size[0])
+    place = op("add", place, refused_unless(ctx, enough, place.dtype, _TOO_FEW))
     return Value(size, x.dtype, where(mask.body, element(elements, [place]), x.body))
 
 

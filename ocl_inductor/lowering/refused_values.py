@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, checked_index, const, where
+from ocl_inductor.ir.expr import Expr, cast, checked_index, const, op
 from ocl_inductor.lowering.context import LoweringContext
 
 
@@ -18,5 +18,6 @@ def refused_unless(ctx: LoweringContext, holds: Expr, dtype: torch.dtype, says: 
     Only where the sum is used: what nobody asks for is not checked.
     """
     wide = torch.int64 if dtype in (torch.int64, torch.float64) else torch.int32
-    one, zero = const(1, wide), const(0, wide)
-    return cast(checked_index(where(holds, zero, one), one, ctx.requirement(says)), dtype)
+    # Not a choice between 0 and 1, which a driver gets wrong for vectors of 64-bit integers.
+    broken = cast(op("logical_not", holds), wide)
+    return cast(checked_index(broken, const(1, wide), ctx.requirement(says)), dtype)

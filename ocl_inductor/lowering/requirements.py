@@ -1,59 +1,52 @@
-"""``require(x, of, low, high, ends, says)``: values that eager looks at before it computes.
+"""``require(x, holds, says)``: values that eager looks at before it computes.
 
-It is ``x``, and a RuntimeError that says ``says`` where one of ``of``, whose shape broadcasts to
-that of ``x``, does not lie in the interval from ``low`` to ``high``. ``ends`` is ``"[]"`` if both
-belong to it, ``"()"`` if neither does; NaN lies in no interval. Passes and decompositions put it
-where eager checks.
+It is ``x``, and a RuntimeError that says ``says`` where an element of ``holds``, whose shape
+broadcasts to that of ``x``, is false. Passes and decompositions put it where eager checks.
 """
 
 from __future__ import annotations
 
-import operator
+from typing import Any
 
 import torch
 
-from ocl_inductor.ir.expr import Expr, compare, const, logical_and, op
+from ocl_inductor.ir.expr import Expr, cast, op
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.pointwise import DEFAULT, elementwise
 from ocl_inductor.lowering.random_bits import LIBRARY, ops
 from ocl_inductor.lowering.refused_values import refused_unless
 from ocl_inductor.lowering.registry import register
-from ocl_inductor.lowering.values import Value
+from ocl_inductor.lowering.values import Value, expand
 
-#: By the character that ends an interval: what a number has to be to its bound.
-_COMPARISONS = {"[": "ge", "(": "gt", "]": "le", ")": "lt"}
-
-LIBRARY.define("require(Tensor x, Tensor of, float low, float high, str ends, str says) -> Tensor")
+LIBRARY.define(
+    "require(Tensor x, Tensor holds, str says) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,)
+)
 
 
 @torch.library.impl(LIBRARY, "require", "CompositeExplicitAutograd")
-def require_on_host(
-    x: torch.Tensor, of: torch.Tensor, low: float, high: float, ends: str, says: str
-) -> torch.Tensor:
-    inside = True
-    for end, bound in zip(ends, (low, high), strict=True):
-        inside = inside and bool(getattr(operator, _COMPARISONS[end])(of, bound).all())
-    if not inside:
+def require_on_host(x: torch.Tensor, holds: torch.Tensor, says: str) -> torch.Tensor:
+    if not bool(holds.all()):
         raise RuntimeError(says)
     return x.clone()
 
 
 @torch.library.register_fake("ocl_inductor::require", lib=LIBRARY)
-def _require_fake(
-    x: torch.Tensor, of: torch.Tensor, low: float, high: float, ends: str, says: str
-) -> torch.Tensor:
+def _require_fake(x: torch.Tensor, holds: torch.Tensor, says: str) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-@register(ops.require.default)
-def lower_require(
-    ctx: LoweringContext, x: Value, of: Value, low: float, high: float, ends: str, says: str
-) -> Value:
-    def compute(x: Expr, of: Expr) -> Expr:
-        first, second = (
-            compare(_COMPARISONS[end], of, const(bound, of.dtype))
-            for end, bound in zip(ends, (low, high), strict=True)
-        )
-        return op("add", x, refused_unless(ctx, logical_and(first, second), x.dtype, says))
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    return grad, None, None
 
-    return elementwise(ctx, compute, (x, of), DEFAULT)
+
+torch.library.register_autograd("ocl_inductor::require", _backward, lib=LIBRARY)
+
+
+@register(ops.require.default)
+def lower_require(ctx: LoweringContext, x: Value, holds: Value, says: str) -> Value:
+    condition = cast(expand(holds, x.size).body, torch.bool)
+
+    def compute(x: Expr) -> Expr:
+        return op("add", x, refused_unless(ctx, condition, x.dtype, says))
+
+    return elementwise(ctx, compute, (x,), DEFAULT)

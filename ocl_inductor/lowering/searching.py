@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import sympy
 import torch
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, where
+from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logical_and, op, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
+from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory, users_index
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.shapes import decide, full, is_known, position_dtype, reused, size_expr
 from ocl_inductor.lowering.values import Value
@@ -35,7 +35,7 @@ def bisect(
     if same(n, 0) or any(same(s, 0) for s in x.size):
         return full(x.size, 0, dtype)
     source = in_memory(ctx, boundaries)
-    order = None if sorter is None else in_memory(ctx, sorter)
+    order = None if sorter is None else in_memory(ctx, _checked_order(ctx, sorter, n))
     x = reused(ctx, x)
     lead: Sequence[sympy.Expr] = loop_vars(x.ndim)[:-1] if boundaries.ndim > 1 else []
     place = position_dtype(n)
@@ -45,7 +45,7 @@ def bisect(
         middle = op("add", first, op("trunc_div", op("sub", last, first), two))
         at: Expr = clamp(middle, n)  # only an empty interval's middle is out of range
         if order is not None:
-            at = clamp(cast(element(order, [*lead, at]), place), n)
+            at = element(order, [*lead, at])
         coordinates: list[Coordinate] = [*lead, at]
         stop = compare("gt" if right else "ge", element(source, coordinates), x.body)
         unfinished = compare("lt", first, last)
@@ -54,6 +54,16 @@ def bisect(
         first = where(forward, op("add", middle, one), first)
         last = where(back, middle, last)
     return Value(x.size, dtype, cast(first, dtype))
+
+
+def _checked_order(ctx: LoweringContext, sorter: Value, n: Size) -> Value:
+    """Places in ``n`` boundaries; eager looks at all of them, whichever are searched."""
+    if sorter.dtype is not torch.int64:
+        raise CannotLower(f"eager refuses a sorter of {sorter.dtype}")
+    last = sorter.ndim - 1
+    place = users_index(ctx, sorter.body, n, sorter.ranges, last, wrap=False)
+    body = place if isinstance(place, Expr) else index_value(place, position_dtype(n))
+    return Value(sorter.size, body.dtype, body)
 
 
 #: Lengths that symbolic ones are compared with, so that few sizes need another compilation.

@@ -15,6 +15,7 @@ from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.in_float32 import in_float32
+from ocl_inductor.lowering.refused_values import refused_unless
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.scatter import scatter_points
@@ -28,7 +29,7 @@ from ocl_inductor.lowering.shapes import (
     reused,
     static_sizes,
 )
-from ocl_inductor.lowering.values import Value, reindex
+from ocl_inductor.lowering.values import Value
 
 aten = torch.ops.aten
 
@@ -72,34 +73,63 @@ class _Segments:
 
 
 def _segments(
-    ctx: LoweringContext, data: Value, lengths: Value | None, offsets: Value | None, axis: int
+    ctx: LoweringContext,
+    data: Value,
+    lengths: Value | None,
+    offsets: Value | None,
+    axis: int,
+    *,
+    all_inside: bool,
 ) -> _Segments:
+    """``all_inside``: it is refused where lengths do not add up to the data's."""
     axis = normalize_dim(axis, data.ndim)
     wide = torch.int64
     (n,) = static_sizes([data.size[axis]], "segments")
     first: Expr = const(0, wide)
     if lengths is not None:
-        lengths = reused(ctx, cast_value(lengths, wide))
+        lengths = reused(
+            ctx, _not_negative(ctx, cast_value(lengths, wide), "lengths contains negative value!")
+        )
         ends = scan_along(ctx, lengths, lengths.ndim - 1, "sum")
     elif offsets is not None:
         offsets = cast_value(offsets, wide)
         *lead, s = loop_vars(offsets.ndim)
         size = (*offsets.size[:-1], static_sizes(offsets.size[-1:], "segments")[0] - 1)
-        ends = reindex(offsets, size, [*lead, s + 1])
-        lengths = Value(size, wide, op("sub", ends.body, offsets.at([*lead, s])))
+        lengths = Value(size, wide, op("sub", offsets.at([*lead, s + 1]), offsets.at([*lead, s])))
+        lengths = _not_negative(ctx, lengths, "Expected segment_length >= 0 to be true")
+        # From lengths, so that these are looked at where only the ends are needed.
+        ends = Value(size, wide, op("add", offsets.at([*lead, s]), lengths.body))
         first = offsets.at([*lead, sympy.Integer(0)])
     else:
         raise CannotLower("segments by neither lengths nor offsets")
     if lengths.ndim != axis + 1:
         raise CannotLower("segments with other dimensions than the data has before them")
     size = (*lengths.size[:-1], n)
-    place = Value(size, wide, index_value(loop_vars(len(size))[-1]))
-    segment = reused(ctx, bisect(ctx, ctx.realize(ends), place, right=True, dtype=wide))
     (count,) = static_sizes(lengths.size[-1:], "segments")
+    ends = ctx.realize(ends)
+    *lead, at = loop_vars(len(size))
+    place = Value(size, wide, index_value(at))
+    if all_inside and count:
+        total = element(ends, [*lead, sympy.Integer(count - 1)])
+        fits = refused_unless(ctx, compare("eq", total, const(n, wide)), wide, _NOT_ALL)
+        place = Value(size, wide, op("add", place.body, fits))
+    segment = reused(ctx, bisect(ctx, ends, place, right=True, dtype=wide))
     before_end = compare("lt", segment.body, const(count, wide))
     body = op("logical_and", before_end, compare("ge", place.body, first))
     inside = reused(ctx, Value(size, torch.bool, body))
     return _Segments(axis, segment, inside, reused(ctx, lengths))
+
+
+_NOT_ALL = (
+    "segment_reduce(): Expected all rows of lengths along axis to sum to "
+    "data.size(lengths.dim()-1) when !unsafe."
+)
+
+
+def _not_negative(ctx: LoweringContext, lengths: Value, says: str) -> Value:
+    holds = compare("ge", lengths.body, const(0, lengths.dtype))
+    refused = refused_unless(ctx, holds, lengths.dtype, says)
+    return Value(lengths.size, lengths.dtype, op("add", lengths.body, refused))
 
 
 def _start(reduce: str, initial: float | None, dtype: torch.dtype) -> float | int:
@@ -130,7 +160,8 @@ def lower_segment_reduce(
     initial: float | None = None,
 ) -> Value:
     _check(data, reduce, initial)
-    segments = _segments(ctx, data, lengths, offsets, axis)
+    all_inside = lengths is not None and not unsafe
+    segments = _segments(ctx, data, lengths, offsets, axis, all_inside=all_inside)
     axis = segments.axis
     size = (*data.size[:axis], segments.count, *data.size[axis + 1 :])
     start = full(size, _start(reduce, initial, data.dtype), data.dtype)
@@ -169,7 +200,7 @@ def lower_segment_reduce_backward(
     _check(data, reduce, initial)
     if any(same(s, 0) for s in (*grad.size, *data.size)):
         return full(data.size, 0, data.dtype)
-    segments = _segments(ctx, data, lengths, offsets, axis)
+    segments = _segments(ctx, data, lengths, offsets, axis, all_inside=False)
     point = loop_vars(data.ndim)
     to = segments.line(point)
     grad, data = in_memory(ctx, grad), reused(ctx, data)

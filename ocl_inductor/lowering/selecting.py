@@ -17,6 +17,7 @@ from ocl_inductor.ir.index import Size, as_size, contiguous_strides, loop_vars, 
 from ocl_inductor.lowering.context import LoweringContext
 from ocl_inductor.lowering.gathering import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.index import broadcast_sizes
+from ocl_inductor.lowering.refused_values import refused_unless
 from ocl_inductor.lowering.registry import CannotLower, register
 from ocl_inductor.lowering.scans import scan_along
 from ocl_inductor.lowering.searching import bisect
@@ -147,10 +148,23 @@ def lower_repeat_interleave(
     n = repeats.size[0]
     if same(size, 0) or same(n, 0):
         return full((size,), 0, repeats.dtype)
-    running = ctx.realize(scan_along(ctx, cast_value(repeats, torch.int64), 0, "sum"))
+    wide = cast_value(repeats, torch.int64)
+    counts = compare("ge", wide.body, const(0, torch.int64))
+    negative = refused_unless(ctx, counts, torch.int64, "repeats can not be negative")
+    wide = Value(wide.size, torch.int64, op("add", wide.body, negative))
+    running = ctx.realize(scan_along(ctx, wide, 0, "sum"))
     (k,) = loop_vars(1)
-    number = Value((size,), torch.int64, index_value(k))
+    wanted: Expr = index_value(k)
+    if output_size is not None:
+        total = element(running, [as_size(n - 1)])
+        as_many = compare("eq", total, size_expr(size, torch.int64))
+        says = "allocated size does not match required size"
+        wanted = op("add", wanted, refused_unless(ctx, as_many, torch.int64, says))
+    number = Value((size,), torch.int64, wanted)
     return bisect(ctx, running, number, right=True, dtype=repeats.dtype)
+
+
+_NOT_AS_MANY = "shape mismatch: value tensor cannot be broadcast to indexing result"
 
 
 def put_in_order(
@@ -161,14 +175,25 @@ def put_in_order(
     """
     variables = loop_vars(x.ndim)
     size = (*x.size[:dim], values.size[dim], *x.size[dim + mask.ndim :])
+    own, given = variables[dim : dim + mask.ndim], values.size[dim]
     if any(same(s, 0) for s in (*x.size, *size)):
-        return x
-    own = variables[dim : dim + mask.ndim]
+        if any(same(s, 0) for s in x.size):
+            return x
+        none = op("logical_not", cast(mask.at(own), torch.bool))
+        return Value(
+            x.size, x.dtype, where(none, x.body, refused_unless(ctx, none, x.dtype, _NOT_AS_MANY))
+        )
     rest: list[sympy.Expr] = [*variables[:dim], *variables[dim + mask.ndim :]]
-    running = reshape(ctx.realize(running_count(ctx, mask)), mask.size)
+    counted = ctx.realize(running_count(ctx, mask))
+    running = reshape(counted, mask.size)
+    total = element(counted, [as_size(counted.size[0] - 1)])
+    as_many = compare("eq", total, size_expr(given, total.dtype))
     before = op("sub", running.at(own), const(1, running.dtype))
     source = in_memory(ctx, expand(values, size))
-    taken = element(source, [*rest[:dim], clamp(before, values.size[dim]), *rest[dim:]])
+    place = op(
+        "add", clamp(before, given), refused_unless(ctx, as_many, before.dtype, _NOT_AS_MANY)
+    )
+    taken = element(source, [*rest[:dim], place, *rest[dim:]])
     new = cast(taken, x.dtype)
     if accumulate:
         new = op("add", x.body, new)

@@ -40,10 +40,11 @@ _MIN_CHANNELS = 32
 #: figures here, on two cores with AVX-512.
 _TILE, _READ, _TRANSFORM = 36 * 1.25, 36 * 12, 36 * 24
 _TRANSFORM_IN_KERNEL, _PACK = 300, 200
-#: Bytes of weights at the points from which they are many, or some; the most tiles with which
-#: either are brought there by the kernel that uses them. Best ms on Intel's driver of one kernel,
-#: of two and of three. Weights that are kept between calls are at the points already in the first
-#: and the last, where they take four times their memory:
+#: Weights at the points from which they are many, or some, in shares of a last-level cache; the
+#: most tiles with which either are brought there by the kernel that uses them. Best ms on Intel's
+#: driver of one kernel, of two and of three, with 32 MiB of cache. Weights that are kept between
+#: calls are at the points already in the first and the last, where they take four times their
+#: memory:
 #:
 #:   layer, batch      weights  tiles    kept:   1     2     3    anew:   1     2     3   direct
 #:   64, 56^2, 4         0.6 MB    784         1.46        1.82         1.67  2.37          3.38
@@ -64,7 +65,7 @@ _TRANSFORM_IN_KERNEL, _PACK = 300, 200
 #:
 #: On a Zen 5 two are level with three for 256, 56^2, 1 and 256, 28^2, 4 (196 tiles; PoCL: 4 %
 #: faster) and keep nothing, so they may have as many tiles: that is 24 MB of vgg16.
-_MANY_WEIGHTS, _SOME_WEIGHTS = 12 << 20, 4 << 20
+_MANY_WEIGHTS, _SOME_WEIGHTS = 3 / 8, 1 / 8
 _MAX_TILES_KEPT, _MAX_TILES_ANEW = 200, 128
 #: Most bytes of inputs and products at the points, which three kernels pass through memory.
 _MAX_BYTES = 256 << 20
@@ -120,7 +121,8 @@ def suits(
 
 def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_channels: int) -> int:
     """How many kernels it takes, where ``kept`` weights do not change between calls."""
-    weights = 4 * POINTS**2 * channels * out_channels
+    cached = bytes_in_cache(device)
+    weights = 4 * POINTS**2 * channels * out_channels / cached
     passing = 4 * POINTS**2 * tiles * (channels + out_channels)
     if not kept:
         inputs = 4 * POINTS**2 * tiles * channels
@@ -130,7 +132,7 @@ def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_chan
         return 1
     if tiles <= _MAX_TILES_KEPT:
         return 2
-    most = _MAX_BYTES if weights > _MANY_WEIGHTS else bytes_in_cache(device)
+    most = _MAX_BYTES if weights > _MANY_WEIGHTS else cached
     return 3 if passing <= most else 1
 
 

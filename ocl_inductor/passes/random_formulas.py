@@ -228,12 +228,26 @@ def _checked_sums(draw: Draw, weights: Node) -> Node:
     """Weights of which none is negative; they are not all 0 where the largest one is not."""
     says = f"{_NO_DISTRIBUTION} (sum of probabilities <= 0)"
     largest = draw.call(aten.amax.default, weights, [-1], True)
-    return draw.call(ops.require.default, weights, largest, 0, math.inf, "(]", says)
+    return draw.call(ops.require.default, weights, _inside(draw, largest, "(]", math.inf), says)
 
 
 def _checked(draw: Draw, x: Node, ends: str, high: float, says: str) -> Node:
     """``x``, an error if one of its elements does not lie between 0 and ``high``."""
-    return draw.call(ops.require.default, x, x, 0, high, ends, says)
+    return draw.call(ops.require.default, x, _inside(draw, x, ends, high), says)
+
+
+#: By the character that ends an interval: what a number has to be to its bound.
+_COMPARISONS = {
+    "[": aten.ge.Scalar, "(": aten.gt.Scalar, "]": aten.le.Scalar, ")": aten.lt.Scalar
+}  # fmt: skip
+
+
+def _inside(draw: Draw, x: Node, ends: str, high: float) -> Node:
+    """Whether elements lie in the interval from 0 to ``high``; NaN lies in none."""
+    above, below = (
+        draw.call(_COMPARISONS[end], x, bound) for end, bound in zip(ends, (0, high), strict=True)
+    )
+    return draw.call(aten.logical_and.default, above, below)
 
 
 def _without_replacement(draw: Draw, weights: Node, count: int) -> Node:

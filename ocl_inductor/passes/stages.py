@@ -8,7 +8,7 @@ like any other. Operators that nobody can count for run by themselves between tw
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
 
+from ocl_inductor.ir.index import as_size
 from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten
@@ -86,15 +87,16 @@ def depends_on_data(gm: GraphModule) -> bool:
     return bool(nodes) and all(isinstance(n.target, torch._ops.OpOverload) for n in nodes)
 
 
-def _bindings(node: Node, shape_env: Any) -> dict[sympy.Symbol, Any]:
+def _bindings(node: Node, shape_env: Any, known: Set[sympy.Symbol]) -> dict[sympy.Symbol, Any]:
     """The sizes that are known once ``node`` has run, each with where its result has it."""
     # Tracing a graph again gives symbols other names, and those of before no longer exist.
-    found = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings"))
-    if not found and node.target is aten._local_scalar_dense.default:
-        # Inside some operators tracing does not note it.
+    found = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings")) or {}
+    if node.target is aten._local_scalar_dense.default:
+        # Inside some operators tracing does not note it; a number that is an input has two names.
         symbol = node.meta["val"].node.expr
-        return {symbol: ()} if symbol.is_Symbol else {}
-    return found or {}
+        if symbol.is_Symbol and symbol not in known:
+            return {**found, symbol: found.get(symbol, ())}
+    return found
 
 
 def is_size(node: Node) -> bool:
@@ -105,7 +107,10 @@ def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
     """The graph's nodes in order, without inputs, results and arithmetic of sizes."""
     pieces = [Piece()]
     taken: set[Node] = set()
+    known: set[sympy.Symbol] = set()
     for node in list(gm.graph.nodes):
+        if node.op == "placeholder" and is_size(node):
+            known |= sympy.sympify(as_size(node.meta["val"])).free_symbols
         if node.op != "call_function" or node in taken or node.target in _HINTS:
             continue
         if node.target in _ASSERTS:
@@ -114,8 +119,9 @@ def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
             # Every size so far is known once the piece before this one has run.
             pieces[max(len(pieces) - 2, 0)].checks.append((value, str(node.args[1])))
             continue
-        bindings = _bindings(node, shape_env)
+        bindings = _bindings(node, shape_env, known)
         if bindings:
+            known |= bindings.keys()
             _cut_at(gm, pieces, node, bindings)
         elif not is_size(node):
             pieces[-1].nodes.append(node)
@@ -125,7 +131,25 @@ def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
             taken |= set(items)
             if node in pieces[-1].nodes:
                 pieces[-1].nodes += [i for i in items if not is_size(i)]
+    if shape_env is not None:
+        _check_equalities(pieces, shape_env)
     return pieces
+
+
+def _check_equalities(pieces: list[Piece], shape_env: Any) -> None:
+    """Tracing takes a size for another one (``x[mask] + y`` needs it to be that of ``y``) and then
+    has nothing left to check: both go by one name. So what is learned is compared with that."""
+    later = {s for p in pieces for s, _, _ in p.learned}
+    equal: list[tuple[sympy.Symbol, sympy.Expr]] = []
+    for piece in pieces:
+        for symbol, _, _ in piece.learned:
+            later.discard(symbol)
+            equal.append((symbol, shape_env.replace(symbol)))
+        for symbol, other in [e for e in equal if not e[1].free_symbols & later]:
+            equal.remove((symbol, other))
+            if other != symbol:
+                says = f"Runtime assertion failed for expression Eq({symbol}, {other})"
+                piece.checks.append((sympy.Eq(symbol, other), says))
 
 
 def _cut_at(gm: GraphModule, pieces: list[Piece], node: Node, bindings: dict[Any, Any]) -> None:

@@ -11,7 +11,9 @@ Parameters (sizes and strides in elements, static or symbolic):
 * ``how``: ``"sum"`` or ``"max"``, in which a NaN wins and an empty bag is the lowest number;
 * ``padding``: the index that counts for nothing, or -1; ``weighted``: each row is multiplied;
 * ``acc``: ``"float"`` or ``"double"``;
-* ``check``: what an index outside is reported as, or None.
+* ``closed``: there is one more offset; ``ends``: the last bag ends there, not at the last index;
+* ``check``: what an index outside is reported as, or None; ``from_zero``, ``in_order``: what it is
+  if the offsets do not begin with 0; if they are no places of indices, or decrease.
 """
 
 from __future__ import annotations

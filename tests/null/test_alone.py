@@ -10,14 +10,16 @@ import sympy
 
 from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone, sooner_alone
 from ocl_inductor.codegen.cost import Cost
+from ocl_inductor.core_costs import CoreCosts
 from ocl_inductor.cpu_caches import Caches
 
 
 def device(lanes: int = 8, units: int = 2) -> Any:
     """Each launch takes 4 µs more than in the calling thread, and a wait 1."""
     return SimpleNamespace(
-        vector_width=lanes, compute_units=units, caches=Caches(), launch_s=4e-6, wait_s=1e-6
-    )
+        vector_width=lanes, compute_units=units, caches=Caches(), core=CoreCosts(),
+        launch_s=4e-6, wait_s=1e-6,
+    )  # fmt: skip
 
 
 def lasting(seconds: float) -> Cost:
@@ -45,6 +47,14 @@ def test_telling_others_takes_time(saved: float, launches: int, sooner: bool) ->
 def test_wider_vectors_take_less() -> None:
     cost = Cost(10_000, 20_000, 1000)
     assert seconds_alone(cost, device(16)) == pytest.approx(seconds_alone(cost, device(8)) / 2)
+
+
+def test_the_core_is_a_fact_of_the_device() -> None:
+    slow = device()
+    slow.core = CoreCosts(flops_per_lane=CoreCosts().flops_per_lane / 2)
+    arithmetic, memory = Cost(10_000, 0, 0), Cost(0, 20_000, 0)
+    assert seconds_alone(arithmetic, slow) == 2 * seconds_alone(arithmetic, device())
+    assert seconds_alone(memory, slow) == seconds_alone(memory, device())
 
 
 def test_memory_is_slower_than_caches() -> None:

@@ -34,6 +34,7 @@ LAYERS: list[set[str]] = [
         "builtin_check",
         "command_buffer",
         "compile_target",
+        "core_costs",
         "cpu_caches",
         "cpu_flags",
         "device",
