@@ -40,6 +40,7 @@ from ocl_inductor.templates.gemm import simt_stores, store_edges, whole_tiles
 from ocl_inductor.templates.simt_tiles import (
     extent_of,
     index_type,
+    moving_type,
     operand_fill,
     tile_names,
     tile_of,
@@ -128,7 +129,7 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
     )
     slabs = table // slab if table else taps * ceil_div(icg, slab)
     to_a_part = ceil_div(slabs, p.get("parts", 1))
-    names = tile_names(tile)
+    names, index = tile_names(tile), index_type(extents)
     return {
         **names,
         "by_tap": table == 0,
@@ -136,7 +137,8 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
         "parts": p.get("parts", 1),
         "slabs_to_a_part": to_a_part,
         "ragged": (taps * icg if table else icg) % slab != 0,
-        "index": index_type(extents),
+        "index": index,
+        "moving_type": moving_type(index),
         "fill_a": operand_fill(
             device, acc, tile, tile.rows,
             deep=deep, step=1 if deep else 0, others=(p["x_offset"], *p["x_strides"][:-1], icg),

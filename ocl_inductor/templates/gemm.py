@@ -42,6 +42,7 @@ from ocl_inductor.templates.blocking import (
 from ocl_inductor.templates.simt_tiles import (
     extent_of,
     index_type,
+    moving_type,
     operand_fill,
     tile_names,
     tile_of,
@@ -135,10 +136,12 @@ def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
         extent_of(p["b_offset"], (*p["batch"], k, n), p["b_strides"]),
         prod((*p["out_batch"], m, n)),
     )
+    index = index_type(extents)
     return {
         **names,
         "k_chunk": chunk,
-        "index": index_type(extents),
+        "index": index,
+        "moving_type": moving_type(index),
         "fill_a": operand_fill(
             device, acc, tile, tile.rows,
             deep=a_deep, step=a_k if a_deep else a_row, others=a_others,

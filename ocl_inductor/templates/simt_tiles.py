@@ -147,6 +147,12 @@ class Fill:
         """The different rows in ``places``."""
         return tuple(dict.fromkeys(row for row, _ in self.places))
 
+    def kept_rows(self, whole: bool) -> tuple[int, ...]:
+        """Those whose place in memory takes a register: where the extent is ``whole``, all rows are
+        as far from the first in every work-item.
+        """
+        return (0,) if whole else self.rows
+
     @property
     def steps(self) -> tuple[int, ...]:
         """The different k in ``places``."""
@@ -192,6 +198,15 @@ def operand_fill(
 def index_type(extents: Iterable[Size]) -> str:
     """C type of positions in buffers of so many elements."""
     return "int" if all(is_static(n) and int(n) < 2**31 for n in extents) else "long"
+
+
+def moving_type(index: str) -> str:
+    """C type of a position in an operand that each slab moves on.
+
+    It has no sign: compilers of some GPUs then add it to a buffer's address at no cost. An address
+    that moves takes two registers and two additions for each vector on its way.
+    """
+    return "uint" if index == "int" else index
 
 
 def extent_of(offset: Size, sizes: Sequence[Size], strides: Sequence[Size]) -> Size:

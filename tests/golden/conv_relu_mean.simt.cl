@@ -68,8 +68,8 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         begin1_0 = (int)q2 - 1;
         row_at0 += begin1_0 * xs1;
     }
-    const int w_column0 = b_k * 32 + n0 + b_row;
     int channel = 0, tap0 = 0, tap1 = 0;
+    uint w_at0 = b_k * 32 + n0 + b_row;
     int turn = 0;
     {
         const bool there_0 = ((uint)(begin0_0 + tap0) < (uint)I0) & ((uint)(begin1_0 + tap1) < (uint)I1);
@@ -92,16 +92,16 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         ra15 = there_0 ? here[row_at0 + (a_k + 15) * xc] : (float)(0);
     }
     {
-        rb0 = w[w_column0];
-        rb1 = w[w_column0 + 64];
-        rb2 = w[w_column0 + 128];
-        rb3 = w[w_column0 + 192];
-        rb4 = w[w_column0 + 256];
-        rb5 = w[w_column0 + 320];
-        rb6 = w[w_column0 + 384];
-        rb7 = w[w_column0 + 448];
+        rb0 = w[w_at0];
+        rb1 = w[w_at0 + 64];
+        rb2 = w[w_at0 + 128];
+        rb3 = w[w_at0 + 192];
+        rb4 = w[w_at0 + 256];
+        rb5 = w[w_at0 + 320];
+        rb6 = w[w_at0 + 384];
+        rb7 = w[w_at0 + 448];
     }
-    w += 16 * 32;
+    w_at0 += 16 * 32;
     channel += 16;
     if (channel >= 16) {
         channel = 0;
@@ -162,16 +162,16 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
                 ra15 = there_0 ? here[row_at0 + (a_k + 15) * xc] : (float)(0);
             }
             {
-                rb0 = w[w_column0];
-                rb1 = w[w_column0 + 64];
-                rb2 = w[w_column0 + 128];
-                rb3 = w[w_column0 + 192];
-                rb4 = w[w_column0 + 256];
-                rb5 = w[w_column0 + 320];
-                rb6 = w[w_column0 + 384];
-                rb7 = w[w_column0 + 448];
+                rb0 = w[w_at0];
+                rb1 = w[w_at0 + 64];
+                rb2 = w[w_at0 + 128];
+                rb3 = w[w_at0 + 192];
+                rb4 = w[w_at0 + 256];
+                rb5 = w[w_at0 + 320];
+                rb6 = w[w_at0 + 384];
+                rb7 = w[w_at0 + 448];
             }
-            w += 16 * 32;
+            w_at0 += 16 * 32;
             channel += 16;
             if (channel >= 16) {
                 channel = 0;

@@ -46,14 +46,14 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
     float4 c3_0 = 0;
     const int a_row = lid / 16, a_k = lid % 16;
     const int b_row = lid / 16, b_k = lid % 16;
-    const int a_at0 = min(m0 + a_row, M - 1) * a_row_step + a_k * a_k_step;
-    const int a_at1 = min(m0 + a_row + 16, M - 1) * a_row_step + a_k * a_k_step;
-    const int a_at2 = min(m0 + a_row + 32, M - 1) * a_row_step + a_k * a_k_step;
-    const int a_at3 = min(m0 + a_row + 48, M - 1) * a_row_step + a_k * a_k_step;
-    const int b_at0 = min(n0 + b_row, N - 1) * b_row_step + b_k * b_k_step;
-    const int b_at1 = min(n0 + b_row + 16, N - 1) * b_row_step + b_k * b_k_step;
-    const int b_at2 = min(n0 + b_row + 32, N - 1) * b_row_step + b_k * b_k_step;
-    const int b_at3 = min(n0 + b_row + 48, N - 1) * b_row_step + b_k * b_k_step;
+    uint a_at0 = min(m0 + a_row, M - 1) * a_row_step + a_k * a_k_step;
+    uint a_at1 = min(m0 + a_row + 16, M - 1) * a_row_step + a_k * a_k_step;
+    uint a_at2 = min(m0 + a_row + 32, M - 1) * a_row_step + a_k * a_k_step;
+    uint a_at3 = min(m0 + a_row + 48, M - 1) * a_row_step + a_k * a_k_step;
+    uint b_at0 = min(n0 + b_row, N - 1) * b_row_step + b_k * b_k_step;
+    uint b_at1 = min(n0 + b_row + 16, N - 1) * b_row_step + b_k * b_k_step;
+    uint b_at2 = min(n0 + b_row + 32, N - 1) * b_row_step + b_k * b_k_step;
+    uint b_at3 = min(n0 + b_row + 48, N - 1) * b_row_step + b_k * b_k_step;
     const int slabs = depth / 16;
     int turn = 0;
     {
@@ -68,8 +68,14 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         rb2 = b[b_at2];
         rb3 = b[b_at3];
     }
-    a += 16 * a_k_step;
-    b += 16 * b_k_step;
+    a_at0 += 16 * a_k_step;
+    a_at1 += 16 * a_k_step;
+    a_at2 += 16 * a_k_step;
+    a_at3 += 16 * a_k_step;
+    b_at0 += 16 * b_k_step;
+    b_at1 += 16 * b_k_step;
+    b_at2 += 16 * b_k_step;
+    b_at3 += 16 * b_k_step;
     {
         __local float *to = la + turn * 1088 + a_k * 68 + a_row;
         to[0] = ra0;
@@ -100,8 +106,14 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
                 rb2 = b[b_at2];
                 rb3 = b[b_at3];
             }
-            a += 16 * a_k_step;
-            b += 16 * b_k_step;
+            a_at0 += 16 * a_k_step;
+            a_at1 += 16 * a_k_step;
+            a_at2 += 16 * a_k_step;
+            a_at3 += 16 * a_k_step;
+            b_at0 += 16 * b_k_step;
+            b_at1 += 16 * b_k_step;
+            b_at2 += 16 * b_k_step;
+            b_at3 += 16 * b_k_step;
         }
         {
             __local const float *as = la + turn * 1088 + ly * 4;
