@@ -40,6 +40,7 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
         "code_apart": False,
         "scratch_apart": False,
         "library_of_processor": False,
+        "widens_by_parts": False,
     }
 )
 
@@ -87,6 +88,7 @@ class DeviceInfo:
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     pinned_staging: bool  # large transfers are quicker through memory that the driver pins
+    widens_by_parts: bool  # its compiler compares integers wrongly that were converted to 64 bits
     library_of_processor: bool  # its functions are made for the processor, not for its target
     scratch_apart: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)

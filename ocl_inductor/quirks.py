@@ -377,6 +377,14 @@ QUIRKS: tuple[Quirk, ...] = (
         why="A software rasteriser: correct, but an order of magnitude behind any CPU runtime.",
     ),
     Quirk(
+        match={"platform_name": r"^rusticl$"},
+        changes={"widens_by_parts": True},
+        why="Mesa 22.3.6: of a long that was an int, x >= 2 holds for each value and x < 0 for "
+        "none, so that where, clamp and sign of such numbers were wrong, and where(mask, 0, 1) of "
+        "vectors. With upsample() in place of the conversion they are right. Later versions were "
+        "not tried.",
+    ),
+    Quirk(
         match={"name": r"^Oclgrind"},
         short="oclgrind",
         preference=LAST_RESORT + 1,

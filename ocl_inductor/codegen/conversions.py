@@ -103,6 +103,28 @@ def wrap(text: str, dtype: torch.dtype, width: int) -> str:
     return f"({text})"
 
 
+def is_widened(source: torch.dtype, target: torch.dtype) -> bool:
+    """Whether a conversion makes 64 bits of an integer that has fewer, or of a bool."""
+    wide = (torch.int64, torch.uint64)
+    return target in wide and source not in wide and not is_float(source) and source not in FLOAT8
+
+
+def widen_by_parts(text: str, source: torch.dtype, width: int) -> str:
+    """An integer of at most 32 bits, or a bool, as 64 bits that are put together from two halves.
+
+    For compilers that compare converted ones wrongly (``DeviceInfo.widens_by_parts``).
+    """
+    base = REGISTER_TYPE[source]
+    if source is torch.bool and width > 1:
+        text = f"(-{text})"
+    elif base not in ("int", "uint"):
+        base = "uint" if source in UNSIGNED else "int"
+        text = convert(text, base, width)
+    if base == "uint":
+        return f"upsample(({vector('uint', width)})(0), {text})"
+    return f"upsample({text} >> 31, as_{vector('uint', width)}({text}))"
+
+
 def cast(text: str, source: torch.dtype, target: torch.dtype, width: int) -> str:
     """``text`` of dtype ``source`` converted as PyTorch's eager copy does.
 

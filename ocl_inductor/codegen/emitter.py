@@ -10,7 +10,7 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.ahead import Ahead
-from ocl_inductor.codegen.conversions import literal
+from ocl_inductor.codegen.conversions import literal, widen_by_parts
 from ocl_inductor.codegen.emitted import Result, Scope, Stash, Text
 from ocl_inductor.codegen.guarded import emit_masked
 from ocl_inductor.codegen.indexing import (
@@ -276,6 +276,8 @@ class Emitter:
             return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
         base, stride = split
         text = f"({kind})({self.index_text(base, {})})"
+        if kind == "long" and self.index_type == "int" and self.device.widens_by_parts:
+            text = widen_by_parts(f"({self.index_text(base, {})})", torch.int32, 1)
         if stride == 0:
             return Text(text, False)
         wide = vector(kind, self.width)

@@ -257,6 +257,8 @@ def _bitwise_not(target: Target, node: Expr, args: Sequence[str]) -> str:
 
 def _where(target: Target, node: Expr, args: Sequence[str]) -> str:
     condition = mask_as(args[0], node.dtype, target.width)
+    if condition != args[0] and target.device.widens_by_parts and node.dtype.itemsize == 8:
+        condition = conversions.widen_by_parts(args[0], torch.int32, target.width)
     return f"({condition} ? {args[1]} : {args[2]})"
 
 
@@ -407,7 +409,10 @@ _define("mul_hi", _mul_hi)
 
 
 def _cast(target: Target, node: Expr, args: Sequence[str]) -> str:
-    return conversions.cast(args[0], node.args[0].dtype, node.dtype, target.width)
+    source = node.args[0].dtype
+    if target.device.widens_by_parts and conversions.is_widened(source, node.dtype):
+        return conversions.widen_by_parts(args[0], source, target.width)
+    return conversions.cast(args[0], source, node.dtype, target.width)
 
 
 _define("cast", _cast)

@@ -244,6 +244,7 @@ def make_device() -> DeviceInfo:
         code_apart=False,
         scratch_apart=False,
         library_of_processor=False,
+        widens_by_parts=False,
     )
 
 

@@ -1,0 +1,46 @@
+"""Integers of fewer bits that are converted to 64, then compared: on every driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from agreement import PROFILES, compiled
+
+NARROW = (torch.int32, torch.uint8)
+
+
+def compared(x: torch.Tensor) -> Any:
+    y = x.long()
+    return (
+        y >= 2, y < 0, y == 3, y != -4, y.clamp(-2, 3), y.sign(), y.abs(), y.relu(),
+        torch.where(y >= 2, 0, 1), torch.where(y < 1, y, 9), y > y.flip(0), y + 1 < 2,
+    )  # fmt: skip
+
+
+def positions(x: torch.Tensor) -> Any:
+    n = torch.arange(x.shape[0])
+    return n < 5, torch.where(n >= 2, 0, 1), n >= x.long(), torch.where(x > 0, n, -n)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_comparisons(device_name: str, profile: str) -> None:
+    values = torch.tensor([7, -4, -3, 3, 2, 0, 1, -1, 5] * 5)
+    for fn in (compared, positions):
+        for dtype in NARROW:
+            function = compiled(fn, device_name, profile=profile)
+            x = values.to(dtype)
+            for found, wanted in zip(function(x), fn(x), strict=True):
+                assert found.dtype == wanted.dtype and torch.equal(found, wanted), (dtype, wanted)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_selections_of_whole_numbers(device_name: str, profile: str) -> None:
+    """Of numbers that have 64 bits from the start, by masks that have fewer."""
+    x = torch.randint(-5, 9, (37,))
+    function = compiled(lambda x: (torch.where(x >= 2, 0, 1), torch.where(x > 2, 5, -x)),
+                        device_name, profile=profile)  # fmt: skip
+    for found, wanted in zip(function(x), (torch.where(x >= 2, 0, 1), torch.where(x > 2, 5, -x)),
+                             strict=True):  # fmt: skip
+        assert torch.equal(found, wanted)
