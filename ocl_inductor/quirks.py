@@ -381,7 +381,8 @@ QUIRKS: tuple[Quirk, ...] = (
         changes={"widens_by_parts": True},
         why="Mesa 22.3.6: of a long that was an int, x >= 2 holds for each value and x < 0 for "
         "none, so that where, clamp and sign of such numbers were wrong, and where(mask, 0, 1) of "
-        "vectors. With upsample() in place of the conversion they are right. Later versions were "
+        "vectors; a ? b : c of 8 bits gives 0 for a constant c, or ends the compiler. With "
+        "upsample() in place of the conversion, and select(), they are right. Later versions were "
         "not tried.",
     ),
     Quirk(

@@ -204,6 +204,8 @@ def _min_max(operator: str) -> Emit:
 
     def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
         a, b = args
+        if target.device.widens_by_parts and mask_type(node.dtype, 1) == "char":
+            return _select(target, f"{a} {operator} {b}", a, b)
         if not is_float(node.dtype):
             return wrap(f"{a} {operator} {b} ? {a} : {b}", node.dtype, target.width)
         return f"((({a} {operator} {b}) | ({a} != {a})) ? {a} : {b})"
@@ -255,10 +257,18 @@ def _bitwise_not(target: Target, node: Expr, args: Sequence[str]) -> str:
     return wrap(f"~{args[0]}", node.dtype, target.width)
 
 
+def _select(target: Target, condition: str, chosen: str, other: str) -> str:
+    """Of 8-bit numbers, by a condition of 0 or 1, or a mask of as many bits."""
+    mask = f"(char)(-({condition}))" if target.width == 1 else condition
+    return f"select({other}, {chosen}, {mask})"
+
+
 def _where(target: Target, node: Expr, args: Sequence[str]) -> str:
     condition = mask_as(args[0], node.dtype, target.width)
     if condition != args[0] and target.device.widens_by_parts and node.dtype.itemsize == 8:
         condition = conversions.widen_by_parts(args[0], torch.int32, target.width)
+    if target.device.widens_by_parts and mask_type(node.dtype, 1) == "char":
+        return _select(target, condition, args[1], args[2])
     return f"({condition} ? {args[1]} : {args[2]})"
 
 

@@ -1,4 +1,4 @@
-"""Integers of fewer bits that are converted to 64, then compared: on every driver."""
+"""Integers that are converted to 64 bits, then compared, and choices of 8 bits: on every driver."""
 
 from __future__ import annotations
 
@@ -43,4 +43,16 @@ def test_selections_of_whole_numbers(device_name: str, profile: str) -> None:
                         device_name, profile=profile)  # fmt: skip
     for found, wanted in zip(function(x), (torch.where(x >= 2, 0, 1), torch.where(x > 2, 5, -x)),
                              strict=True):  # fmt: skip
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+def test_choices_of_small_numbers(device_name: str, dtype: torch.dtype) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        one = torch.ones_like(x)
+        chosen = torch.where(x > 1, x, one), torch.where(x.long() > 1, x, one)
+        return *chosen, x.masked_fill(x > 2, 1), x.clamp(1, 3), x.maximum(one), x.minimum(x.flip(0))
+
+    x = torch.tensor([7, -4, -3, 3, 2, 0, 1, -1, 5]).to(dtype)
+    for found, wanted in zip(compiled(fn, device_name)(x), fn(x), strict=True):
         assert torch.equal(found, wanted)
