@@ -57,7 +57,9 @@ def test_the_compiler_says_what_it_was_told(driver: str, clean_env: dict[str, st
     for target in (*HERE, HERE[0]):  # the first once more
         env = {**clean_env, "OCL_INDUCTOR_CPU_TARGET": target}
         width, fma, key = json.loads(run(WIDTH, driver, env).splitlines()[-1])
-        assert (width, fma) == (LANES[target], target in ("avx512", "avx2"))
+        # PoCL's library stays the processor's own: there vectors of 64-bit numbers have to fit.
+        lanes = LANES[target] // (1 + ("pocl" in driver and LANES[target] < LANES[HERE[0]]))
+        assert (width, fma) == (lanes, target in ("avx512", "avx2"))
         assert found.setdefault(target, key) == key
     assert len(set(found.values())) == len(HERE)
 
