@@ -41,6 +41,7 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
         "scratch_apart": False,
         "library_of_processor": False,
         "widens_by_parts": False,
+        "selects_bytes": False,
     }
 )
 
@@ -88,7 +89,8 @@ class DeviceInfo:
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     pinned_staging: bool  # large transfers are quicker through memory that the driver pins
-    widens_by_parts: bool  # integers are not converted to 64 bits, nor 8 bits chosen by a ? b : c
+    widens_by_parts: bool  # its compiler compares integers wrongly that were converted to 64 bits
+    selects_bytes: bool  # its compiler is right with select() of 8-bit numbers, not with a ? b : c
     library_of_processor: bool  # its functions are made for the processor, not for its target
     scratch_apart: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
     code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)

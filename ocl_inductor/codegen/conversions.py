@@ -82,10 +82,14 @@ def convert(text: str, to: str, width: int) -> str:
     return f"(({to})({text}))" if width == 1 else f"convert_{to}{width}({text})"
 
 
-def mask_as(text: str, dtype: torch.dtype, width: int) -> str:
-    """A bool register as the mask that selects between registers of ``dtype``."""
+def mask_as(text: str, dtype: torch.dtype, width: int, by_parts: bool = False) -> str:
+    """A bool register as the mask that selects between registers of ``dtype``; ``by_parts``: see
+    :func:`widen_by_parts`.
+    """
     if width == 1 or mask_type(dtype, 1) == "int":
         return text
+    if by_parts and dtype.itemsize == 8:
+        return widen_by_parts(text, torch.int32, width)
     return f"convert_{mask_type(dtype, width)}({text})"
 
 
@@ -101,12 +105,6 @@ def wrap(text: str, dtype: torch.dtype, width: int) -> str:
     if width == 1 and dtype in _NARROW:
         return f"(({REGISTER_TYPE[dtype]})({text}))"
     return f"({text})"
-
-
-def is_widened(source: torch.dtype, target: torch.dtype) -> bool:
-    """Whether a conversion makes 64 bits of an integer that has fewer, or of a bool."""
-    wide = (torch.int64, torch.uint64)
-    return target in wide and source not in wide and not is_float(source) and source not in FLOAT8
 
 
 def widen_by_parts(text: str, source: torch.dtype, width: int) -> str:
@@ -125,8 +123,11 @@ def widen_by_parts(text: str, source: torch.dtype, width: int) -> str:
     return f"upsample({text} >> 31, as_{vector('uint', width)}({text}))"
 
 
-def cast(text: str, source: torch.dtype, target: torch.dtype, width: int) -> str:
-    """``text`` of dtype ``source`` converted as PyTorch's eager copy does.
+def cast(
+    text: str, source: torch.dtype, target: torch.dtype, width: int, by_parts: bool = False
+) -> str:
+    """``text`` of dtype ``source`` converted as PyTorch's eager copy does; ``by_parts``: see
+    :func:`widen_by_parts`.
 
     To a half type rounds to nearest even, although the register stays a ``float``. Float to
     integer truncates; NaN and values out of range give the smallest integer, as x86 does.
@@ -142,6 +143,9 @@ def cast(text: str, source: torch.dtype, target: torch.dtype, width: int) -> str
     if target is torch.bool:
         zero = literal(0, source, width)
         return mask_from(f"{text} != {zero}", source, width)
+    wide = (torch.int64, torch.uint64)
+    if by_parts and target in wide and source not in wide and not is_float(source):
+        return widen_by_parts(text, source, width)
     if source is torch.bool:
         base = REGISTER_TYPE[target]
         bit = text if width == 1 else f"(-{text})"

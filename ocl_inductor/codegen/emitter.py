@@ -275,9 +275,9 @@ class Emitter:
             wide = vector(kind, self.width)
             return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
         base, stride = split
-        text = f"({kind})({self.index_text(base, {})})"
-        if kind == "long" and self.index_type == "int" and self.device.widens_by_parts:
-            text = widen_by_parts(f"({self.index_text(base, {})})", torch.int32, 1)
+        first = f"({self.index_text(base, {})})"
+        widened = kind == "long" and self.index_type == "int" and self.device.widens_by_parts
+        text = widen_by_parts(first, torch.int32, 1) if widened else f"({kind}){first}"
         if stride == 0:
             return Text(text, False)
         wide = vector(kind, self.width)
@@ -366,19 +366,7 @@ class Emitter:
 
     def store(self, buffer: str, dtype: torch.dtype, index: sympy.Expr, value: Text) -> None:
         """Store a value at an affine or computed index (no indirection)."""
-        self.store_at(buffer, dtype, index, {}, False, value)
-
-    def store_at(
-        self,
-        buffer: str,
-        dtype: torch.dtype,
-        index: sympy.Expr,
-        names: Mapping[sympy.Symbol, str],
-        lanes: bool,
-        value: Text,
-    ) -> None:
-        """The same where ``names`` stand for indirect parts, which differ in ``lanes`` or not."""
-        store_elements(self, buffer, dtype, index, names, lanes, value)
+        store_elements(self, buffer, dtype, index, {}, False, value)
 
     def is_aligned(self, index: sympy.Expr) -> bool:
         """Whether a vector from there is known to be aligned to all of it.

@@ -22,6 +22,7 @@ import torch
 from ocl_inductor.codegen.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.arguments import Parameters, index_type
 from ocl_inductor.codegen.conversions import literal
+from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.emitted import Result, Scope, Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.indexing import Literals, index_text
@@ -30,7 +31,8 @@ from ocl_inductor.codegen.lanes import Lanes, once_only
 from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import PRIMITIVES, Target, emit_load, emit_store
+from ocl_inductor.codegen.primitives import PRIMITIVES, emit_load, emit_store
+from ocl_inductor.codegen.stores import store_elements
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
@@ -215,7 +217,7 @@ class LoopKernel:
         """Store what a scatter has at one point, or at a vector of them."""
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.how == "set":
-            writer.store_at(name, dtype, m.store, names, lanes, value)
+            store_elements(writer, name, dtype, m.store, names, lanes, value)
             return
         split = writer.lanes_of(m.store)
         assert split is not None and not lanes, "lanes are neighbours (lanes.py)"

@@ -9,11 +9,11 @@ import sympy
 
 from ocl_inductor.codegen import simt_points
 from ocl_inductor.codegen.accumulators import Accumulator
+from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops_base import LoopKernel
-from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.simt_groups import Shape, choose_shape, required_size
 from ocl_inductor.codegen.simt_kept import kept_rows, swept_loads
 from ocl_inductor.codegen.simt_points import quotient

@@ -14,13 +14,13 @@ import torch
 from ocl_inductor.codegen.accumulators import Accumulator
 from ocl_inductor.codegen.ahead import Ahead, streams
 from ocl_inductor.codegen.conversions import HALF_TYPES
+from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.emitted import Scope, Stash
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes, choose_lanes
 from ocl_inductor.codegen.loops_base import LoopKernel
 from ocl_inductor.codegen.pieces import Pieces
-from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.side_by_side import ways
 from ocl_inductor.codegen.stash import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.streaming import FENCE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ocl_inductor.codegen import conversions
+from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.math_library import library_source
-from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.streaming import streaming_functions
 
 

@@ -8,32 +8,34 @@ put the prelude (prelude.py) of the finished kernel text in front of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ocl_inductor.codegen import conversions
 from ocl_inductor.codegen.conversions import convert, is_float, literal, mask_as, mask_from, wrap
+from ocl_inductor.codegen.emits import (
+    Emit,
+    Target,
+    boolean,
+    builtin,
+    by_kind,
+    choice,
+    compare,
+    identity,
+    infix,
+    library,
+    one,
+    predicate,
+    wrapping,
+)
 from ocl_inductor.codegen.math_library import (
     SPECIAL_BINARY,
     SPECIAL_UNARY,
-    has_function,
 )
-from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What code is emitted for: lanes in a register, and the device's facts."""
-
-    width: int
-    device: DeviceInfo
-
-
-Emit = Callable[[Target, Expr, Sequence[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,120 +57,13 @@ def _define(names: str, emit: Emit, scalars: frozenset[int] = frozenset()) -> No
         PRIMITIVES[name] = Primitive(name, emit, scalars)
 
 
-# -- shapes of text ------------------------------------------------------------------------
-
-
-def _infix(operator: str) -> Emit:
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
-
-    return emit
-
-
-def _wrapping(operator: str) -> Emit:
-    """Arithmetic modulo 2^bits. Scalar signed overflow is undefined in C, a vector's is not."""
-
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        base = REGISTER_TYPE[node.dtype]
-        if target.width == 1 and base in ("int", "long"):
-            return f"(({base})((u{base}){args[0]} {operator} (u{base}){args[1]}))"
-        if target.width == 1 and base == "ushort":  # C promotes it to int, which may overflow
-            return f"((ushort)((uint){args[0]} {operator} (uint){args[1]}))"
-        return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
-
-    return emit
-
-
-def _boolean(operator: str) -> Emit:
-    """Bitwise on masks is logical, for 0/1 and for 0/-1 alike."""
-
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        return f"({args[0]} {operator} {args[1]})"
-
-    return emit
-
-
-def _compare(operator: str) -> Emit:
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        dtype = node.args[0].dtype
-        a, b = args
-        if dtype is torch.bool and target.width > 1:
-            a, b = b, a  # true is -1 in a lane, so the order is the other way round
-        return mask_from(f"{a} {operator} {b}", dtype, target.width)
-
-    return emit
-
-
-def _library(name: str) -> Emit:
-    """A function of the library, by the register type of the first operand."""
-
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        kind = register_type(node.args[0].dtype, target.width)
-        return f"ocl_{name}_{kind}({', '.join(args)})"
-
-    return emit
-
-
-def _builtin(name: str) -> Emit:
-    """An OpenCL builtin on floats, or our own function where the device's is slow or fails; one
-    lane at a time where it fails and we have none.
-    """
-
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        dtype = node.args[0].dtype
-        single = REGISTER_TYPE[dtype] == "float"
-        broken = target.width > 1 and name in target.device.broken_builtins
-        if single and (broken or name in target.device.slow_builtins) and has_function(name):
-            return f"ocl_{name}_{register_type(dtype, target.width)}({', '.join(args)})"
-        if broken:
-            return _lane_by_lane(name, register_type(dtype, target.width), target.width, args)
-        return f"{name}({', '.join(args)})"
-
-    return emit
-
-
-def _lane_by_lane(name: str, kind: str, width: int, args: Sequence[str]) -> str:
-    lanes = (f"{name}({', '.join(f'({a}).s{n:x}' for a in args)})" for n in range(width))
-    return f"(({kind})({', '.join(lanes)}))"
-
-
-def _predicate(name: str, of_integers: int) -> Emit:
-    """isnan and the like: int for float operands, long lanes for double ones."""
-
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        dtype = node.args[0].dtype
-        if not is_float(dtype):
-            return literal(bool(of_integers), torch.bool, target.width)
-        return mask_from(f"{name}({args[0]})", dtype, target.width)
-
-    return emit
-
-
-def _by_kind(of_float: Emit, of_int: Emit, of_bool: Emit | None = None) -> Emit:
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
-        dtype = node.args[0].dtype
-        if dtype is torch.bool and of_bool is not None:
-            return of_bool(target, node, args)
-        return (of_float if is_float(dtype) else of_int)(target, node, args)
-
-    return emit
-
-
-def _identity(target: Target, node: Expr, args: Sequence[str]) -> str:
-    return args[0]
-
-
-def _one(target: Target, node: Expr, dtype: torch.dtype | None = None) -> str:
-    return literal(1, dtype or node.args[0].dtype, target.width)
-
-
 # -- arithmetic ----------------------------------------------------------------------------
 
 
 def _neg(target: Target, node: Expr, args: Sequence[str]) -> str:
     if is_float(node.dtype) or target.width > 1:
         return f"(-{args[0]})"
-    return _wrapping("-")(target, node, ["0", args[0]])
+    return wrapping("-")(target, node, ["0", args[0]])
 
 
 def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
@@ -179,7 +74,8 @@ def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
         return f"(({REGISTER_TYPE[node.dtype]})abs({args[0]}))"
     zero = literal(0, node.dtype, target.width)
     negative = _neg(target, node, args)
-    return wrap(f"{args[0]} < {zero} ? {negative} : {args[0]}", node.dtype, target.width)
+    chosen = choice(target, node.dtype, f"{args[0]} < {zero}", negative, args[0])
+    return wrap(chosen, node.dtype, target.width)
 
 
 def _divide(name: str, operator: str | None) -> Emit:
@@ -194,7 +90,7 @@ def _divide(name: str, operator: str | None) -> Emit:
             if unsigned:
                 sign = {"floor_div": "/", "remainder": "%"}[name]
                 return wrap(f"{args[0]} {sign} {args[1]}", node.dtype, target.width)
-        return _library(name)(target, node, args)
+        return library(name)(target, node, args)
 
     return emit
 
@@ -204,37 +100,36 @@ def _min_max(operator: str) -> Emit:
 
     def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
         a, b = args
-        if target.device.widens_by_parts and mask_type(node.dtype, 1) == "char":
-            return _select(target, f"{a} {operator} {b}", a, b)
         if not is_float(node.dtype):
-            return wrap(f"{a} {operator} {b} ? {a} : {b}", node.dtype, target.width)
+            chosen = choice(target, node.dtype, f"{a} {operator} {b}", a, b)
+            return wrap(chosen, node.dtype, target.width)
         return f"((({a} {operator} {b}) | ({a} != {a})) ? {a} : {b})"
 
     return emit
 
 
-_define("add", _by_kind(_infix("+"), _wrapping("+")))
-_define("sub", _by_kind(_infix("-"), _wrapping("-")))
-_define("mul", _by_kind(_infix("*"), _wrapping("*")))
-_define("div", _infix("/"))
+_define("add", by_kind(infix("+"), wrapping("+")))
+_define("sub", by_kind(infix("-"), wrapping("-")))
+_define("mul", by_kind(infix("*"), wrapping("*")))
+_define("div", infix("/"))
 _define("neg", _neg)
-_define("abs", _by_kind(_builtin("fabs"), _abs_int, _identity))
-_define("trunc_div", _by_kind(_library("trunc_div"), _divide("trunc_div", "/")))
-_define("floor_div", _by_kind(_library("floor_div"), _divide("floor_div", None)))
-_define("remainder", _by_kind(_library("remainder"), _divide("remainder", None)))
-_define("fmod", _by_kind(_library("fmod"), _divide("fmod", "%")))
-_define("minimum", _by_kind(_min_max("<"), _min_max("<"), _boolean("&")))
-_define("maximum", _by_kind(_min_max(">"), _min_max(">"), _boolean("|")))
-_define("fmin", _by_kind(_builtin("fmin"), _min_max("<"), _boolean("&")))
-_define("fmax", _by_kind(_builtin("fmax"), _min_max(">"), _boolean("|")))
-_define("gcd", _library("gcd"))
+_define("abs", by_kind(builtin("fabs"), _abs_int, identity))
+_define("trunc_div", by_kind(library("trunc_div"), _divide("trunc_div", "/")))
+_define("floor_div", by_kind(library("floor_div"), _divide("floor_div", None)))
+_define("remainder", by_kind(library("remainder"), _divide("remainder", None)))
+_define("fmod", by_kind(library("fmod"), _divide("fmod", "%")))
+_define("minimum", by_kind(_min_max("<"), _min_max("<"), boolean("&")))
+_define("maximum", by_kind(_min_max(">"), _min_max(">"), boolean("|")))
+_define("fmin", by_kind(builtin("fmin"), _min_max("<"), boolean("&")))
+_define("fmax", by_kind(builtin("fmax"), _min_max(">"), boolean("|")))
+_define("gcd", library("gcd"))
 
 
 def _fma(target: Target, node: Expr, args: Sequence[str]) -> str:
     # Written out: FP_CONTRACT fuses it, where fma() would be a function call on some drivers.
     if is_float(node.dtype):
         return f"({args[0]} * {args[1]} + {args[2]})"
-    return _wrapping("+")(target, node, [_wrapping("*")(target, node, args), args[2]])
+    return wrapping("+")(target, node, [wrapping("*")(target, node, args), args[2]])
 
 
 _define("fma", _fma)
@@ -244,7 +139,7 @@ _define("fma", _fma)
 for _name, _operator in (
     ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="),
 ):  # fmt: skip
-    _define(_name, _compare(_operator))
+    _define(_name, compare(_operator))
 
 
 def _logical_not(target: Target, node: Expr, args: Sequence[str]) -> str:
@@ -257,31 +152,21 @@ def _bitwise_not(target: Target, node: Expr, args: Sequence[str]) -> str:
     return wrap(f"~{args[0]}", node.dtype, target.width)
 
 
-def _select(target: Target, condition: str, chosen: str, other: str) -> str:
-    """Of 8-bit numbers, by a condition of 0 or 1, or a mask of as many bits."""
-    mask = f"(char)(-({condition}))" if target.width == 1 else condition
-    return f"select({other}, {chosen}, {mask})"
-
-
 def _where(target: Target, node: Expr, args: Sequence[str]) -> str:
-    condition = mask_as(args[0], node.dtype, target.width)
-    if condition != args[0] and target.device.widens_by_parts and node.dtype.itemsize == 8:
-        condition = conversions.widen_by_parts(args[0], torch.int32, target.width)
-    if target.device.widens_by_parts and mask_type(node.dtype, 1) == "char":
-        return _select(target, condition, args[1], args[2])
-    return f"({condition} ? {args[1]} : {args[2]})"
+    condition = mask_as(args[0], node.dtype, target.width, target.device.widens_by_parts)
+    return f"({choice(target, node.dtype, condition, args[1], args[2])})"
 
 
-_define("logical_and", _boolean("&"))
-_define("logical_or", _boolean("|"))
-_define("logical_xor", _boolean("^"))
+_define("logical_and", boolean("&"))
+_define("logical_or", boolean("|"))
+_define("logical_xor", boolean("^"))
 _define("logical_not", _logical_not)
-_define("bitwise_and", _infix("&"))
-_define("bitwise_or", _infix("|"))
-_define("bitwise_xor", _infix("^"))
+_define("bitwise_and", infix("&"))
+_define("bitwise_or", infix("|"))
+_define("bitwise_xor", infix("^"))
 _define("bitwise_not", _bitwise_not)
-_define("left_shift", _library("left_shift"))
-_define("right_shift", _library("right_shift"))
+_define("left_shift", library("left_shift"))
+_define("right_shift", library("right_shift"))
 _define("where", _where)
 
 # -- functions of floats -------------------------------------------------------------------
@@ -290,16 +175,16 @@ for _name in (
     "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh "
     "acosh atanh erf erfc lgamma atan2 copysign nextafter hypot rsqrt"
 ).split():
-    _define(_name, _builtin(_name))
+    _define(_name, builtin(_name))
 
 
 def _reciprocal(target: Target, node: Expr, args: Sequence[str]) -> str:
-    return f"({_one(target, node)} / {args[0]})"
+    return f"({one(target, node)} / {args[0]})"
 
 
 def _sigmoid(target: Target, node: Expr, args: Sequence[str]) -> str:
-    one = _one(target, node)
-    return f"({one} / ({one} + exp(-{args[0]})))"
+    unit = one(target, node)
+    return f"({unit} / ({unit} + exp(-{args[0]})))"
 
 
 def _exp_negative(target: Target, node: Expr, args: Sequence[str]) -> str:
@@ -310,22 +195,22 @@ def _exp_negative(target: Target, node: Expr, args: Sequence[str]) -> str:
     own 0.42 and 0.74 (two cores with AVX-512). GPUs have instructions for it.
     """
     own = REGISTER_TYPE[node.dtype] == "float" and target.width > 1
-    return (_library("exp_negative") if own else _builtin("exp"))(target, node, args)
+    return (library("exp_negative") if own else builtin("exp"))(target, node, args)
 
 
 _define("reciprocal", _reciprocal)
 _define("exp_negative", _exp_negative)
 _define("sigmoid", _sigmoid)
 for _name in "erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split():
-    _define(_name, _library(_name))
+    _define(_name, library(_name))
 for _name in (*SPECIAL_UNARY.split(), *SPECIAL_BINARY.split()):
-    _define(_name, _library(_name))
+    _define(_name, library(_name))
 for _name in "frexp_mantissa frexp_exponent nextafter_float16 nextafter_bfloat16".split():
-    _define(_name, _library(_name))
-_define("floor", _by_kind(_builtin("floor"), _identity))
-_define("ceil", _by_kind(_builtin("ceil"), _identity))
-_define("round", _by_kind(_builtin("rint"), _identity))  # half to even
-_define("trunc", _by_kind(_builtin("trunc"), _identity))
+    _define(_name, library(_name))
+_define("floor", by_kind(builtin("floor"), identity))
+_define("ceil", by_kind(builtin("ceil"), identity))
+_define("round", by_kind(builtin("rint"), identity))  # half to even
+_define("trunc", by_kind(builtin("trunc"), identity))
 
 
 def _frac(target: Target, node: Expr, args: Sequence[str]) -> str:
@@ -354,11 +239,11 @@ def _signbit(target: Target, node: Expr, args: Sequence[str]) -> str:
 
 
 _define("frac", _frac)
-_define("sign sgn", _by_kind(_sign, _sign, _identity))
+_define("sign sgn", by_kind(_sign, _sign, identity))
 _define("signbit", _signbit)
-_define("isnan", _predicate("isnan", 0))
-_define("isinf", _predicate("isinf", 0))
-_define("isfinite", _predicate("isfinite", 1))
+_define("isnan", predicate("isnan", 0))
+_define("isinf", predicate("isinf", 0))
+_define("isfinite", predicate("isfinite", 1))
 
 
 def _ldexp(target: Target, node: Expr, args: Sequence[str]) -> str:
@@ -368,17 +253,17 @@ def _ldexp(target: Target, node: Expr, args: Sequence[str]) -> str:
 
 def _pow(target: Target, node: Expr, args: Sequence[str]) -> str:
     vectors_of_doubles = node.dtype is torch.float64 and target.width > 1
-    return (_library("pow_lanes") if vectors_of_doubles else _builtin("pow"))(target, node, args)
+    return (library("pow_lanes") if vectors_of_doubles else builtin("pow"))(target, node, args)
 
 
 _define("ldexp", _ldexp)
-_define("pow", _by_kind(_pow, _library("pow_int")))
+_define("pow", by_kind(_pow, library("pow_int")))
 
 # -- random bits ---------------------------------------------------------------------------
 
 # Operands: position (int32 or int64), seed (int64), stream (int32). Results: int32 and int64.
 for _name in ("random32", "random64"):
-    _define(_name, _library(_name), frozenset({1, 2}))
+    _define(_name, library(_name), frozenset({1, 2}))
 
 
 def prefetch(buffer: str, index: str, write: bool, further: str = "") -> str:
@@ -419,15 +304,13 @@ _define("mul_hi", _mul_hi)
 
 
 def _cast(target: Target, node: Expr, args: Sequence[str]) -> str:
-    source = node.args[0].dtype
-    if target.device.widens_by_parts and conversions.is_widened(source, node.dtype):
-        return conversions.widen_by_parts(args[0], source, target.width)
-    return conversions.cast(args[0], source, node.dtype, target.width)
+    by_parts = target.device.widens_by_parts
+    return conversions.cast(args[0], node.args[0].dtype, node.dtype, target.width, by_parts)
 
 
 _define("cast", _cast)
 # A float32 register that is called float16, bfloat16 or float32 from here on: no code.
-_define("as", _identity)
+_define("as", identity)
 
 
 def emit_load(

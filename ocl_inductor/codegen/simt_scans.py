@@ -16,11 +16,11 @@ import sympy
 
 from ocl_inductor.codegen.accumulators import combine_text, identity
 from ocl_inductor.codegen.conversions import literal
+from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.emitted import Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
-from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.codegen.simt_groups import USUAL_GROUP, WIDTH, by_columns, required_size
 from ocl_inductor.codegen.simt_points import fits_vector, quotient
 from ocl_inductor.codegen.stores import LANES

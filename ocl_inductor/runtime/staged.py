@@ -25,6 +25,9 @@ class StagedExecutor:
             for step in plan.steps
             if isinstance(step.stage, PlanStage)
         }
+        strategies = (executor.discrete for executor in self.executors.values())
+        #: Of the devices, usually one, on which plans have memory with transfers.
+        self.loans = frozenset(d.loans for d in strategies if d is not None)
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         inputs = list(args)
@@ -35,11 +38,10 @@ class StagedExecutor:
     def _end_loans(self, inputs: list[Any]) -> None:
         """None of these plans knows what is handed on to a backward graph, which could otherwise
         find what another graph once lent of the same tensor."""
-        strategies = (executor.discrete for executor in self.executors.values())
-        for discrete in filter(None, strategies):
+        for loans in self.loans:
             for x in inputs:
                 if isinstance(x, torch.Tensor):
-                    discrete.loans.end(x.data_ptr())
+                    loans.end(x.data_ptr())
 
 
 class _Call:

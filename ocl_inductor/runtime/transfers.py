@@ -56,9 +56,14 @@ def together(pieces: Pieces, nbytes: int) -> Any:
     if len(pieces) == 1:
         return bytes_at(pieces[0][1], nbytes)
     host = (ctypes.c_char * nbytes)()
-    for offset, pointer, size in pieces:
-        ctypes.memmove(ctypes.addressof(host) + offset, pointer, size)
+    put_together(ctypes.addressof(host), pieces)
     return host
+
+
+def put_together(start: int, pieces: Pieces) -> None:
+    """Copy the pieces to where they lie together, from ``start`` on."""
+    for offset, pointer, size in pieces:
+        ctypes.memmove(start + offset, pointer, size)
 
 
 @contextlib.contextmanager
@@ -104,8 +109,7 @@ class Uploads:
         if chunk is None:
             return None
         with given_back_on_error(self.pool, chunk):
-            for offset, pointer, size in pieces:
-                ctypes.memmove(chunk.pointer + offset, pointer, size)
+            put_together(chunk.pointer, pieces)
             part = chunk.part(0, nbytes)
             event = cl.enqueue_copy(queue, buffer, part, dst_offset=start, is_blocking=False)
         self.flying.append((event, chunk))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import sympy
 
+from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import Target
 from ocl_inductor.device import Device
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.drivers import load_pyopencl

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from agreement import compiled, random, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
+from unseen_mappings import MAPPINGS
 from unseen_optimisers import OPTIMISERS
 from unseen_writes import OWNERS, SEEN_AT_ONCE, WAYS
 
@@ -70,7 +71,7 @@ def failures(
     torch._dynamo.reset()
     function = compiled(lambda model, x: model(x), two_drivers()[0], **options)
     failed = []
-    for number, (name, way) in enumerate((WAYS | OPTIMISERS).items()):
+    for number, (name, way) in enumerate((WAYS | MAPPINGS | OPTIMISERS).items()):
         if number % 12 == 0:  # values do not grow for ever, and parameters are usual ones again
             torch.manual_seed(number)
             model = kind()

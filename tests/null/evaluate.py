@@ -245,6 +245,7 @@ def make_device() -> DeviceInfo:
         scratch_apart=False,
         library_of_processor=False,
         widens_by_parts=False,
+        selects_bytes=False,
     )
 
 

@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
         "private_folder",
         "torch_versions",
     },
-    {"quirks", "fork", "apart", "meanwhile"},
+    {"quirk", "quirks", "fork", "apart", "meanwhile"},
     {
         "builtin_check",
         "command_buffer",
