@@ -26,7 +26,7 @@ TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
 OURS = "opencl"
-PARTS = ("doctor", "card", "bus", "prepare", "networks", "tests", "models")
+PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "tests", "models")
 _ALL_TESTS = ("tests/device",)
 
 
@@ -87,6 +87,9 @@ class Session:
     def bus(self) -> None:
         self.run("bus", ["-m", "benchmarks.gpu.bus", *self.options], 60)
 
+    def svm(self) -> None:
+        self.run("svm", ["-m", "benchmarks.gpu.svm", *self.options], 60)
+
     def prepare(self) -> None:
         """Fill the caches of all compilers for all networks, a few at a time."""
         queue = list(self.cases)
@@ -123,8 +126,9 @@ class Session:
         return [x for x in read_lines(lines) if x["part"] == "begin"] if lines.exists() else []
 
     def tests_part(self, name: str, paths: Sequence[str], most: float) -> None:
+        """Each test's outcome is in the log as soon as it is known: a run may be cut off."""
         report = self.out / f"{name}.xml"
-        command = ["-m", "pytest", *paths, "-q", "-n", str(self.jobs), "--dist", "worksteal",
+        command = ["-m", "pytest", *paths, "-v", "-n", str(self.jobs), "--dist", "worksteal",
                    "-m", "not slow", "--timeout", "120", "-rfE", "--tb", "short",
                    "--maxfail", "400", f"--junitxml={report}", "-p", "no:cacheprovider",
                    "-o", "junit_logging=no"]  # fmt: skip
