@@ -14,11 +14,13 @@ from torch.fx import GraphModule, Node
 
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.checked import add_checks
+from ocl_inductor.capture.residence import Residence, place_of_graph, with_cpu_tensors
 from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.errors import (
+    OtherDeviceError,
     UnsupportedLayoutError,
     UnsupportedMinifierError,
     UnsupportedOperatorError,
@@ -38,6 +40,7 @@ from ocl_inductor.report.describe import describe
 from ocl_inductor.report.text import memory_text
 from ocl_inductor.report.trace import compile_id, trace_plan
 from ocl_inductor.report.values import GraphReport, Report
+from ocl_inductor.resident.places import place
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.pressure import release_idle
@@ -99,14 +102,38 @@ def compile_with(
         _leave_to_eager(node, reason, settings)
         return gm.forward
     add_checks(gm)
-    device = select_device(settings.device, partial(start_first_builder, settings=settings))
+    number = place_of_graph(gm, example_inputs)
+    device = _device_for(number, settings)
     info = device.info
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
     capture_for = partial(
-        capture, gm, example_inputs, compiler, device, settings, keep_plans=observe is None
+        capture,
+        gm,
+        example_inputs,
+        compiler,
+        device,
+        settings,
+        # Plans on ``ocl`` tensors are not kept on disk yet.
+        keep_plans=observe is None and number is None,
     )
     compiled = capture_for()
     return compiled if device.holds(info) else capture_for()
+
+
+def _device_for(number: int | None, settings: Settings) -> Device:
+    """The device for a graph on ``ocl:number``, or for one on CPU tensors.
+
+    Raises:
+        OtherDeviceError: the settings name another one than the tensors are on.
+    """
+    started = partial(start_first_builder, settings=settings)
+    if number is None:
+        return select_device(settings.device, started)
+    found = place(number)
+    if settings.device is not None and select_device(settings.device) is not found:
+        raise OtherDeviceError(settings.device, f"ocl:{number}, {found}")
+    started(found)
+    return found
 
 
 def _leave_to_eager(node: Node, reason: str, settings: Settings) -> None:
@@ -134,9 +161,11 @@ def compile_graph(
     ``free_outputs``: positions of those that may have any strides.
     """
     start_builders(device, settings, kernels=1 + len(_operators(gm)) // 2)
+    residence = with_cpu_tensors(gm)
     build = partial(
         _build_graph,
         gm,
+        residence=residence,
         static_inputs=static_inputs,
         shape_env=shape_env,
         device=device,
@@ -153,6 +182,7 @@ def _build_graph(
     gm: GraphModule,
     form: Form,
     *,
+    residence: Residence,
     static_inputs: frozenset[int],
     shape_env: Any,
     device: Device,
@@ -176,6 +206,7 @@ def _build_graph(
 
         def plan_of(piece: GraphModule, static: frozenset[int]) -> Plan:
             plan = plan_for(piece, static_inputs=static)
+            plan = dataclasses.replace(plan, resident=residence.resident)
             count_plan(plan)
             return plan
 
@@ -188,7 +219,12 @@ def _build_graph(
         visible_outputs=visible_outputs,
         free_outputs=free_outputs,
     )
-    plan = dataclasses.replace(plan, backward=kind == "backward")
+    plan = dataclasses.replace(
+        plan,
+        backward=kind == "backward",
+        resident=residence.resident,
+        homeward=residence.homeward,
+    )
     executor = Executor(plan, device, settings)
     count_plan(plan)
     _log.info(

@@ -65,6 +65,65 @@ class UnsupportedLayoutError(OpenCLInductorError):
         )
 
 
+class NoSuchPlaceError(OpenCLInductorError):
+    """``ocl:N`` with an N that no device has. ``available`` holds one line a device."""
+
+    def __init__(self, number: int, available: Sequence[str]) -> None:
+        lines = "".join(f"\n  ocl:{n}  {line}" for n, line in enumerate(available))
+        super().__init__(
+            f"There is no device ocl:{number}. There are:{lines or ' none'}",
+            number=number,
+            available=list(available),
+        )
+
+
+class MixedPlacesError(OpenCLInductorError):
+    """A graph on tensors of several ``ocl`` devices."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        names = ", ".join(f"ocl:{n}" for n in numbers)
+        super().__init__(
+            f"A compiled function works on one device, and this one has tensors on {names}. Move "
+            "them to one of these, or compile a function for each.",
+            numbers=list(numbers),
+        )
+
+
+class OtherDeviceError(OpenCLInductorError):
+    """``options={"device": …}`` names another device than the tensors are on."""
+
+    def __init__(self, asked: str, tensors: str) -> None:
+        super().__init__(
+            f"The tensors are on {tensors}, and the option `device` asks for {asked!r}. Leave the "
+            "option out, or move the tensors.",
+            asked=asked,
+            tensors=tensors,
+        )
+
+
+class NoSharedMemoryError(OpenCLInductorError):
+    """A device whose memory has no addresses that tensors could have."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(
+            f"Tensors cannot live on {device}: it has memory of its own, and its driver offers no "
+            "shared virtual memory (OpenCL 2.0), which gives that memory addresses. "
+            'torch.compile(model, backend="opencl") runs on it with CPU tensors.',
+            device=device,
+        )
+
+
+class ForeignBackendError(OpenCLInductorError):
+    """Another package has PyTorch's one slot for devices of its kind."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The device `ocl` cannot be registered: PyTorch has one slot for a device that it does "
+            f"not know (PrivateUse1), and {name!r} has it. Use one of the two in a process.",
+            name=name,
+        )
+
+
 class DriverChangedError(OpenCLInductorError):
     """A driver does not list a device any more that it listed when it was asked last."""
 

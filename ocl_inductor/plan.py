@@ -225,6 +225,9 @@ class Plan:
 
     ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
     ``BufferSpec`` describes; empty where no kernel checks an index.
+
+    ``resident``: its tensors live on the device (``ocl``), but for the outputs whose positions are
+    ``homeward``, which are CPU tensors.
     """
 
     symbols: tuple[str, ...]
@@ -247,3 +250,5 @@ class Plan:
     statistics: dict[str, int] = field(default_factory=dict)
     alone: bool = False
     checks: tuple[IndexCheck, ...] = ()
+    resident: bool = False
+    homeward: tuple[int, ...] = ()

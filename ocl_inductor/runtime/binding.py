@@ -13,11 +13,11 @@ from ocl_inductor.plan import BufferSpec, InputSpec, Plan
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.memory import Strategy
 from ocl_inductor.runtime.parameters import Parameters
-from ocl_inductor.runtime.recycling import Maker, allocated
+from ocl_inductor.runtime.recycling import Maker, allocated, recycler_of
+from ocl_inductor.runtime.resident import ResidentMemory
 from ocl_inductor.runtime.residents import saved_tensors_are_private
 from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.sizes import Sizes
-from ocl_inductor.runtime.steady import recycler_of
 from ocl_inductor.runtime.tensors import as_planned
 
 #: ``bind(name, buffer)``: the kernels that use a name of the plan use this buffer from now on.
@@ -67,6 +67,7 @@ class Binding:
             ),
             apart=self.discrete is not None,
             exact=exact_weights,
+            writes=memory.version if isinstance(memory, ResidentMemory) else None,
         )
         self.prologue_due = bool(plan.prologue)
         #: During a call: tensors that kernels work on, what was passed under names that a result
@@ -202,7 +203,7 @@ class Binding:
                 tensor = maker.make()
             else:
                 size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
-                tensor = allocated(partial(torch.empty_strided, size, stride, dtype=spec.dtype))
+                tensor = allocated(partial(self.memory.empty, size, stride, spec.dtype))
             produced[spec.name] = tensor
             nbytes = self.extent(spec)
             if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:

@@ -99,6 +99,11 @@ class DiscreteMemory:
         free = self.device.info.global_mem_bytes - self.in_use
         return DeviceMemoryError(nbytes, self.in_use, max(0, free))
 
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype)
+
     # -- to the device ---------------------------------------------------------------------
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:

@@ -22,6 +22,7 @@ from ocl_inductor.plan import (
     Region,
     Step,
 )
+from ocl_inductor.resident.places import place_of
 from ocl_inductor.runtime.binding import Binding
 from ocl_inductor.runtime.bundle import members_of
 from ocl_inductor.runtime.control import Control
@@ -36,6 +37,7 @@ from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.programs import build_kernels
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
 from ocl_inductor.runtime.replay import Replay
+from ocl_inductor.runtime.resident import ResidentMemory, arrival_of
 from ocl_inductor.runtime.results import Results
 from ocl_inductor.runtime.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.roles import Roles
@@ -73,11 +75,13 @@ class Executor:
         self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
         self.roles = Roles.of(plan)
-        self.memory: Strategy = (
-            UnifiedMemory(device)
-            if info.unified_memory and info.zero_copy
-            else DiscreteMemory(device, members_of(plan, self.roles))
-        )
+        self.memory: Strategy
+        if plan.resident:
+            self.memory = ResidentMemory(device, place_of(device))
+        elif info.unified_memory and info.zero_copy:
+            self.memory = UnifiedMemory(device)
+        else:
+            self.memory = DiscreteMemory(device, members_of(plan, self.roles))
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.kernels = build_kernels(plan.kernels, device, settings)
@@ -107,6 +111,8 @@ class Executor:
         self.faults = Faults(plan, self.memory, self.sizes) if plan.checks else None
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call
+        #: Moves results to where they should be, where that takes anything.
+        self.arrive = arrival_of(plan, device)
         self.first = True
         self.started = False  # whether the present call may have run something
         self.results = Results(
@@ -127,6 +133,7 @@ class Executor:
             self._in_scratch,
             self.regions,
             self.roles.written,
+            plan.resident,
         )
         self.steady = (
             SteadyCall(
@@ -143,14 +150,16 @@ class Executor:
             else None
         )
 
-        if self.steady is not None and settings.mode == "reduce-overhead" and plan.steps:
+        recorded = settings.mode == "reduce-overhead" and not plan.resident
+        if self.steady is not None and recorded and plan.steps:
             self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
         if self.discrete is not None and (plan.constants or self.faults is not None):
             self.discrete.finish()  # their uploads are not part of a call, which may fail
         # What a recording knows does not move.
-        if self.steady is not None and self.steady.replay is None and reads_saved(plan):
+        moves = self.steady is not None and self.steady.replay is None and not plan.resident
+        if moves and reads_saved(plan):
             self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
 
     def enqueuers(self) -> list[Any]:
@@ -251,6 +260,10 @@ class Executor:
         return self._try(inputs)
 
     def _try(self, inputs: list[Any]) -> tuple[Any, ...]:
+        results = self._call(inputs)
+        return self.arrive(results) if self.arrive is not None else results
+
+    def _call(self, inputs: list[Any]) -> tuple[Any, ...]:
         self.started = False
         self.caller = threading.get_ident()
         if self.launcher is not None:

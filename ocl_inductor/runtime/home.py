@@ -10,7 +10,10 @@ from ocl_inductor.settings import Settings
 
 def home_of(plan: Plan, device: Device, settings: Settings) -> Device:
     """The device itself, or its twin for the calling thread (calling_thread.py)."""
-    if not settings.calling_thread or settings.memory == "discrete" or not plan.alone:
+    # Tensors on the device are used in order with everything else there, so by its one queue.
+    if plan.resident or not settings.calling_thread or not plan.alone:
+        return device
+    if settings.memory == "discrete":
         return device
     twin = device.calling_thread
     if twin is None:

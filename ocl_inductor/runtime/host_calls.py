@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ocl_inductor.errors import HostResultError
 from ocl_inductor.plan import BufferSpec, HostCall, SizeRef, TensorRef
+from ocl_inductor.resident.borrowing import Borrowed
 from ocl_inductor.runtime.memory import Strategy, host_bytes
 from ocl_inductor.runtime.recording import CallRecording
 from ocl_inductor.runtime.sizes import Sizes
@@ -24,7 +26,8 @@ class HostCalls:
     buffer; ``tensors``: inputs and outputs of the present call. ``root`` follows aliases,
     ``buffer`` gives a buffer and its bytes where the host can read them, ``in_scratch`` says
     whether a host pointer points into scratch memory; ``regions``: what runs instead of an
-    operator, by the step's id; ``written``: inputs that the plan writes.
+    operator, by the step's id; ``written``: inputs that the plan writes; ``resident``: see
+    :class:`Plan`.
     """
 
     sizes: Sizes
@@ -37,6 +40,7 @@ class HostCalls:
     in_scratch: Callable[[int], bool]
     regions: Mapping[int, Callable[..., Any]]
     written: Collection[str]
+    resident: bool = False
 
     def run(
         self,
@@ -52,15 +56,28 @@ class HostCalls:
         argument = self._lasting_argument if step.early else self._argument
         args = [argument(a) for a in step.args]
         kwargs = {k: argument(v) for k, v in step.kwargs}
+        operator = self.regions.get(id(step), step.operator)
         started = time.time_ns()
         with torch.no_grad():
-            result = self.regions.get(id(step), step.operator)(*args, **kwargs)
+            result = (self._borrowing if self.resident else _call)(operator, args, kwargs)
         if recording is not None:
             recording.host_call(step, started)
         self._file(step.results, result, step.label, made or {})
         for symbol, name, dim in step.defines:
             held = self.values[name]
             self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
+
+    def _borrowing(self, operator: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """The same with tensors that live on the device."""
+        borrowed = Borrowed()
+        given = pytree.tree_map(borrowed.argument, (args, kwargs))
+        result = operator(*given[0], **given[1])
+        if hasattr(operator, "_schema"):
+            borrowed.written(operator, args, kwargs)
+        else:  # control flow: what its bodies write is not known
+            for x in borrowed.all():
+                borrowed.wrote(x)
+        return result
 
     def _argument(self, x: Any) -> Any:
         if isinstance(x, SizeRef):
@@ -141,3 +158,7 @@ class HostCalls:
 
     def _nbytes(self, spec: BufferSpec) -> int:
         return self.sizes(spec.extent) * spec.dtype.itemsize
+
+
+def _call(operator: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return operator(*args, **kwargs)

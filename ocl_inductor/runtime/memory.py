@@ -6,6 +6,7 @@ Both strategies answer the same questions, so the executor does not know which o
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +16,9 @@ import torch
 from ocl_inductor.device import Device
 from ocl_inductor.drivers import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.plan import BufferSpec
 from ocl_inductor.runtime.heap import Turnover
+from ocl_inductor.runtime.recycling import Maker, recycler_of
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
 MIN_BYTES = 64
@@ -42,6 +45,11 @@ class Strategy(Protocol):
 
     def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         """A device buffer whose contents reach ``tensor`` at ``finish``."""
+
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor:
+        """An uninitialised tensor, as the caller gets it."""
 
     def scratch(self, name: str, nbytes: int) -> Any:
         """A device buffer that lives as long as the plan."""
@@ -97,12 +105,27 @@ class UnifiedMemory:
         self.global_mem_bytes = device.info.global_mem_bytes
         self.hosts: dict[int, torch.Tensor] = {}
         self.turnover = Turnover()
-        self.empty = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
+        self.empty_buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
+
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype)
+
+    def maker(self, spec: BufferSpec) -> Maker:
+        """What makes a result of static sizes at each call."""
+        return recycler_of(spec)
+
+    def version(self, x: torch.Tensor) -> int:
+        """A number that is another one after each write that PyTorch knows of."""
+        return x._version
+
+    def at(self, pointer: int, nbytes: int) -> Any:
+        """What kernels take as an argument for memory of a tensor's."""
+        return self.cl.Buffer(self.context, self.flags, hostbuf=bytes_at(pointer, nbytes))
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
-        if nbytes == 0:
-            return self.empty
-        return self.cl.Buffer(self.context, self.flags, hostbuf=host_bytes(tensor, nbytes))
+        return self.at(tensor.data_ptr(), nbytes) if nbytes else self.empty_buffer
 
     output = input
 

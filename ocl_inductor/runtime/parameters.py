@@ -37,11 +37,19 @@ class Parameters:
     ``apart``: it makes each copy by itself, so that it matters which was written. Those that nobody
     was seen to write are watched together all the same, as that takes a hundredth of the time: one
     that turns out to be written, as by an optimiser, has a watch of its own from then on.
-    ``exact``: see :class:`Watch`.
+    ``exact``: see :class:`Watch`. ``writes``: where every write is known (``ocl``), a number that
+    changes with each; nothing is watched then.
     """
 
-    def __init__(self, copied: Iterable[str], apart: bool = False, exact: bool = False) -> None:
+    def __init__(
+        self,
+        copied: Iterable[str],
+        apart: bool = False,
+        exact: bool = False,
+        writes: Callable[[torch.Tensor], int] | None = None,
+    ) -> None:
         self.copied = frozenset(copied)
+        self.writes = writes
         self.apart = apart
         self.exact = exact
         #: Those that are watched together.
@@ -78,7 +86,7 @@ class Parameters:
                 for name, x in present
                 if name in group and not x.is_inference()
             ]
-            return Watch(regions, self.exact)
+            return Watch(() if self.writes is not None else regions, self.exact)
 
         for group in tuple(self.groups):
             if not group.isdisjoint(moved):
@@ -119,6 +127,8 @@ class Parameters:
         """What changes when a parameter is written that is copied; -1: nobody knows."""
         if name not in self.copied:
             return 0
+        if self.writes is not None:
+            return self.writes(x)
         return -1 if x.is_inference() else x._version
 
     def forget(self) -> None:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import torch
 
+from ocl_inductor.plan import BufferSpec
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.pressure import frees, release_idle
 
@@ -120,6 +121,12 @@ class Recycler:
     def references(self) -> int:
         """Python's references to the storage: an object like any other, which anyone may hold."""
         return sys.getrefcount(self.kept)
+
+
+def recycler_of(spec: BufferSpec) -> Recycler:
+    """For a result of static sizes."""
+    size, stride = (tuple(int(n) for n in numbers) for numbers in (spec.size, spec.stride))
+    return Recycler(size, stride, spec.dtype, int(spec.extent) * spec.dtype.itemsize)
 
 
 def _our_references() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.plan import OutputSpec, Plan
+from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -46,6 +47,8 @@ class Results:
                 self.given[name].copy_(source)
             for name in self.roles.overwritten:
                 given, used = self.given[name], self.used[name]
+                if self.plan.resident:
+                    note_write(used)
                 if used.data_ptr() != given.data_ptr():
                     given.copy_(used)
 

@@ -9,7 +9,6 @@ at a plan's beginning that read nothing, such as the seed of its random numbers.
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -28,10 +27,11 @@ from ocl_inductor.plan import (
     SizeRef,
     TensorRef,
 )
+from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.faults import Faults
 from ocl_inductor.runtime.memory import UnifiedMemory
 from ocl_inductor.runtime.parameters import Parameters
-from ocl_inductor.runtime.recycling import Maker, Recycler
+from ocl_inductor.runtime.recycling import Maker
 from ocl_inductor.runtime.replay import Replay
 from ocl_inductor.runtime.saved_memory import makers_of_saved
 from ocl_inductor.runtime.watch import Watch
@@ -77,8 +77,7 @@ class Argument:
                 del self.windows[next(iter(self.windows))]
                 if self.most_windows == 1:
                     memory.turnover.moved(self.nbytes)
-            host = (ctypes.c_char * self.nbytes).from_address(pointer)
-            window = memory.cl.Buffer(memory.context, memory.flags, hostbuf=host)
+            window = memory.at(pointer, self.nbytes)
             self.windows[pointer] = window
         for kernel, position in self.uses:
             kernel.set_arg(position, window)
@@ -89,7 +88,8 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
     """Whether the plan is of the kind described at the top of this file."""
     outputs = {b.name for b in plan.buffers if b.where == "output"}
     return (
-        info.kind == "cpu"  # others may pin pages, so a window must not outlive its tensor
+        # Others may pin pages, so a window must not outlive its tensor.
+        (info.kind == "cpu" or plan.resident)
         and not plan.symbols
         and not plan.updates
         and all(s.kind == "tensor" and s.extent != 0 for s in plan.inputs)
@@ -165,9 +165,9 @@ class SteadyCall:
             if s.kind == "tensor" and not s.static
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
-        own = {b.name: recycler_of(b) for b in outputs} | makers_of_saved(
-            [b for b in outputs if b.name in saved]
-        )
+        own: dict[str, Maker] = {b.name: memory.maker(b) for b in outputs}
+        if not plan.resident:  # the allocator of such tensors has its own order
+            own |= makers_of_saved([b for b in outputs if b.name in saved])
         #: The general path makes results with these as well.
         self.makers: Mapping[str, Maker] = own
         self.own_makers: Mapping[str, Maker] = own
@@ -194,6 +194,9 @@ class SteadyCall:
             return (OUTPUT if _is_whole(o, outputs[n]) else VIEW), n, o
 
         self.results = tuple(map(result, plan.outputs))
+        #: Positions of inputs that kernels write, where that is to be noted.
+        overwritten = {root(buffer) for buffer, _ in plan.aliases} if plan.resident else set()
+        self.noted = tuple(position[name] for name in overwritten & position.keys())
         self.prologue, self.launches = (
             tuple(
                 (kernels[id(s)], s.global_size, s.local_size)
@@ -250,7 +253,7 @@ class SteadyCall:
                 return None
         changed = False
         for seen in self.versions:
-            version = tensors[seen[0]]._version
+            version = self.memory.version(tensors[seen[0]])
             if version != seen[1]:
                 seen[1] = version
                 changed = True
@@ -282,9 +285,11 @@ class SteadyCall:
         else:
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)
-            queue.finish()
+            self.memory.finish()
         if self.faults is not None:
             self.faults.check()
+        for n in self.noted:
+            note_write(tensors[n])
         results = []
         for how, n, o in self.results:
             if how == OUTPUT:
@@ -299,12 +304,6 @@ class SteadyCall:
             else:
                 results.append(outputs[n].as_strided(o.size, o.stride, o.offset))
         return tuple(results)
-
-
-def recycler_of(spec: BufferSpec) -> Recycler:
-    """For a result of static sizes."""
-    size, stride = (tuple(int(n) for n in numbers) for numbers in (spec.size, spec.stride))
-    return Recycler(size, stride, spec.dtype, _nbytes(spec))
 
 
 def _nbytes(spec: InputSpec | BufferSpec) -> int:

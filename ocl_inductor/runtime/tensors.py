@@ -42,7 +42,7 @@ def as_planned(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     size = tuple(x.shape)
     if all(n == 1 or a == b for n, a, b in zip(size, x.stride(), stride, strict=True)):
         return x
-    return torch.empty_strided(size, stride, dtype=x.dtype).copy_(x)
+    return torch.empty_strided(size, stride, dtype=x.dtype, device=x.device).copy_(x)
 
 
 def _zeros(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -1,0 +1,168 @@
+"""``torch.ocl``: what a device module of PyTorch's has."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.resident.allocator import allocator_of
+from ocl_inductor.resident.places import (
+    current_place,
+    index_of,
+    place,
+    place_count,
+    set_current_place,
+)
+from ocl_inductor.resident.tensors import synchronize as _wait
+
+Where = torch.device | str | int | None
+
+
+class Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
+    """What PyTorch's C++ asks of a backend."""
+
+    def is_available(self) -> bool:
+        return is_available()
+
+    def has_primary_context(self, dev_id: int) -> bool:
+        return True
+
+    def is_built(self) -> bool:
+        return True
+
+
+class Guard(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]
+    """Which device is the current one while an operator runs."""
+
+    def type_(self) -> Any:
+        return torch._C._autograd.DeviceType.PrivateUse1  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProperties:
+    """What ``get_device_properties`` tells. ``total_memory`` in bytes."""
+
+    name: str
+    total_memory: int
+    multi_processor_count: int
+    driver_version: str
+
+
+def is_available() -> bool:
+    """Whether there is any OpenCL device."""
+    return place_count() > 0
+
+
+def is_initialized() -> bool:
+    return True
+
+
+def _is_in_bad_fork() -> bool:
+    return False
+
+
+def device_count() -> int:
+    return place_count()
+
+
+def current_device() -> int:
+    return current_place()
+
+
+def set_device(device: Where) -> None:
+    """Raises NoSuchPlaceError where there is no such device."""
+    set_current_place(index_of(device))
+
+
+@contextlib.contextmanager
+def device(where: Where) -> Iterator[None]:
+    """``with torch.ocl.device(1):`` the current device inside."""
+    before = current_place()
+    set_device(where)
+    try:
+        yield
+    finally:
+        set_current_place(before)
+
+
+def get_device_name(device: Where = None) -> str:
+    return place(index_of(device)).names.name
+
+
+def get_device_properties(device: Where = None) -> DeviceProperties:
+    found = place(index_of(device))
+    info = found.info
+    return DeviceProperties(
+        info.name, info.global_mem_bytes, info.compute_units, info.driver_version
+    )
+
+
+def get_device_capability(device: Where = None) -> tuple[int, int]:
+    """The version of OpenCL C that it has."""
+    return place(index_of(device)).info.opencl_c_version
+
+
+def synchronize(device: Where = None) -> None:
+    """Wait for everything that was enqueued on the device."""
+    _wait(device)
+
+
+def current_stream(device: Where = None) -> None:
+    """There is one queue a device."""
+
+
+def memory_stats(device: Where = None) -> dict[str, int]:
+    return allocator_of(place(index_of(device))).statistics.as_dict()
+
+
+def memory_allocated(device: Where = None) -> int:
+    return allocator_of(place(index_of(device))).statistics.allocated
+
+
+def max_memory_allocated(device: Where = None) -> int:
+    return allocator_of(place(index_of(device))).statistics.most_allocated
+
+
+def memory_reserved(device: Where = None) -> int:
+    return allocator_of(place(index_of(device))).statistics.reserved
+
+
+def reset_peak_memory_stats(device: Where = None) -> None:
+    own = allocator_of(place(index_of(device))).statistics
+    own.most_allocated, own.most_reserved = own.allocated, own.reserved
+
+
+def mem_get_info(device: Where = None) -> tuple[int, int]:
+    """Free bytes and all of them."""
+    found = place(index_of(device))
+    return allocator_of(found).free_bytes(), found.info.global_mem_bytes
+
+
+def empty_cache() -> None:
+    """Give the memory that is only kept back to the drivers."""
+    for number in range(place_count()):
+        allocator_of(place(number)).release()
+
+
+def manual_seed(seed: int) -> None:
+    """Random numbers come from PyTorch's generator for the CPU, on every device."""
+    torch.default_generator.manual_seed(seed)
+
+
+manual_seed_all = manual_seed
+
+
+def get_rng_state(device: Where = "ocl") -> torch.Tensor:
+    return torch.default_generator.get_state()
+
+
+def set_rng_state(state: torch.Tensor, device: Where = "ocl") -> None:
+    torch.default_generator.set_state(state)
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    return [torch.float16, torch.bfloat16]

@@ -1,0 +1,154 @@
+"""Operators that make, view and copy memory: the ones that every device must have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.eager.on_host import run_on_host
+from ocl_inductor.resident import tensors
+from ocl_inductor.resident.places import is_resident
+from ocl_inductor.resident.tensors import ON_CPU
+
+aten = torch.ops.aten
+
+
+def empty(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> torch.Tensor:
+    stride = _strides(size, memory_format)
+    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), device)
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), device)
+
+
+def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:
+    """``target.copy_(source)`` where one of them, or both, are on ``ocl``."""
+    if is_resident(target):
+        if is_resident(source):
+            if not tensors.copy_on_device(target, source):
+                tensors.from_host(target, tensors.to_host(source))
+        else:
+            tensors.from_host(target, source)
+    else:
+        target.copy_(tensors.to_host(source))
+    return target
+
+
+def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    target.resize_(source.size())
+    copy_from(source, target)
+    return target
+
+
+def item(x: torch.Tensor) -> Any:
+    return tensors.to_host(x).item()
+
+
+def resize(
+    x: torch.Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
+) -> torch.Tensor:
+    """In place; elements that were there stay the first ones of the memory."""
+    stride = _strides(size, memory_format)
+    needed = (0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)))
+    storage = x.untyped_storage()
+    have = storage.nbytes() // x.itemsize - x.storage_offset()
+    if needed <= have:
+        aten.set_.source_Storage_storage_offset.redispatch(
+            ON_CPU, x, storage, x.storage_offset(), list(size), list(stride)
+        )
+        return x
+    flat = tensors.empty_strided((needed,), (1,), x.dtype, x.device)
+    if have > 0:
+        whole = aten.as_strided.default.redispatch(ON_CPU, x, [have], [1], x.storage_offset())
+        copy_from(whole, flat[:have])
+    aten.set_.source_Storage_storage_offset.redispatch(
+        ON_CPU, x, flat.untyped_storage(), 0, list(size), list(stride)
+    )
+    return x
+
+
+def convolution(*args: Any) -> torch.Tensor:
+    return run_on_host(aten.convolution.default, *args)
+
+
+def convolution_backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Any:
+    return run_on_host(
+        aten.convolution_backward.default,
+        gradient,
+        x,
+        weight,
+        [weight.shape[1] * groups if transposed else weight.shape[0]],
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+    )
+
+
+def _strides(size: Sequence[int], memory_format: torch.memory_format | None) -> Sequence[int]:
+    if memory_format in (None, torch.contiguous_format, torch.preserve_format):
+        stride = [1] * len(size)
+        for n in range(len(size) - 2, -1, -1):
+            stride[n] = stride[n + 1] * max(size[n + 1], 1)
+        return stride
+    return torch.empty(list(size), device="meta", memory_format=memory_format).stride()
+
+
+def _by_cpu(overload: Any) -> Callable[..., Any]:
+    """The CPU's kernel, which only makes another tensor of the same memory."""
+    return lambda *args, **kwargs: overload.redispatch(ON_CPU, *args, **kwargs)
+
+
+#: By overload of aten.
+KERNELS: dict[str, Callable[..., Any]] = {
+    "empty.memory_format": empty,
+    "empty_strided": empty_strided,
+    "_copy_from": copy_from,
+    "_copy_from_and_resize": copy_from_and_resize,
+    "_local_scalar_dense": item,
+    "resize_": resize,
+    "convolution_overrideable": convolution,
+    "convolution_backward_overrideable": convolution_backward,
+    "as_strided": _by_cpu(aten.as_strided.default),
+    "view": _by_cpu(aten.view.default),
+    "_reshape_alias": _by_cpu(aten._reshape_alias.default),
+    "unfold": _by_cpu(aten.unfold.default),
+    "view_as_real": _by_cpu(aten.view_as_real.default),
+    "view_as_complex": _by_cpu(aten.view_as_complex.default),
+    "set_.source_Storage": _by_cpu(aten.set_.source_Storage),
+    "set_.source_Storage_storage_offset": _by_cpu(aten.set_.source_Storage_storage_offset),
+    "set_.source_Tensor": _by_cpu(aten.set_.source_Tensor),
+}

@@ -1,0 +1,208 @@
+"""A caching allocator for the memory of ``ocl`` tensors.
+
+A tensor's ``data_ptr`` has to be an address, and a kernel's argument has to lie there. Where host
+and device have one memory, that is the host's, used in place. Elsewhere it is coarse-grained
+shared virtual memory (OpenCL 2.0, section 5.6): an address that the driver keeps for memory of the
+device, which the host may not touch. On an H200 kernels read and write it as fast as buffers
+(4.1 TB/s; ``python -m benchmarks.gpu.svm``).
+
+Kernels and copies go through one queue in order, so memory that was freed can be used again without
+a wait: whatever still reads it comes first.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import torch
+
+from ocl_inductor.device import Device
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.errors import DeviceMemoryError, NoSharedMemoryError
+from ocl_inductor.settings import Settings
+
+#: Sizes of blocks, and addresses of those in host memory, are multiples of this.
+ALIGNMENT = 512
+#: Sizes of blocks in each power of two: at most an eighth of a block is unused.
+_CLASSES = 8
+#: ``CL_DEVICE_SVM_COARSE_GRAIN_BUFFER``.
+_COARSE_GRAIN = 1
+
+
+class Block:
+    """Memory of one storage. Whoever holds the last reference gives it back to the allocator."""
+
+    __slots__ = ("_allocator", "nbytes", "owner", "pointer", "writes")
+
+    def __init__(self, allocator: Allocator, pointer: int, nbytes: int, owner: Any) -> None:
+        self._allocator, self.pointer, self.nbytes, self.owner = allocator, pointer, nbytes, owner
+        #: Counts what was written (tensors.note_write).
+        self.writes = 0
+
+    def __del__(self) -> None:
+        self._allocator.take_back(self.pointer, self.nbytes, self.owner)
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Bytes: in use by tensors, had from the driver, and the most of both; and events."""
+
+    allocated: int = 0
+    reserved: int = 0
+    most_allocated: int = 0
+    most_reserved: int = 0
+    allocations: int = 0
+    from_driver: int = 0
+    retries: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """By the names that ``torch.cuda.memory_stats`` has."""
+        return {
+            "allocated_bytes.all.current": self.allocated,
+            "allocated_bytes.all.peak": self.most_allocated,
+            "reserved_bytes.all.current": self.reserved,
+            "reserved_bytes.all.peak": self.most_reserved,
+            "allocation.all.allocated": self.allocations,
+            "num_device_alloc": self.from_driver,
+            "num_alloc_retries": self.retries,
+        }
+
+
+@dataclass(eq=False)
+class Allocator:
+    """Of one device. ``in_place``: its memory is the host's."""
+
+    device: Device
+    in_place: bool
+    statistics: Statistics = field(default_factory=Statistics)
+    _free: dict[int, deque[tuple[int, Any]]] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def allocate(self, nbytes: int) -> Block:
+        """A block of at least ``nbytes``, uninitialised.
+
+        Raises:
+            DeviceMemoryError: there is not as much, not even without what is kept for later.
+        """
+        size = rounded(nbytes)
+        with self._lock:
+            found = self._kept(size)
+            if found is None:
+                found = self._from_driver(size)
+            own = self.statistics
+            own.allocations += 1
+            own.allocated += size
+            own.most_allocated = max(own.most_allocated, own.allocated)
+        pointer, owner = found
+        return Block(self, pointer, size, owner)
+
+    def take_back(self, pointer: int, nbytes: int, owner: Any) -> None:
+        """Keep the memory of a block that nobody uses any more."""
+        # From a destructor, which may run anywhere: the lock is one that its thread may hold.
+        with self._lock:
+            self.statistics.allocated -= nbytes
+            self._free.setdefault(nbytes, deque()).append((pointer, owner))
+
+    def release(self) -> int:
+        """Give everything that is kept back to the driver; the bytes."""
+        with self._lock:
+            kept, self._free = self._free, {}
+            freed = sum(size * len(blocks) for size, blocks in kept.items())
+            if freed and not self.in_place:
+                self.device.queue.finish()  # kernels may still use what was freed
+            for blocks in kept.values():
+                if not self.in_place:
+                    for _, owner in blocks:
+                        owner.release()
+            self.statistics.reserved -= freed
+        return freed
+
+    def free_bytes(self) -> int:
+        """What the device could still give."""
+        if self.in_place:
+            return int(psutil.virtual_memory().available)
+        return max(0, self.device.info.global_mem_bytes - self.statistics.reserved)
+
+    def _kept(self, size: int) -> tuple[int, Any] | None:
+        blocks = self._free.get(size)
+        return blocks.pop() if blocks else None
+
+    def _from_driver(self, size: int) -> tuple[int, Any]:
+        try:
+            found = self._new(size)
+        except (DeviceMemoryError, MemoryError):
+            self.statistics.retries += 1
+            if self.release() == 0:
+                raise
+            found = self._new(size)
+        own = self.statistics
+        own.from_driver += 1
+        own.reserved += size
+        own.most_reserved = max(own.most_reserved, own.reserved)
+        return found
+
+    def _new(self, size: int) -> tuple[int, Any]:
+        cl, info = load_pyopencl(), self.device.info
+        if size > info.global_mem_bytes:
+            raise self.out_of_memory(size)  # some drivers crash instead of refusing
+        if self.in_place:
+            try:
+                host = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
+            except RuntimeError as error:  # what PyTorch's allocator raises
+                raise self.out_of_memory(size) from error
+            return -(-host.data_ptr() // ALIGNMENT) * ALIGNMENT, host
+        try:
+            flags = cl.svm_mem_flags.READ_WRITE
+            # Alignment 0: that of the largest type.
+            owner = cl.SVMAllocation(self.device.context, size, 0, flags, self.device.queue)
+        except (cl.MemoryError, cl.LogicError, cl.RuntimeError) as error:
+            raise self.out_of_memory(size) from error
+        return owner.svm_ptr, owner
+
+    def out_of_memory(self, nbytes: int) -> DeviceMemoryError:
+        """The error that says how much was asked for, is held and is free."""
+        return DeviceMemoryError(nbytes, self.statistics.reserved, self.free_bytes())
+
+
+def rounded(nbytes: int) -> int:
+    """The size of the block for so many bytes: one of eight in each power of two."""
+    size = max(nbytes, 1)
+    unit = max(ALIGNMENT, 1 << max(0, (size - 1).bit_length() - 4))
+    return -(-size // unit) * unit
+
+
+_allocators: weakref.WeakKeyDictionary[Device, Allocator] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def allocator_of(device: Device) -> Allocator:
+    """The allocator of a device.
+
+    Raises:
+        NoSharedMemoryError: a device with memory of its own whose driver has no shared virtual
+            memory.
+    """
+    with _making:
+        found = _allocators.get(device)
+        if found is None:
+            found = _allocators[device] = Allocator(device, _works_in_place(device))
+        return found
+
+
+def _works_in_place(device: Device) -> bool:
+    wanted = Settings.resolve().memory
+    info = device.info
+    if wanted != "discrete" and info.unified_memory and info.zero_copy:
+        return True
+    try:
+        capabilities = int(device.cl_device.svm_capabilities)
+    except load_pyopencl().Error:  # before OpenCL 2.0
+        capabilities = 0
+    if not capabilities & _COARSE_GRAIN:
+        raise NoSharedMemoryError(str(device))
+    return False

@@ -1,0 +1,80 @@
+"""``ocl`` tensors as arguments of operators that run on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.resident import tensors
+from ocl_inductor.resident.places import NAME, is_resident
+
+_cpu = torch.device("cpu")
+
+
+class Borrowed:
+    """What the host has for the ``ocl`` tensors of one call: their memory, or copies of it.
+
+    ``device``: the last ``ocl`` device among the arguments.
+    """
+
+    def __init__(self) -> None:
+        self.device: torch.device | None = None
+        self._hosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def argument(self, x: Any) -> Any:
+        """``x`` for the host: a CPU tensor for an ``ocl`` one, the CPU for its device."""
+        if isinstance(x, torch.device) and x.type == NAME:
+            self.device = x
+            return _cpu
+        if not is_resident(x):
+            return x
+        known = self._hosts.get(id(x))
+        if known is None:
+            self.device = x.device
+            if tensors.in_place(x):
+                if not self._hosts:
+                    tensors.synchronize(x.device)
+                host = tensors.host_view(x)
+            else:
+                host = tensors.to_host(x)
+            known = self._hosts[id(x)] = (x, host)
+        return known[1]
+
+    def owner(self, host: torch.Tensor) -> torch.Tensor | None:
+        """The ``ocl`` tensor that a CPU tensor stands for, if any."""
+        return next((x for x, known in self._hosts.values() if known is host), None)
+
+    def written(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Bring home what the operator, called with these arguments, has written by its schema."""
+        for x in _written(operator, args, kwargs):
+            self.wrote(x)
+
+    def wrote(self, x: torch.Tensor) -> None:
+        """Bring home what the host has written into the memory that it had of ``x``."""
+        _, host = self._hosts[id(x)]
+        if host.size() != x.size():  # out= of another size
+            x.resize_(host.size())
+            tensors.from_host(x, host)
+        elif tensors.in_place(x):
+            tensors.note_write(x)
+        else:
+            tensors.from_host(x, host)
+
+    def all(self) -> list[torch.Tensor]:
+        """The ``ocl`` tensors."""
+        return [x for x, _ in self._hosts.values()]
+
+
+def _written(
+    operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterable[torch.Tensor]:
+    schema = operator._schema
+    if not schema.is_mutable:
+        return
+    for n, own in enumerate(schema.arguments):
+        if own.alias_info is None or not own.alias_info.is_write:
+            continue
+        given = args[n] if n < len(args) else kwargs.get(own.name)
+        yield from filter(is_resident, given if isinstance(given, (list, tuple)) else (given,))

@@ -1,0 +1,184 @@
+"""Making ``ocl`` tensors, and reading and writing their memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.resident.allocator import Allocator, allocator_of
+from ocl_inductor.resident.places import NAME, index_of, place
+
+aten = torch.ops.aten
+#: The CPU's kernels, of operators that only make tensors of memory that is there.
+ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+_storage = torch._C._construct_storage_from_data_pointer  # type: ignore[attr-defined]
+_set = aten.set_.source_Storage_storage_offset
+_devices: dict[int, torch.device] = {}
+_cpu = torch.device("cpu")
+
+
+def _device(index: int) -> torch.device:
+    found = _devices.get(index)
+    if found is None:
+        found = _devices[index] = torch.device(NAME, index)
+    return found
+
+
+def allocator(device: torch.device | str | int | None) -> Allocator:
+    """The allocator of an ``ocl`` device."""
+    return allocator_of(place(index_of(device)))
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device | str | int | None = None,
+) -> torch.Tensor:
+    """An uninitialised tensor on an ``ocl`` device.
+
+    Raises:
+        DeviceMemoryError: it has not as much memory.
+    """
+    index = index_of(device)
+    elements = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    nbytes = elements * dtype.itemsize
+    block = allocator_of(place(index)).allocate(nbytes)
+    # The bytes that were asked for, not the block's: what a user sees of a storage.
+    storage = _storage(block.pointer, _device(index), nbytes)
+    storage.block = block
+    tensor = torch._C._acc.create_empty_tensor((0,), dtype)  # type: ignore[attr-defined]
+    _set.redispatch(ON_CPU, tensor, storage, 0, list(size), list(stride))
+    return tensor
+
+
+def in_place(x: torch.Tensor) -> bool:
+    """Whether the host can use the tensor's memory."""
+    return allocator(x.device).in_place
+
+
+def synchronize(device: torch.device | str | int | None = None) -> None:
+    """Wait for everything that was enqueued on a device."""
+    place(index_of(device)).queue.finish()
+
+
+def note_write(x: torch.Tensor) -> None:
+    """Say that a tensor's memory was written: what was computed from a parameter is out of date.
+
+    Every write goes through this package, so this sees also those for which PyTorch counts no new
+    version (``x.data``, fused optimisers).
+    """
+    block = getattr(x.untyped_storage(), "block", None)
+    if block is not None:
+        block.writes += 1
+
+
+def writes(x: torch.Tensor) -> int:
+    """A number that is another one after each write to the tensor's memory."""
+    block = getattr(x.untyped_storage(), "block", None)
+    return x._version if block is None else block.writes
+
+
+def host_view(x: torch.Tensor) -> torch.Tensor:
+    """The memory of an ``ocl`` tensor that is the host's (``in_place``) as a CPU tensor.
+
+    The caller sees to it that nothing which was enqueued still uses it.
+    """
+    storage = x.untyped_storage()
+    nbytes = storage.nbytes()
+    plain = torch.empty(0, dtype=x.dtype)
+    if nbytes:
+        there = _storage(storage.data_ptr(), _cpu, nbytes)
+        there.block = getattr(storage, "block", None)
+        plain.set_(there, x.storage_offset(), x.size(), x.stride())
+    else:
+        plain = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
+    return plain
+
+
+def to_host(x: torch.Tensor) -> torch.Tensor:
+    """A copy of an ``ocl`` tensor on the CPU; waits for it."""
+    if in_place(x):
+        synchronize(x.device)
+        return host_view(x).clone()
+    # Elements that the tensor leaves out between its own come along.
+    nbytes = _reach(x)
+    memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
+    if nbytes:
+        _transfer(x.device, _bytes(memory.data_ptr(), nbytes), shared(x.data_ptr(), nbytes))
+    return torch.empty(0, dtype=x.dtype).set_(memory.untyped_storage(), 0, x.size(), x.stride())
+
+
+def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
+    """Write a CPU tensor, broadcast and converted, into an ``ocl`` tensor; waits until the source
+    was read."""
+    note_write(x)
+    if in_place(x):
+        synchronize(x.device)
+        host_view(x).copy_(source)
+        return
+    # What lies between the elements of ``x`` has to stay.
+    image = _like(x) if _fills(x) else to_host(x)
+    image.copy_(source)
+    nbytes = _reach(x)
+    if nbytes:
+        _transfer(x.device, shared(x.data_ptr(), nbytes), _bytes(image.data_ptr(), nbytes))
+
+
+def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
+    """Copy between two tensors of one device whose memory looks the same; False if it does not."""
+    same = (
+        target.device == source.device
+        and target.dtype == source.dtype
+        and target.size() == source.size()
+        and target.stride() == source.stride()
+        and target.is_conj() == source.is_conj()
+        and target.is_neg() == source.is_neg()
+        and _fills(target)
+    )
+    nbytes = _reach(target) if same else 0
+    if in_place(target) or nbytes == 0 or _overlap(target, source, nbytes):
+        return same and nbytes == 0
+    note_write(target)
+    here, there = target.data_ptr(), source.data_ptr()
+    _transfer(target.device, shared(here, nbytes), shared(there, nbytes))
+    return True
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor, nbytes: int) -> bool:
+    return abs(a.data_ptr() - b.data_ptr()) < nbytes
+
+
+def _like(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tuple(x.size()), tuple(x.stride()), dtype=x.dtype)
+
+
+def _fills(x: torch.Tensor) -> bool:
+    """Whether each byte between its first and its last element is one of its own, once."""
+    return _reach(x) == x.numel() * x.itemsize and not any(
+        s == 0 and n > 1 for n, s in zip(x.shape, x.stride(), strict=True)
+    )
+
+
+def _transfer(device: torch.device, target: Any, source: Any) -> None:
+    load_pyopencl().enqueue_copy(place(index_of(device)).queue, target, source)
+
+
+def _bytes(pointer: int, nbytes: int) -> Any:
+    return (ctypes.c_char * nbytes).from_address(pointer)
+
+
+def shared(pointer: int, nbytes: int) -> Any:
+    """Memory of the device as pyopencl takes it, as an argument of kernels too."""
+    return load_pyopencl().SVM(_bytes(pointer, nbytes))
+
+
+def _reach(x: torch.Tensor) -> int:
+    if x.numel() == 0:
+        return 0
+    return (1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))) * x.itemsize

@@ -1,0 +1,159 @@
+"""Memory of plans whose tensors live on the device (``ocl``): nothing crosses the bus.
+
+Kernels work in the tensors' own memory. A call returns when everything is enqueued, as whatever
+uses its results is enqueued behind it or waits; only a plan that checks indices waits for what its
+kernels found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.device import Device
+from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.plan import FAULT, BufferSpec, Plan
+from ocl_inductor.resident.allocator import allocator_of
+from ocl_inductor.resident.places import is_resident, place_of
+from ocl_inductor.resident.tensors import empty_strided, shared, writes
+from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, UnifiedMemory, host_bytes
+
+
+class ResidentMaker:
+    """Makes one result of a plan, of static sizes, on the device."""
+
+    __slots__ = ("device", "dtype", "size", "stride")
+
+    def __init__(self, spec: BufferSpec, device: torch.device) -> None:
+        self.size = tuple(int(n) for n in spec.size)
+        self.stride = tuple(int(n) for n in spec.stride)
+        self.dtype, self.device = spec.dtype, device
+
+    def make(self) -> torch.Tensor:
+        return empty_strided(self.size, self.stride, self.dtype, self.device)
+
+
+class ResidentMemory(UnifiedMemory):
+    """The strategy of plans on ``place``, an ``ocl`` device."""
+
+    def __init__(self, device: Device, place: torch.device) -> None:
+        super().__init__(device)
+        self.place = place
+        self.allocator = allocator_of(device)
+        #: CPU tensors whose new contents come home at the end of a call.
+        self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        #: Whether a call has to wait for its kernels.
+        self.waits = False
+
+    # -- tensors ---------------------------------------------------------------------------
+
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor:
+        return empty_strided(size, stride, dtype, self.place)
+
+    def maker(self, spec: BufferSpec) -> ResidentMaker:
+        return ResidentMaker(spec, self.place)
+
+    def version(self, x: torch.Tensor) -> int:
+        return writes(x) if is_resident(x) else x._version
+
+    def at(self, pointer: int, nbytes: int) -> Any:
+        if self.allocator.in_place:
+            return super().at(pointer, nbytes)
+        return shared(pointer, nbytes)
+
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        if name == FAULT:
+            self.waits = True
+        if nbytes == 0:
+            return self.empty_buffer
+        if is_resident(tensor) or self.allocator.in_place:
+            return self.at(tensor.data_ptr(), nbytes)
+        buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
+        self.write(buffer, tensor, nbytes)
+        count("bytes_uploaded", nbytes)
+        if name == FAULT:
+            self.homeward[name] = (buffer, tensor, nbytes)
+        return buffer
+
+    output = input
+
+    # -- memory of the plan ----------------------------------------------------------------
+
+    def scratch(self, name: str, nbytes: int) -> Any:
+        return super().scratch(name, nbytes) if self.allocator.in_place else self._buffer(nbytes)
+
+    def allocate(self, nbytes: int) -> Allocation:
+        if self.allocator.in_place:
+            return super().allocate(nbytes)
+        size = max(nbytes, MIN_BYTES)
+        return Allocation(size, None, self._buffer(size))
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        if self.allocator.in_place:
+            return super().window(allocation, offset, nbytes)
+        if nbytes in (0, allocation.nbytes):  # OpenCL knows no empty buffers
+            return allocation.buffer
+        return allocation.buffer.get_sub_region(offset, nbytes)
+
+    def _buffer(self, nbytes: int) -> Any:
+        size = max(nbytes, MIN_BYTES)
+        if size > self.global_mem_bytes:
+            raise self.out_of_memory(size)
+        try:
+            return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
+        except (self.cl.MemoryError, self.cl.LogicError) as error:
+            raise self.out_of_memory(size) from error
+
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        return self.allocator.out_of_memory(nbytes)
+
+    # -- host calls ------------------------------------------------------------------------
+
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+        if self.allocator.in_place:
+            return super().read(buffer, nbytes, host)
+        result = torch.empty(nbytes, dtype=torch.uint8)
+        if nbytes:
+            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
+        return result
+
+    # -- the end of a call -----------------------------------------------------------------
+
+    def finish(self) -> None:
+        for buffer, tensor, nbytes in self.homeward.values():
+            self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer)
+        if self.waits:
+            self.queue.finish()
+        else:
+            self.queue.flush()
+
+    def abandon(self) -> None:
+        self.queue.finish()
+
+
+def arrival_of(plan: Plan, device: Device) -> Arrival | None:
+    """What brings a plan's results to where they should be; None where they are there."""
+    if not plan.resident:
+        return None
+    made_on_host = any(o.kind == "host" for o in plan.outputs)
+    return Arrival(plan.homeward, place_of(device)) if plan.homeward or made_on_host else None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Tensors at the positions ``homeward`` go to the CPU, all others to ``place``."""
+
+    homeward: tuple[int, ...]
+    place: torch.device
+
+    def __call__(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            x.to("cpu" if n in self.homeward else self.place) if isinstance(x, torch.Tensor) else x
+            for n, x in enumerate(results)
+        )
