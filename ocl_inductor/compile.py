@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.checked import add_checks
-from ocl_inductor.capture.residence import Residence, place_of_graph, with_cpu_tensors
+from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
 from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.debug import DebugFolder
@@ -102,8 +102,8 @@ def compile_with(
         _leave_to_eager(node, reason, settings)
         return gm.forward
     add_checks(gm)
-    number = place_of_graph(gm, example_inputs)
-    device = _device_for(number, settings)
+    resident = is_on_device(gm, example_inputs)
+    device = _device_for(resident, settings)
     info = device.info
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
     capture_for = partial(
@@ -114,24 +114,24 @@ def compile_with(
         device,
         settings,
         # Plans on ``ocl`` tensors are not kept on disk yet.
-        keep_plans=observe is None and number is None,
+        keep_plans=observe is None and not resident,
     )
     compiled = capture_for()
     return compiled if device.holds(info) else capture_for()
 
 
-def _device_for(number: int | None, settings: Settings) -> Device:
-    """The device for a graph on ``ocl:number``, or for one on CPU tensors.
+def _device_for(resident: bool, settings: Settings) -> Device:
+    """The device for a graph on ``ocl`` tensors, or for one on CPU tensors.
 
     Raises:
         OtherDeviceError: the settings name another one than the tensors are on.
     """
     started = partial(start_first_builder, settings=settings)
-    if number is None:
+    if not resident:
         return select_device(settings.device, started)
-    found = place(number)
+    found = place()
     if settings.device is not None and select_device(settings.device) is not found:
-        raise OtherDeviceError(settings.device, f"ocl:{number}, {found}")
+        raise OtherDeviceError(settings.device, str(found))
     started(found)
     return found
 

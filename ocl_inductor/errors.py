@@ -66,26 +66,26 @@ class UnsupportedLayoutError(OpenCLInductorError):
 
 
 class NoSuchPlaceError(OpenCLInductorError):
-    """``ocl:N`` with an N that no device has. ``available`` holds one line a device."""
+    """``ocl:N`` with an N above 0."""
 
-    def __init__(self, number: int, available: Sequence[str]) -> None:
-        lines = "".join(f"\n  ocl:{n}  {line}" for n, line in enumerate(available))
+    def __init__(self, number: int) -> None:
         super().__init__(
-            f"There is no device ocl:{number}. There are:{lines or ' none'}",
+            f"There is no device ocl:{number}: a process has one, ocl:0. Which OpenCL device that is "
+            'is chosen by OCL_INDUCTOR_DEVICE or ocl_inductor.eager.choose("..."); '
+            "`ocl-inductor devices` lists them.",
             number=number,
-            available=list(available),
         )
 
 
-class MixedPlacesError(OpenCLInductorError):
-    """A graph on tensors of several ``ocl`` devices."""
+class PlaceTakenError(OpenCLInductorError):
+    """``ocl`` is to become another device than it is."""
 
-    def __init__(self, numbers: Sequence[int]) -> None:
-        names = ", ".join(f"ocl:{n}" for n in numbers)
+    def __init__(self, present: str, wanted: str) -> None:
         super().__init__(
-            f"A compiled function works on one device, and this one has tensors on {names}. Move "
-            "them to one of these, or compile a function for each.",
-            numbers=list(numbers),
+            f"The device `ocl` of this process is {present} and cannot become {wanted}. Choose before "
+            "the first tensor is made there, or use a process for each.",
+            present=present,
+            wanted=wanted,
         )
 
 
@@ -94,7 +94,7 @@ class OtherDeviceError(OpenCLInductorError):
 
     def __init__(self, asked: str, tensors: str) -> None:
         super().__init__(
-            f"The tensors are on {tensors}, and the option `device` asks for {asked!r}. Leave the "
+            f"The tensors are on ocl, which is {tensors}, and the option `device` asks for {asked!r}. Leave the "
             "option out, or move the tensors.",
             asked=asked,
             tensors=tensors,

@@ -15,12 +15,17 @@ import ocl_inductor
 _LEAST_SECONDS = 0.2
 
 
-def calls_ms(call: Callable[[], object], rounds: int = 5, cuda: bool = False) -> float:
+def calls_ms(
+    call: Callable[[], object],
+    rounds: int = 5,
+    cuda: bool = False,
+    wait: Callable[[], object] | None = None,
+) -> float:
     """The median of ``rounds`` times of a call, in ms, each an average over 0.2 s of them.
 
-    ``cuda``: calls only start work on the card, and the clock waits for its end.
+    Where calls only start work, the clock waits for its end: by ``wait``, or on CUDA's card.
     """
-    settle = torch.cuda.synchronize if cuda else lambda: None
+    settle = wait or (torch.cuda.synchronize if cuda else lambda: None)
     for _ in range(2):
         call()
     settle()

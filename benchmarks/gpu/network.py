@@ -2,9 +2,9 @@
 
 ``NAME@BATCH/train`` is a training step: forward and backward.
 
-The OpenCL side's inputs, parameters and results are CPU tensors, as its users have them, so its
-call includes what goes over the bus; the kernels' own time stands beside it. CUDA's tensors lie on
-the card.
+Of ``opencl`` the inputs, parameters and results are CPU tensors, so its call includes what goes
+over the bus; of ``ocl`` they live on the device, as CUDA's do. The kernels' own time stands beside
+both.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, where
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Inputs
+from ocl_inductor.eager.registration import register
 from ocl_inductor.sweep.child import short_message
 
 #: Contenders in the order in which they run.
-CONTENDERS = ("opencl", "cuda-eager", "cuda-inductor")
+CONTENDERS = ("ocl", "opencl", "cuda-eager", "cuda-inductor")
+OURS = ("ocl", "opencl")
 
 
 def moved(inputs: Inputs, device: str) -> Inputs:
@@ -46,6 +48,10 @@ def contender(name: str, model: nn.Module, inputs: Inputs, place: Where, trainin
     """What one contender does in each call."""
     if name == "opencl":
         call: Callable[..., Any] = place.compile(model)
+    elif name == "ocl":
+        there = place.resident()
+        model, inputs = copy.deepcopy(model).to(there), moved(inputs, there)
+        call = place.compile(model)
     else:
         model, inputs = copy.deepcopy(model).cuda(), moved(inputs, "cuda")
         call = torch.compile(model) if name == "cuda-inductor" else model
@@ -78,7 +84,7 @@ def measure(case: str, place: Where, names: list[str], time_them: bool) -> None:
     facts = {"case": case, "training": training}
     expected = reference(model, inputs, place, training) if time_them else {}
     for name in names:
-        if name != "opencl" and not place.cuda:
+        if name not in OURS and not place.cuda:
             continue
         torch._dynamo.reset()
         start = time.perf_counter()
@@ -91,8 +97,9 @@ def measure(case: str, place: Where, names: list[str], time_them: bool) -> None:
             values: dict[str, Any] = {"first_s": first_s}
             values["error"] = largest_error(result, expected)
             values["scale"] = scale(expected)
-            values["ms"] = calls_ms(call, cuda=name != "opencl")
-            if name == "opencl":
+            wait = place.wait if name == "ocl" else None
+            values["ms"] = calls_ms(call, cuda=name not in OURS, wait=wait)
+            if name in OURS:
                 values |= kernels_of(call)
             line("network", contender=name, **facts, **values)
         except Exception as error:
@@ -108,6 +115,7 @@ def main() -> None:
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     arguments(parser)
     parsed = parser.parse_args()
+    register()  # before autograd's engine starts its threads, one for each device
     names = parsed.contenders.split(",")
     with torch.no_grad():
         for case in parsed.cases:

@@ -25,7 +25,7 @@ NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexne
 TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
-OURS = "opencl"
+OURS = ("ocl", "opencl")
 PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "tests", "models")
 _ALL_TESTS = ("tests/device",)
 
@@ -40,6 +40,7 @@ class Session:
         self.jobs: int = parsed.jobs
         self.tests: list[str] = parsed.tests.split(",")
         self.cuda: bool = not parsed.without_cuda
+        self.ours: str = parsed.ours
         self.cases: list[str] = parsed.cases.split(",") if parsed.cases else list(CASES)
 
     def left(self, most: float) -> float:
@@ -99,7 +100,7 @@ class Session:
             running = {n: p for n, p in running.items() if p.poll() is None}
             while queue and len(running) < self.jobs:
                 case = queue.pop(0)
-                command = [*self.network([case]), "--compile-only", "--contenders", OURS]
+                command = [*self.network([case]), "--compile-only", "--contenders", self.ours]
                 running[case] = self.start(f"prepare {case}", command)
             time.sleep(0.2)
         self.wait(running, 0)
@@ -109,7 +110,7 @@ class Session:
 
     def networks(self) -> None:
         """What a contender does on all networks comes before the next contender."""
-        for contenders in (f"{OURS},cuda-eager", "cuda-inductor") if self.cuda else (OURS,):
+        for contenders in (f"{self.ours},cuda-eager", "cuda-inductor") if self.cuda else (self.ours,):
             self.all_networks(contenders)
 
     def all_networks(self, contenders: str) -> None:
@@ -161,6 +162,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=480.0, help="for everything")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--cases", default="", help="networks, of the session's list")
+    parser.add_argument("--ours", default=",".join(OURS), help="our contenders, of ocl and opencl")
     parser.add_argument("--tests", default=",".join(_ALL_TESTS), help="paths for pytest")
     parser.add_argument("--jobs", type=int, default=max(2, (os.cpu_count() or 2) - 4))
     parsed = parser.parse_args()

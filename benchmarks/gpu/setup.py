@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.device import Device, select_device
+from ocl_inductor.resident.places import NAME, choose
 from ocl_inductor.settings import Settings
 
 
@@ -30,6 +31,15 @@ class Where:
     def settings(self) -> Settings:
         """The settings that a compilation with these options has."""
         return Settings.resolve(options=self.options)
+
+    def resident(self) -> str:
+        """The device of PyTorch's that it is."""
+        choose(self.options["device"])
+        return NAME
+
+    def wait(self) -> None:
+        """Until everything that was enqueued on tensors there is done."""
+        self.device.queue.finish()
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` compiled for the OpenCL device."""

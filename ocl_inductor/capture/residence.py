@@ -6,7 +6,7 @@ one device, the CPU's, and the runtime the place (``Plan.resident``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manag
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_map
 
-from ocl_inductor.errors import MixedPlacesError
-from ocl_inductor.resident.places import NAME, index_of, is_resident
+from ocl_inductor.resident.places import NAME, is_resident
 
 _CPU = torch.device("cpu")
 
@@ -30,28 +29,19 @@ class Residence:
     homeward: tuple[int, ...] = ()
 
 
-def place_of_graph(gm: GraphModule, inputs: Sequence[Any]) -> int | None:
-    """The N of the ``ocl:N`` that a graph of Dynamo's works on; None: on CPU tensors.
-
-    Raises:
-        MixedPlacesError: on several.
-    """
-    found = {index_of(x.device) for x in inputs if is_resident(x)}
-    owned = [*gm.parameters(), *gm.buffers()]
-    found |= {index_of(x.device) for x in owned if is_resident(x)}
-    for node in gm.graph.nodes:
-        found |= {index_of(d) for d in _devices(node) if d.type == NAME}
-    if len(found) > 1:
-        raise MixedPlacesError(sorted(found))
-    return found.pop() if found else None
+def is_on_device(gm: GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether a graph of Dynamo's works on ``ocl`` tensors: takes some, owns some or makes some."""
+    tensors = (*inputs, *gm.parameters(), *gm.buffers())
+    return any(map(is_resident, tensors)) or any(map(_names_device, gm.graph.nodes))
 
 
-def _devices(node: Node) -> Iterable[torch.device]:
-    for x in (*node.args, *node.kwargs.values()):
-        if isinstance(x, torch.device):
-            yield x
-        elif isinstance(x, str) and x.partition(":")[0] == NAME:
-            yield torch.device(x)
+def _names_device(node: Node) -> bool:
+    given = (*node.args, *node.kwargs.values())
+    return any(
+        (isinstance(x, torch.device) and x.type == NAME)
+        or (isinstance(x, str) and x.partition(":")[0] == NAME)
+        for x in given
+    )
 
 
 def with_cpu_tensors(gm: GraphModule) -> Residence:

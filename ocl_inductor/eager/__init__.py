@@ -13,5 +13,8 @@ Raises:
 from __future__ import annotations
 
 from ocl_inductor.eager.registration import register
+from ocl_inductor.resident.places import choose
+
+__all__ = ["choose"]
 
 register()

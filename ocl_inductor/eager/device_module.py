@@ -10,13 +10,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.resident.allocator import allocator_of
-from ocl_inductor.resident.places import (
-    current_place,
-    index_of,
-    place,
-    place_count,
-    set_current_place,
-)
+from ocl_inductor.resident.places import index_of, place, place_count
 from ocl_inductor.resident.tensors import synchronize as _wait
 
 Where = torch.device | str | int | None
@@ -70,23 +64,19 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    return current_place()
+    return 0
 
 
 def set_device(device: Where) -> None:
     """Raises NoSuchPlaceError where there is no such device."""
-    set_current_place(index_of(device))
+    place(index_of(device))
 
 
 @contextlib.contextmanager
 def device(where: Where) -> Iterator[None]:
-    """``with torch.ocl.device(1):`` the current device inside."""
-    before = current_place()
+    """``with torch.ocl.device(0):`` the current device inside."""
     set_device(where)
-    try:
-        yield
-    finally:
-        set_current_place(before)
+    yield
 
 
 def get_device_name(device: Where = None) -> str:
@@ -108,7 +98,8 @@ def get_device_capability(device: Where = None) -> tuple[int, int]:
 
 def synchronize(device: Where = None) -> None:
     """Wait for everything that was enqueued on the device."""
-    _wait(device)
+    set_device(device)
+    _wait()
 
 
 def current_stream(device: Where = None) -> None:
@@ -144,8 +135,8 @@ def mem_get_info(device: Where = None) -> tuple[int, int]:
 
 def empty_cache() -> None:
     """Give the memory that is only kept back to the drivers."""
-    for number in range(place_count()):
-        allocator_of(place(number)).release()
+    if is_available():
+        allocator_of(place()).release()
 
 
 def manual_seed(seed: int) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from ocl_inductor.eager.on_host import run_on_host
 from ocl_inductor.resident import tensors
-from ocl_inductor.resident.places import is_resident
+from ocl_inductor.resident.places import index_of, is_resident
 from ocl_inductor.resident.tensors import ON_CPU
 
 aten = torch.ops.aten
@@ -25,7 +25,7 @@ def empty(
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     stride = _strides(size, memory_format)
-    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), device)
+    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), index_of(device))
 
 
 def empty_strided(
@@ -37,7 +37,7 @@ def empty_strided(
     device: Any = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
-    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), device)
+    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), index_of(device))
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:
@@ -76,7 +76,7 @@ def resize(
             ON_CPU, x, storage, x.storage_offset(), list(size), list(stride)
         )
         return x
-    flat = tensors.empty_strided((needed,), (1,), x.dtype, x.device)
+    flat = tensors.empty_strided((needed,), (1,), x.dtype)
     if have > 0:
         whole = aten.as_strided.default.redispatch(ON_CPU, x, [have], [1], x.storage_offset())
         copy_from(whole, flat[:have])

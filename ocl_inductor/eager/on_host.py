@@ -30,7 +30,7 @@ def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
         if own is not None:
             return own
         size, stride = tuple(y.size()), tuple(y.stride())
-        made = tensors.empty_strided(size, stride, y.dtype, borrowed.device)
+        made = tensors.empty_strided(size, stride, y.dtype)
         tensors.from_host(made, y)
         return made
 

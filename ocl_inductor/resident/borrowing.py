@@ -14,28 +14,22 @@ _cpu = torch.device("cpu")
 
 
 class Borrowed:
-    """What the host has for the ``ocl`` tensors of one call: their memory, or copies of it.
-
-    ``device``: the last ``ocl`` device among the arguments.
-    """
+    """What the host has for the ``ocl`` tensors of one call: their memory, or copies of it."""
 
     def __init__(self) -> None:
-        self.device: torch.device | None = None
         self._hosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def argument(self, x: Any) -> Any:
         """``x`` for the host: a CPU tensor for an ``ocl`` one, the CPU for its device."""
         if isinstance(x, torch.device) and x.type == NAME:
-            self.device = x
             return _cpu
         if not is_resident(x):
             return x
         known = self._hosts.get(id(x))
         if known is None:
-            self.device = x.device
             if tensors.in_place(x):
                 if not self._hosts:
-                    tensors.synchronize(x.device)
+                    tensors.synchronize()
                 host = tensors.host_view(x)
             else:
                 host = tensors.to_host(x)

@@ -1,4 +1,8 @@
-"""Which OpenCL device ``ocl:N`` is."""
+"""Which OpenCL device ``ocl`` is: one a process.
+
+PyTorch's interface for backends written in Python knows a single device (2.11 to 2.13: its
+C++ guard counts one, and autograd's engine has a thread for that one).
+"""
 
 from __future__ import annotations
 
@@ -6,70 +10,67 @@ import threading
 
 import torch
 
-from ocl_inductor.device import Device, list_devices
-from ocl_inductor.errors import NoSuchPlaceError
+from ocl_inductor.device import Device, list_devices, select_device
+from ocl_inductor.errors import NoSuchPlaceError, PlaceTakenError
 from ocl_inductor.settings import Settings
 
 #: The name of the device type.
 NAME = "ocl"
 
-_current = threading.local()
+
+class _Choice:
+    """The device of this process, once it is chosen."""
+
+    device: Device | None = None
+    lock = threading.RLock()
 
 
-def place_count() -> int:
-    """How many there are."""
-    return len(list_devices())
+def choose(spec: str | None) -> Device:
+    """Make ``ocl`` the OpenCL device that ``spec`` names, as ``options={"device": …}`` does.
+
+    Raises:
+        PlaceTakenError: it is another one already, and tensors may be there.
+        NoDeviceError, DeviceNotFoundError: see ``select_device``.
+    """
+    with _Choice.lock:
+        found = select_device(spec)
+        if _Choice.device is not None and _Choice.device is not found:
+            raise PlaceTakenError(str(_Choice.device), str(found))
+        _Choice.device = found
+        return found
 
 
 def place(index: int | None = None) -> Device:
-    """``ocl:N``, in the order of ``ocl-inductor devices``; the current one for None.
+    """The OpenCL device that ``ocl`` is: the one that ``choose`` or OCL_INDUCTOR_DEVICE named, or
+    the preferred one.
 
     Raises:
-        NoSuchPlaceError: there are fewer.
+        NoSuchPlaceError: ``index`` is above 0.
+        NoDeviceError, DeviceNotFoundError: see ``select_device``.
     """
-    devices = list_devices()
-    number = current_place() if index is None else index
-    if not 0 <= number < len(devices):
-        raise NoSuchPlaceError(number, [str(d) for d in devices])
-    return devices[number]
+    if index is not None and index > 0:
+        raise NoSuchPlaceError(index)
+    found = _Choice.device
+    return found if found is not None else choose(Settings.resolve().device)
 
 
-def place_of(device: Device) -> torch.device:
-    """The ``ocl:N`` that a device is."""
-    return torch.device(NAME, list_devices().index(device))
+def place_count() -> int:
+    """1, or 0 where there is no OpenCL device at all."""
+    return 1 if list_devices() else 0
 
 
-def current_place() -> int:
-    """The index that ``torch.device("ocl")`` stands for in this thread: the first device's, or that
-    of the one that OCL_INDUCTOR_DEVICE names, until ``set_current_place``.
-    """
-    number: int | None = getattr(_current, "number", None)
-    if number is None:
-        number = _current.number = _preferred()
-    return number
-
-
-def set_current_place(number: int) -> None:
-    """Raises NoSuchPlaceError where there is no such device."""
-    place(number)
-    _current.number = number
+def place_device() -> torch.device:
+    """``ocl:0``, once it is registered."""
+    return torch.device(NAME, 0)
 
 
 def index_of(device: torch.device | str | int | None) -> int:
     """The number of a device as PyTorch's functions take it."""
     if device is None:
-        return current_place()
+        return 0
     if isinstance(device, int):
         return device
-    index = torch.device(device).index
-    return current_place() if index is None else index
-
-
-def _preferred() -> int:
-    from ocl_inductor.device import select_device
-
-    spec = Settings.resolve().device
-    return 0 if spec is None else list_devices().index(select_device(spec))
+    return torch.device(device).index or 0
 
 
 def is_resident(x: object) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.resident.allocator import Allocator, allocator_of
-from ocl_inductor.resident.places import NAME, index_of, place
+from ocl_inductor.resident.allocator import allocator_of
+from ocl_inductor.resident.places import place, place_device
 
 aten = torch.ops.aten
 #: The CPU's kernels, of operators that only make tensors of memory that is there.
@@ -18,39 +18,23 @@ ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 _storage = torch._C._construct_storage_from_data_pointer  # type: ignore[attr-defined]
 _set = aten.set_.source_Storage_storage_offset
-_devices: dict[int, torch.device] = {}
 _cpu = torch.device("cpu")
 
 
-def _device(index: int) -> torch.device:
-    found = _devices.get(index)
-    if found is None:
-        found = _devices[index] = torch.device(NAME, index)
-    return found
-
-
-def allocator(device: torch.device | str | int | None) -> Allocator:
-    """The allocator of an ``ocl`` device."""
-    return allocator_of(place(index_of(device)))
-
-
 def empty_strided(
-    size: Sequence[int],
-    stride: Sequence[int],
-    dtype: torch.dtype,
-    device: torch.device | str | int | None = None,
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, index: int = 0
 ) -> torch.Tensor:
-    """An uninitialised tensor on an ``ocl`` device.
+    """An uninitialised tensor on ``ocl``.
 
     Raises:
         DeviceMemoryError: it has not as much memory.
+        NoSuchPlaceError: ``index`` is not 0.
     """
-    index = index_of(device)
     elements = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     nbytes = elements * dtype.itemsize
     block = allocator_of(place(index)).allocate(nbytes)
     # The bytes that were asked for, not the block's: what a user sees of a storage.
-    storage = _storage(block.pointer, _device(index), nbytes)
+    storage = _storage(block.pointer, place_device(), nbytes)
     storage.block = block
     tensor = torch._C._acc.create_empty_tensor((0,), dtype)  # type: ignore[attr-defined]
     _set.redispatch(ON_CPU, tensor, storage, 0, list(size), list(stride))
@@ -59,12 +43,12 @@ def empty_strided(
 
 def in_place(x: torch.Tensor) -> bool:
     """Whether the host can use the tensor's memory."""
-    return allocator(x.device).in_place
+    return allocator_of(place()).in_place
 
 
-def synchronize(device: torch.device | str | int | None = None) -> None:
-    """Wait for everything that was enqueued on a device."""
-    place(index_of(device)).queue.finish()
+def synchronize() -> None:
+    """Wait for everything that was enqueued on the device."""
+    place().queue.finish()
 
 
 def note_write(x: torch.Tensor) -> None:
@@ -104,13 +88,13 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
 def to_host(x: torch.Tensor) -> torch.Tensor:
     """A copy of an ``ocl`` tensor on the CPU; waits for it."""
     if in_place(x):
-        synchronize(x.device)
+        synchronize()
         return host_view(x).clone()
     # Elements that the tensor leaves out between its own come along.
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
     if nbytes:
-        _transfer(x.device, _bytes(memory.data_ptr(), nbytes), shared(x.data_ptr(), nbytes))
+        _transfer(_bytes(memory.data_ptr(), nbytes), shared(x.data_ptr(), nbytes))
     return torch.empty(0, dtype=x.dtype).set_(memory.untyped_storage(), 0, x.size(), x.stride())
 
 
@@ -119,7 +103,7 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     was read."""
     note_write(x)
     if in_place(x):
-        synchronize(x.device)
+        synchronize()
         host_view(x).copy_(source)
         return
     # What lies between the elements of ``x`` has to stay.
@@ -127,14 +111,13 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     image.copy_(source)
     nbytes = _reach(x)
     if nbytes:
-        _transfer(x.device, shared(x.data_ptr(), nbytes), _bytes(image.data_ptr(), nbytes))
+        _transfer(shared(x.data_ptr(), nbytes), _bytes(image.data_ptr(), nbytes))
 
 
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
     """Copy between two tensors of one device whose memory looks the same; False if it does not."""
     same = (
-        target.device == source.device
-        and target.dtype == source.dtype
+        target.dtype == source.dtype
         and target.size() == source.size()
         and target.stride() == source.stride()
         and target.is_conj() == source.is_conj()
@@ -146,7 +129,7 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
         return same and nbytes == 0
     note_write(target)
     here, there = target.data_ptr(), source.data_ptr()
-    _transfer(target.device, shared(here, nbytes), shared(there, nbytes))
+    _transfer(shared(here, nbytes), shared(there, nbytes))
     return True
 
 
@@ -165,8 +148,8 @@ def _fills(x: torch.Tensor) -> bool:
     )
 
 
-def _transfer(device: torch.device, target: Any, source: Any) -> None:
-    load_pyopencl().enqueue_copy(place(index_of(device)).queue, target, source)
+def _transfer(target: Any, source: Any) -> None:
+    load_pyopencl().enqueue_copy(place().queue, target, source)
 
 
 def _bytes(pointer: int, nbytes: int) -> Any:

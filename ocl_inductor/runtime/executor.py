@@ -22,7 +22,6 @@ from ocl_inductor.plan import (
     Region,
     Step,
 )
-from ocl_inductor.resident.places import place_of
 from ocl_inductor.runtime.binding import Binding
 from ocl_inductor.runtime.bundle import members_of
 from ocl_inductor.runtime.control import Control
@@ -77,7 +76,7 @@ class Executor:
         self.roles = Roles.of(plan)
         self.memory: Strategy
         if plan.resident:
-            self.memory = ResidentMemory(device, place_of(device))
+            self.memory = ResidentMemory(device)
         elif info.unified_memory and info.zero_copy:
             self.memory = UnifiedMemory(device)
         else:
@@ -112,7 +111,7 @@ class Executor:
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call
         #: Moves results to where they should be, where that takes anything.
-        self.arrive = arrival_of(plan, device)
+        self.arrive = arrival_of(plan)
         self.first = True
         self.started = False  # whether the present call may have run something
         self.results = Results(

@@ -17,7 +17,7 @@ from ocl_inductor.device import Device
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.plan import FAULT, BufferSpec, Plan
 from ocl_inductor.resident.allocator import allocator_of
-from ocl_inductor.resident.places import is_resident, place_of
+from ocl_inductor.resident.places import is_resident, place_device
 from ocl_inductor.resident.tensors import empty_strided, shared, writes
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, UnifiedMemory, host_bytes
@@ -26,23 +26,22 @@ from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, UnifiedMemory, ho
 class ResidentMaker:
     """Makes one result of a plan, of static sizes, on the device."""
 
-    __slots__ = ("device", "dtype", "size", "stride")
+    __slots__ = ("dtype", "size", "stride")
 
-    def __init__(self, spec: BufferSpec, device: torch.device) -> None:
+    def __init__(self, spec: BufferSpec) -> None:
         self.size = tuple(int(n) for n in spec.size)
         self.stride = tuple(int(n) for n in spec.stride)
-        self.dtype, self.device = spec.dtype, device
+        self.dtype = spec.dtype
 
     def make(self) -> torch.Tensor:
-        return empty_strided(self.size, self.stride, self.dtype, self.device)
+        return empty_strided(self.size, self.stride, self.dtype)
 
 
 class ResidentMemory(UnifiedMemory):
-    """The strategy of plans on ``place``, an ``ocl`` device."""
+    """The strategy of plans on ``ocl`` tensors."""
 
-    def __init__(self, device: Device, place: torch.device) -> None:
+    def __init__(self, device: Device) -> None:
         super().__init__(device)
-        self.place = place
         self.allocator = allocator_of(device)
         #: CPU tensors whose new contents come home at the end of a call.
         self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
@@ -54,10 +53,10 @@ class ResidentMemory(UnifiedMemory):
     def empty(
         self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
     ) -> torch.Tensor:
-        return empty_strided(size, stride, dtype, self.place)
+        return empty_strided(size, stride, dtype)
 
     def maker(self, spec: BufferSpec) -> ResidentMaker:
-        return ResidentMaker(spec, self.place)
+        return ResidentMaker(spec)
 
     def version(self, x: torch.Tensor) -> int:
         return writes(x) if is_resident(x) else x._version
@@ -137,12 +136,12 @@ class ResidentMemory(UnifiedMemory):
         self.queue.finish()
 
 
-def arrival_of(plan: Plan, device: Device) -> Arrival | None:
+def arrival_of(plan: Plan) -> Arrival | None:
     """What brings a plan's results to where they should be; None where they are there."""
     if not plan.resident:
         return None
     made_on_host = any(o.kind == "host" for o in plan.outputs)
-    return Arrival(plan.homeward, place_of(device)) if plan.homeward or made_on_host else None
+    return Arrival(plan.homeward, place_device()) if plan.homeward or made_on_host else None
 
 
 @dataclass(frozen=True, slots=True)
