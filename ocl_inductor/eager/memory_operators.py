@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.eager.on_host import run_on_host
+from ocl_inductor.eager.compiled import run
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.places import index_of, is_resident
 from ocl_inductor.resident.tensors import ON_CPU
@@ -45,7 +45,7 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     if is_resident(target):
         if is_resident(source):
             if not tensors.copy_on_device(target, source):
-                tensors.from_host(target, tensors.to_host(source))
+                run(aten.copy_.default, target, source)
         else:
             tensors.from_host(target, source)
     else:
@@ -87,7 +87,7 @@ def resize(
 
 
 def convolution(*args: Any) -> torch.Tensor:
-    return run_on_host(aten.convolution.default, *args)
+    return run(aten.convolution.default, *args)
 
 
 def convolution_backward(
@@ -102,7 +102,7 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> Any:
-    return run_on_host(
+    return run(
         aten.convolution_backward.default,
         gradient,
         x,

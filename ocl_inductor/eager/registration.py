@@ -6,7 +6,7 @@ import torch
 from torch.utils import backend_registration
 
 from ocl_inductor.eager import device_module, memory_operators
-from ocl_inductor.eager.on_host import run_on_host
+from ocl_inductor.eager.compiled import run
 from ocl_inductor.errors import ForeignBackendError
 from ocl_inductor.resident.places import NAME
 
@@ -33,5 +33,5 @@ def register() -> None:
     for overload, kernel in memory_operators.KERNELS.items():
         aten.impl(overload, kernel, "PrivateUse1")
     rest = torch.library.Library("_", "IMPL")  # noqa: TOR901
-    rest.fallback(run_on_host, "PrivateUse1")
+    rest.fallback(run, "PrivateUse1")
     _libraries.extend((aten, rest))

@@ -12,8 +12,8 @@ a wait: whatever still reads it comes first.
 
 from __future__ import annotations
 
+import functools
 import threading
-import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,22 +176,15 @@ def rounded(nbytes: int) -> int:
     return -(-size // unit) * unit
 
 
-_allocators: weakref.WeakKeyDictionary[Device, Allocator] = weakref.WeakKeyDictionary()
-_making = threading.Lock()
-
-
+@functools.cache
 def allocator_of(device: Device) -> Allocator:
-    """The allocator of a device.
+    """The allocator of a device: one as long as the process lives.
 
     Raises:
         NoSharedMemoryError: a device with memory of its own whose driver has no shared virtual
             memory.
     """
-    with _making:
-        found = _allocators.get(device)
-        if found is None:
-            found = _allocators[device] = Allocator(device, _works_in_place(device))
-        return found
+    return Allocator(device, _works_in_place(device))
 
 
 def _works_in_place(device: Device) -> bool:

@@ -27,7 +27,7 @@ class Borrowed:
             return x
         known = self._hosts.get(id(x))
         if known is None:
-            if tensors.in_place(x):
+            if tensors.in_place():
                 if not self._hosts:
                     tensors.synchronize()
                 host = tensors.host_view(x)
@@ -51,7 +51,7 @@ class Borrowed:
         if host.size() != x.size():  # out= of another size
             x.resize_(host.size())
             tensors.from_host(x, host)
-        elif tensors.in_place(x):
+        elif tensors.in_place():
             tensors.note_write(x)
         else:
             tensors.from_host(x, host)

@@ -6,6 +6,7 @@ C++ guard counts one, and autograd's engine has a thread for that one).
 
 from __future__ import annotations
 
+import functools
 import threading
 
 import torch
@@ -59,6 +60,7 @@ def place_count() -> int:
     return 1 if list_devices() else 0
 
 
+@functools.cache
 def place_device() -> torch.device:
     """``ocl:0``, once it is registered."""
     return torch.device(NAME, 0)

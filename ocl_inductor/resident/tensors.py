@@ -41,8 +41,8 @@ def empty_strided(
     return tensor
 
 
-def in_place(x: torch.Tensor) -> bool:
-    """Whether the host can use the tensor's memory."""
+def in_place() -> bool:
+    """Whether the host can use the memory of ``ocl`` tensors."""
     return allocator_of(place()).in_place
 
 
@@ -87,7 +87,7 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
 
 def to_host(x: torch.Tensor) -> torch.Tensor:
     """A copy of an ``ocl`` tensor on the CPU; waits for it."""
-    if in_place(x):
+    if in_place():
         synchronize()
         return host_view(x).clone()
     # Elements that the tensor leaves out between its own come along.
@@ -102,7 +102,7 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     """Write a CPU tensor, broadcast and converted, into an ``ocl`` tensor; waits until the source
     was read."""
     note_write(x)
-    if in_place(x):
+    if in_place():
         synchronize()
         host_view(x).copy_(source)
         return
@@ -125,7 +125,7 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
         and _fills(target)
     )
     nbytes = _reach(target) if same else 0
-    if in_place(target) or nbytes == 0 or _overlap(target, source, nbytes):
+    if in_place() or nbytes == 0 or _overlap(target, source, nbytes):
         return same and nbytes == 0
     note_write(target)
     here, there = target.data_ptr(), source.data_ptr()
