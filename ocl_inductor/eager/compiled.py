@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import torch
@@ -51,50 +53,61 @@ def run(op: Any, *args: Any, **kwargs: Any) -> Any:
     if tensors.in_place() or getattr(_Known.compiling, "now", False):
         return run_on_host(op, *args, **kwargs)
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    form, numbers = _form(leaves)
-    if form is None:
+    call = _call(leaves)
+    if call is None:
         return run_on_host(op, *args, **kwargs)
-    key = (op, spec, form, numbers)
+    key = (op, spec, call.form, call.numbers)
     try:
         function = _Known.functions[key]
     except KeyError:
-        function = _compile(op, leaves, spec, key)
+        function = _compile(op, leaves, spec, call, key)
     except TypeError:  # an argument that is not hashable
         function = None
     if function is None:
         return run_on_host(op, *args, **kwargs)
     count("eager_compiled")
-    found = function(*(x.detach() for x in leaves if is_resident(x)))
-    return _aliased(op, args, kwargs, found)
+    return _aliased(op, args, kwargs, function(*call.tensors))
 
 
-def _form(leaves: list[Any]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
-    """What a graph is compiled for: of tensors and of other arguments. None: not for this call."""
-    form: list[Any] = []
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """``tensors``: each once, detached. ``form``: what these are, and which of them each argument
+    is; ``numbers``: the other arguments."""
+
+    tensors: tuple[torch.Tensor, ...]
+    form: tuple[Any, ...]
+    numbers: tuple[Any, ...]
+
+
+def _call(leaves: list[Any]) -> _Call | None:
+    """What a graph is compiled for; None where it is not for arguments like these."""
+    found: dict[Any, int] = {}
+    unique: list[torch.Tensor] = []
+    which: list[int] = []
     numbers: list[Any] = []
     storages = set()
     for x in leaves:
         if isinstance(x, torch.Tensor):
             if not is_resident(x) or x.layout is not torch.strided or x.is_complex():
-                return None, ()
-            form.append((x.dtype, tuple(x.size()), tuple(x.stride()), x.is_neg()))
-            if x.numel():
-                storages.add(x.untyped_storage()._cdata)
+                return None
+            what = (x.data_ptr(), x.dtype, x.size(), x.stride(), x.is_neg())
+            number = found.setdefault(what, len(unique))
+            which.append(number)
+            if number == len(unique):
+                unique.append(x.detach())
+                storages.add(x.untyped_storage()._cdata if x.numel() else -number - 1)
         elif isinstance(x, torch.Generator):
-            return None, ()
+            return None
         else:
             numbers.append((type(x), x))
-    # Arguments that share memory would have to be traced as views of one.
-    if len(storages) < sum(1 for f, *_ in map(_entry, leaves) if f):
-        return None, ()
-    return tuple(form), tuple(numbers)
+    # Parts of one memory would have to be traced as views of it.
+    if len(storages) < len(unique):
+        return None
+    form = (tuple(what[1:] for what in found), tuple(which))
+    return _Call(tuple(unique), form, tuple(numbers))
 
 
-def _entry(x: Any) -> tuple[bool]:
-    return (isinstance(x, torch.Tensor) and x.numel() > 0,)
-
-
-def _compile(op: Any, leaves: list[Any], spec: Any, key: Any) -> Function | None:
+def _compile(op: Any, leaves: list[Any], spec: Any, call: _Call, key: Any) -> Function | None:
     with _Known.lock:
         if key in _Known.functions:
             return _Known.functions[key]
@@ -103,19 +116,19 @@ def _compile(op: Any, leaves: list[Any], spec: Any, key: Any) -> Function | None
         if _Known.numbers[form] == 1:
             _Known.forms[op] += 1
         few = _Known.numbers[form] <= _MOST_NUMBERS and _Known.forms[op] <= _MOST_FORMS
-        function = _function(op, leaves, spec) if few else None
+        function = _function(op, leaves, spec, call) if few else None
         if few or _Known.numbers[form] > _MOST_NUMBERS + 1:
             _Known.functions[key] = function
         return function
 
 
-def _function(op: Any, leaves: list[Any], spec: Any) -> Function | None:
+def _function(op: Any, leaves: list[Any], spec: Any, call: _Call) -> Function | None:
     _Known.compiling.now = True
     try:
-        gm = _graph(op, leaves, spec)
+        gm = _graph(op, leaves, spec, call)
         mode = FakeTensorMode()
         with torch.no_grad():
-            fakes = [mode.from_tensor(x.detach()) for x in leaves if is_resident(x)]
+            fakes = [mode.from_tensor(x) for x in call.tensors]
             return compile_with(gm, fakes, options={"fallback": "error"})
     except Exception as error:
         _log.info("%s runs on the host: %s", op, error)
@@ -124,20 +137,20 @@ def _function(op: Any, leaves: list[Any], spec: Any) -> Function | None:
         _Known.compiling.now = False
 
 
-def _graph(op: Any, leaves: list[Any], spec: Any) -> GraphModule:
+def _graph(op: Any, leaves: list[Any], spec: Any, call: _Call) -> GraphModule:
     graph = Graph()
-    given = [graph.placeholder(f"x{n}") if is_resident(x) else x for n, x in enumerate(leaves)]
+    inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
+    which = iter(call.form[1])
+    given = [inputs[next(which)] if isinstance(x, torch.Tensor) else x for x in leaves]
     args, kwargs = pytree.tree_unflatten(given, spec)
     made = graph.call_function(op, args, kwargs)
-    results = op._schema.returns
+    results = len(op._schema.returns)
     if _returns_arguments(op):
         graph.output(())
-    elif len(results) == 1 and str(results[0].type) == "Tensor":
+    elif results == 1:
         graph.output((made,))
     else:
-        import operator
-
-        graph.output(tuple(graph.call_function(operator.getitem, (made, n)) for n in range(len(results))))
+        graph.output(tuple(graph.call_function(getitem, (made, n)) for n in range(results)))
     return GraphModule(torch.nn.Module(), graph)
 
 
