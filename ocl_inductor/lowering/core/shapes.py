@@ -44,6 +44,23 @@ def normalize_dims(dims: int | Sequence[int] | None, ndim: int) -> list[int]:
     return sorted({normalize_dim(d, ndim) for d in given}) if ndim else []
 
 
+def broadcast_sizes(sizes: Sequence[Sequence[Size]]) -> tuple[Size, ...]:
+    """PyTorch's broadcasting. Symbolic extents that differ are equal by the graph's guards."""
+    ndim = max((len(s) for s in sizes), default=0)
+    result: list[Size] = [1] * ndim
+    for size in sizes:
+        lead = ndim - len(size)
+        for d, extent in enumerate(size):
+            old = result[lead + d]
+            if same(extent, 1):
+                continue
+            if same(old, 1) or (is_static(extent) and not is_static(old)):
+                result[lead + d] = as_size(extent)
+            elif is_static(extent) and is_static(old) and not same(old, extent):
+                raise CannotLower(f"sizes {old} and {extent} do not broadcast")
+    return tuple(result)
+
+
 def full(size: Sequence[Size], number: float | int | bool, dtype: torch.dtype) -> Value:
     """Every element ``number``."""
     return Value(tuple(size), dtype, const(number, dtype))

@@ -19,24 +19,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ocl_inductor.lowering.core.library import LIBRARY, ops
 from ocl_inductor.templates.ctc import ctc_columns
 
 aten = torch.ops.aten
 
-_LIBRARY = torch.library.Library("ocl_inductor", "FRAGMENT")
-_LIBRARY.define(
+LIBRARY.define(
     "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, "
     "int blank, bool zero_infinity) -> (Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-_LIBRARY.define(
+LIBRARY.define(
     "ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, "
     "Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, "
     "bool zero_infinity) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-CTC_LOSS = torch.ops.ocl_inductor.ctc_loss.default
-CTC_LOSS_BACKWARD = torch.ops.ocl_inductor.ctc_loss_backward.default
+CTC_LOSS = ops.ctc_loss.default
+CTC_LOSS_BACKWARD = ops.ctc_loss_backward.default
 
 
 def _shapes_agree(log_probs: Tensor, targets: Tensor, lengths: tuple[Tensor, ...]) -> None:
@@ -47,7 +47,7 @@ def _shapes_agree(log_probs: Tensor, targets: Tensor, lengths: tuple[Tensor, ...
         torch._check(length.shape[0] == batch, lambda: "lengths must be of size batch_size")
 
 
-@torch.library.register_fake("ocl_inductor::ctc_loss", lib=_LIBRARY)
+@torch.library.register_fake("ocl_inductor::ctc_loss", lib=LIBRARY)
 def _loss_shapes(
     log_probs: Tensor,
     targets: Tensor,
@@ -65,7 +65,7 @@ def _loss_shapes(
     )
 
 
-@torch.library.register_fake("ocl_inductor::ctc_loss_backward", lib=_LIBRARY)
+@torch.library.register_fake("ocl_inductor::ctc_loss_backward", lib=LIBRARY)
 def _gradient_shape(grad: Tensor, log_probs: Tensor, *_: Any) -> Tensor:
     return log_probs.new_empty(log_probs.shape)
 
@@ -80,7 +80,7 @@ def _pieces(targets: Tensor, target_lengths: list[int]) -> Iterator[tuple[int, s
         first += length if targets.dim() == 1 else targets.shape[1]
 
 
-@torch.library.impl(_LIBRARY, "ctc_loss", "CPU")
+@torch.library.impl(LIBRARY, "ctc_loss", "CPU")
 def _loss_on_host(
     log_probs: Tensor,
     targets: Tensor,
@@ -107,7 +107,7 @@ def _loss_on_host(
     return loss, alpha
 
 
-@torch.library.impl(_LIBRARY, "ctc_loss_backward", "CPU")
+@torch.library.impl(LIBRARY, "ctc_loss_backward", "CPU")
 def _gradient_on_host(
     grad: Tensor,
     log_probs: Tensor,
@@ -149,5 +149,5 @@ def _backward(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...
 
 
 torch.library.register_autograd(
-    "ocl_inductor::ctc_loss", _backward, setup_context=_save, lib=_LIBRARY
+    "ocl_inductor::ctc_loss", _backward, setup_context=_save, lib=LIBRARY
 )

@@ -18,9 +18,14 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.core.refused_values import refused_unless
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value, full, position_dtype, size_expr
+from ocl_inductor.lowering.core.shapes import (
+    broadcast_sizes,
+    cast_value,
+    full,
+    position_dtype,
+    size_expr,
+)
 from ocl_inductor.lowering.core.values import Value, expand, reshape
-from ocl_inductor.lowering.indexing.index import broadcast_sizes
 from ocl_inductor.lowering.reduce.scans import scan_along
 from ocl_inductor.lowering.sort.searchsorted import bisect
 

@@ -19,21 +19,10 @@ from ocl_inductor.lowering.core.indirect_load import (
     users_index,
 )
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import full, normalize_dim, position_dtype
+from ocl_inductor.lowering.core.shapes import broadcast_sizes, full, normalize_dim, position_dtype
 from ocl_inductor.lowering.core.values import ZERO, Value, reshape
 
 aten = torch.ops.aten
-
-
-def broadcast_sizes(sizes: Sequence[Sequence[Size]]) -> tuple[Size, ...]:
-    """The common size of tensors that broadcast against each other."""
-    ndim = max((len(s) for s in sizes), default=0)
-    result: list[Size] = [1] * ndim
-    for s in sizes:
-        for d, n in enumerate(s, ndim - len(s)):
-            if not same(n, 1):
-                result[d] = n
-    return tuple(result)
 
 
 @register(aten.embedding.default)

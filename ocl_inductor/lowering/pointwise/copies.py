@@ -11,6 +11,7 @@ from ocl_inductor.ir.expr import where
 from ocl_inductor.ir.index import loop_var
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
+from ocl_inductor.lowering.core.shapes import broadcast_sizes
 from ocl_inductor.lowering.core.values import HostValue, Value, expand, reindex
 from ocl_inductor.lowering.pointwise import activations
 from ocl_inductor.lowering.pointwise.division import divide, divisor_of
@@ -19,7 +20,6 @@ from ocl_inductor.lowering.pointwise.rows import (
     DEFAULT,
     INT_TO_FLOAT,
     NO_OPMATH,
-    broadcast_sizes,
     check_dtype,
     constant,
     convert,

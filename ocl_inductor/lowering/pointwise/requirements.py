@@ -12,11 +12,11 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, cast, op
 from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.library import LIBRARY, ops
 from ocl_inductor.lowering.core.refused_values import refused_unless
 from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.values import Value, expand
 from ocl_inductor.lowering.pointwise.rows import DEFAULT, elementwise
-from ocl_inductor.lowering.random.random_bits import LIBRARY, ops
 
 LIBRARY.define(
     "require(Tensor x, Tensor holds, str says) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,)

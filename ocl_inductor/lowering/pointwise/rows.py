@@ -24,9 +24,9 @@ from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToF
 from ocl_inductor.dtypes import FLOAT8, SUPPORTED_DTYPES
 from ocl_inductor.ir.expr import Expr, const, index_value, op
 from ocl_inductor.ir.expr import cast as cast_expr
-from ocl_inductor.ir.index import Size, as_size, is_static, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
+from ocl_inductor.lowering.core.shapes import broadcast_sizes
 from ocl_inductor.lowering.core.values import HostValue, Value, expand
 from ocl_inductor.lowering.pointwise.division import divisor_of
 from ocl_inductor.torch_versions import aten_overload
@@ -216,23 +216,6 @@ def check_dtype(ctx: LoweringContext | None, *dtypes: torch.dtype) -> None:
             raise CannotLower(f"dtype {dtype}")
         if dtype is torch.float64 and ctx is not None and not ctx.device.fp64:
             raise CannotLower("the device has no double precision")
-
-
-def broadcast_sizes(sizes: Sequence[Sequence[Size]]) -> tuple[Size, ...]:
-    """PyTorch's broadcasting. Symbolic extents that differ are equal by the graph's guards."""
-    ndim = max((len(s) for s in sizes), default=0)
-    result: list[Size] = [1] * ndim
-    for size in sizes:
-        lead = ndim - len(size)
-        for d, extent in enumerate(size):
-            old = result[lead + d]
-            if same(extent, 1):
-                continue
-            if same(old, 1) or (is_static(extent) and not is_static(old)):
-                result[lead + d] = as_size(extent)
-            elif is_static(extent) and is_static(old) and not same(old, extent):
-                raise CannotLower(f"sizes {old} and {extent} do not broadcast")
-    return tuple(result)
 
 
 def elementwise(

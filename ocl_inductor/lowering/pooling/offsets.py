@@ -17,6 +17,7 @@ from torch import Tensor
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, where
 from ocl_inductor.ir.index import Size, contiguous_strides, linear, same
 from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.library import LIBRARY, ops
 from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value
@@ -30,13 +31,11 @@ aten = torch.ops.aten
 #: Where windows begin: their size, steps and padding, for each dimension. They have no holes.
 _WINDOWS: Final = "int[] kernel, int[] stride, int[] padding"
 
-LIBRARY: Final = torch.library.Library("ocl_inductor", "FRAGMENT")
 LIBRARY.define(f"max_pool(Tensor x, {_WINDOWS}, bool ceil_mode) -> (Tensor, Tensor)")
 LIBRARY.define(
     f"max_pool_backward(Tensor grad, Tensor offsets, SymInt[] size, {_WINDOWS}, bool ceil_mode)"
     " -> Tensor"
 )
-ops = torch.ops.ocl_inductor
 
 #: ATen's operators by the number of dimensions.
 _POOL: Final = {2: aten.max_pool2d_with_indices, 3: aten.max_pool3d_with_indices}

@@ -19,6 +19,7 @@ from ocl_inductor.ir.expr import Expr, cast, const, index_value, op
 from ocl_inductor.ir.index import as_size, contiguous_strides, is_static, linear, loop_vars, prod
 from ocl_inductor.ir.nodes import Extern, dense_buffer
 from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.library import LIBRARY, ops
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.values import Value, buffer_value
 from ocl_inductor.lowering.pointwise.rows import check_dtype, constant, from_compute
@@ -39,7 +40,6 @@ UNIFORM_BITS: Final = {
 #: the standard normal distribution.
 KINDS: Final = ("uniform", "open", "normal")
 
-LIBRARY: Final = torch.library.Library("ocl_inductor", "DEF")
 LIBRARY.define("draw_seed(str place) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 LIBRARY.define(
     "random(Tensor seed, int stream, SymInt[] size, str kind, ScalarType dtype) -> Tensor"
@@ -47,7 +47,6 @@ LIBRARY.define(
 LIBRARY.define(
     "random_integers(Tensor seed, int stream, SymInt[] size, SymInt low, SymInt high) -> Tensor"
 )
-ops = torch.ops.ocl_inductor
 
 
 # -- on the host -------------------------------------------------------------------------------

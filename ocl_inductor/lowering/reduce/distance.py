@@ -10,9 +10,8 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, wh
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import full, reused
+from ocl_inductor.lowering.core.shapes import broadcast_sizes, full, reused
 from ocl_inductor.lowering.core.values import Value, expand
-from ocl_inductor.lowering.indexing.index import broadcast_sizes
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 
 aten = torch.ops.aten
