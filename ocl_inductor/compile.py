@@ -27,8 +27,8 @@ from ocl_inductor.errors import (
 )
 from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.log import artifact, logger
+from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.lowering.interpret import lower_graph
-from ocl_inductor.lowering.walk import origin_of
 from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.changes import only_changes
 from ocl_inductor.memory.order import lower_peak

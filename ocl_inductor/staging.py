@@ -13,8 +13,8 @@ from ocl_inductor.codegen.plan_specs import size_text
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.ir.index import as_size
-from ocl_inductor.lowering.uses import writes_input
-from ocl_inductor.lowering.walk import origin_of
+from ocl_inductor.lowering.graph.uses import writes_input
+from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.passes.stages import Piece, arguments, cut, is_size, subgraph
 from ocl_inductor.plan import HostCall, Plan, SizeRef, TensorRef
 from ocl_inductor.runtime.counters import count_fallback

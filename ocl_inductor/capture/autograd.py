@@ -27,7 +27,7 @@ from ocl_inductor.capture.saved_layout import report_strides, take_strides
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device import Device
-from ocl_inductor.lowering.walk import RENEWED, TRAINED, VIEWED
+from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings

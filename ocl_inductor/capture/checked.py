@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.lowering.requirements import ops
+from ocl_inductor.lowering.pointwise.requirements import ops
 
 _QUANTILES = frozenset({torch.quantile, torch.nanquantile, "quantile", "nanquantile"})
 #: What says where in the model a node comes from.

@@ -1,7 +1,7 @@
 """``torch.nn.functional.ctc_loss`` in the graph: in place of it Dynamo traces the function here.
 
 Dynamo leaves the graph at the operator itself, since the shape of one of its results depends on
-data (see :mod:`ocl_inductor.lowering.ctc_operators`). Other backends are left as they are.
+data (see :mod:`ocl_inductor.lowering.ctc.operators`). Other backends are left as they are.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
-from ocl_inductor.lowering.ctc_operators import CTC_LOSS
-from ocl_inductor.lowering.gathering import INDEX_DTYPES
-from ocl_inductor.lowering.requirements import ops
+from ocl_inductor.lowering.core.indirect_load import INDEX_DTYPES
+from ocl_inductor.lowering.ctc.operators import CTC_LOSS
+from ocl_inductor.lowering.pointwise.requirements import ops
 
 _MEAN, _SUM = 1, 2
 _REDUCTIONS = {"none": 0, "mean": _MEAN, "sum": _SUM}

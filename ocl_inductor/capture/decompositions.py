@@ -24,8 +24,8 @@ from ocl_inductor.capture.quantised import (
 from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.capture.sampling import decompose_grid_sampler_2d
 from ocl_inductor.capture.transformer import WHOLE_LAYERS
-from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.registry import LOWERINGS
+from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
+from ocl_inductor.lowering.core.registry import LOWERINGS
 
 aten = torch.ops.aten
 

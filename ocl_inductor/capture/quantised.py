@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ocl_inductor.lowering.requirements import ops
+from ocl_inductor.lowering.pointwise.requirements import ops
 
 aten = torch.ops.aten
 

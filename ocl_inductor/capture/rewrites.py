@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
-from ocl_inductor.lowering.requirements import ops
+from ocl_inductor.lowering.pointwise.requirements import ops
 
 aten = torch.ops.aten
 
@@ -38,7 +38,7 @@ def trilinear(
 
 
 def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
-    """Distances of many rows through a matrix product; the others in lowering/distance.py."""
+    """Distances of many rows through a matrix product; others in lowering/reduce/distance.py."""
     many = x.shape[-2] > _PRODUCT_ROWS or y.shape[-2] > _PRODUCT_ROWS
     if p == 2 and (compute_mode == 1 or (not compute_mode and many)):
         return _euclidean_by_product(x, y)

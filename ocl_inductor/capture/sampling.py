@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ocl_inductor.lowering.grid_sample import CUBIC, NEAREST, REFLECTION, ZEROS
+from ocl_inductor.lowering.resize.grid_sample import CUBIC, NEAREST, REFLECTION, ZEROS
 
 #: The cubic convolution's parameter, as ATen has it.
 _A = -0.75

@@ -249,7 +249,7 @@ class IndexCheck:
 
     ``operator`` as aten names it; ``dim``: the dimension that is indexed, of ``extent`` (None: that
     many elements in a row); ``source``: the user's line. ``refused``: what eager's error says,
-    where the index stands for a value that eager refuses (lowering/refused_values.py).
+    where the index stands for a value that eager refuses (lowering/core/refused_values.py).
     """
 
     operator: str

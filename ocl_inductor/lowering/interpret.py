@@ -15,26 +15,31 @@ from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.index import is_static, same
 from ocl_inductor.ir.nodes import Graph
-from ocl_inductor.lowering import all as _all_families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.context import LoweringContext, Tune
-from ocl_inductor.lowering.control_flow import CompileBody, control_flow
-from ocl_inductor.lowering.fakes import fake_leaves, is_device_tensor, storage_of, tensor_leaves
-from ocl_inductor.lowering.float8 import computed_in_float32, in_float32
-from ocl_inductor.lowering.host import HostLowering
-from ocl_inductor.lowering.in_flight import is_collective, is_view, waits
-from ocl_inductor.lowering.inlining import finish_value
-from ocl_inductor.lowering.moves import only_moved
-from ocl_inductor.lowering.registry import CannotLower, lowering_of
-from ocl_inductor.lowering.results import ResultLowering
-from ocl_inductor.lowering.uses import (
+from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
+from ocl_inductor.lowering.core.context import LoweringContext, Tune
+from ocl_inductor.lowering.core.fakes import (
+    fake_leaves,
+    is_device_tensor,
+    storage_of,
+    tensor_leaves,
+)
+from ocl_inductor.lowering.core.inlining import finish_value
+from ocl_inductor.lowering.core.registry import CannotLower, lowering_of
+from ocl_inductor.lowering.core.values import HostValue, Value, buffer_value
+from ocl_inductor.lowering.graph.control_flow import CompileBody, control_flow
+from ocl_inductor.lowering.graph.host import HostLowering
+from ocl_inductor.lowering.graph.in_flight import is_collective, is_view, waits
+from ocl_inductor.lowering.graph.results import ResultLowering
+from ocl_inductor.lowering.graph.stored_dtypes import only_moved
+from ocl_inductor.lowering.graph.uses import (
     VIEW_OPERATORS,
     effective_uses,
     item_uses,
     wanted_in_memory,
     writes_input,
 )
-from ocl_inductor.lowering.values import HostValue, Value, buffer_value
-from ocl_inductor.lowering.walk import TRAINED, Walk, origin_of
+from ocl_inductor.lowering.graph.walk import TRAINED, Walk, origin_of
+from ocl_inductor.lowering.pointwise.float8 import computed_in_float32, in_float32
 from ocl_inductor.settings import Settings
 
 #: Effects, and checks whose failure is an exception.

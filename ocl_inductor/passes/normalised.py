@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.lowering.pointwise import bind
+from ocl_inductor.lowering.pointwise.rows import bind
 from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten

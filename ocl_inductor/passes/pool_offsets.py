@@ -3,7 +3,7 @@
 Runs on the joint graph, before it is cut into forward and backward. ATen's gradient takes the
 positions of the maxima, 8 bytes each, and the input, of which it needs the size: both would be
 saved. Without the input, the ReLU in front of a pooling layer can be computed again in the backward
-graph. The operators are in ``lowering/pool_offsets.py``.
+graph. The operators are in ``lowering/pooling/offsets.py``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ocl_inductor.dtypes import SUPPORTED_DTYPES
-from ocl_inductor.lowering.pointwise import bind
-from ocl_inductor.lowering.pool_offsets import ops
-from ocl_inductor.lowering.windows import MAX_UNROLLED_POINTS, per_dim
+from ocl_inductor.lowering.pointwise.rows import bind
+from ocl_inductor.lowering.pooling.offsets import ops
+from ocl_inductor.lowering.pooling.windows import MAX_UNROLLED_POINTS, per_dim
 from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten

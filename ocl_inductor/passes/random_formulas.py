@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch.fx import Node
 
-from ocl_inductor.lowering.requirements import ops
+from ocl_inductor.lowering.pointwise.requirements import ops
 
 aten = torch.ops.aten
 

@@ -12,14 +12,8 @@ from evaluate import Harness, compare, run_loop
 
 from ocl_inductor.device import Device
 from ocl_inductor.ir.nodes import Loop, Template
-from ocl_inductor.lowering import (  # noqa: F401  (registers)
-    attention,
-    attention_backward,
-    conv,
-    conv_backward,
-    matmul,
-)
-from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
+from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.registry import SPECS
 from ocl_inductor.tune.standalone import StandaloneKernel

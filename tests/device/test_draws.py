@@ -16,7 +16,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor import profile
-from ocl_inductor.lowering.random_bits import ops
+from ocl_inductor.lowering.random.random_bits import ops
 from ocl_inductor.plan import HostCall, Plan
 from ocl_inductor.runtime import replay
 from ocl_inductor.runtime.steady import SteadyCall, draws_of

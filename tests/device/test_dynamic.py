@@ -15,7 +15,7 @@ from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._dynamo.utils import counters
 
-from ocl_inductor.lowering import results as lowering_results
+from ocl_inductor.lowering.graph import results as lowering_results
 
 # The first and the second call differ in the symbolic size; no other dimension has one of these
 # sizes (equal sizes are taken for one symbol). Around vector widths, and across tile boundaries.

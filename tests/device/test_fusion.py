@@ -12,7 +12,7 @@ from programs import PROGRAMS, Program
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor.lowering import product_template
+from ocl_inductor.lowering.matmul import product_template
 from ocl_inductor.schedule import fuse
 from ocl_inductor.schedule.groups import Refusal
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
 
 from ocl_inductor.device import select_device
-from ocl_inductor.lowering import flash_attention, matrix_attention
+from ocl_inductor.lowering.attention import flash_attention, matrix_attention
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 sdpa = F.scaled_dot_product_attention

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
 
 from ocl_inductor.device import select_device
-from ocl_inductor.lowering import conv, matrix_conv
-from ocl_inductor.lowering.matrix_conv import ConvPartition
+from ocl_inductor.lowering.conv import conv, matrix_conv
+from ocl_inductor.lowering.conv.matrix_conv import ConvPartition
 from ocl_inductor.templates.matrix_gemm import BLOCK
 from ocl_inductor.templates.pixel_planes import planes
 

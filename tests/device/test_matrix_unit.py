@@ -14,8 +14,8 @@ from agreement import agree, compiled, random, two_drivers
 from ocl_inductor import amx
 from ocl_inductor.device import select_device
 from ocl_inductor.ir.index import is_static
-from ocl_inductor.lowering import matrix_product, product_template
-from ocl_inductor.lowering.matrix_product import Partition
+from ocl_inductor.lowering.matmul import matrix_product, product_template
+from ocl_inductor.lowering.matmul.matrix_product import Partition
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.matrix_conv import MATRIX_CONV_PARTS
 

@@ -12,7 +12,8 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
-from ocl_inductor.lowering import conv_template, product_template
+from ocl_inductor.lowering.conv import direct
+from ocl_inductor.lowering.matmul import product_template
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -103,13 +104,13 @@ def test_parameters_are_not_kept_twice(driver: str) -> None:
 def test_weights_of_convolutions(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taps inside channels and channels inside taps; whole registers, and none; groups."""
     left: list[Any] = []
-    real = conv_template._packed_by_items
+    real = direct._packed_by_items
 
     def looking(*args: Any) -> Any:
         left.append(real(*args))
         return left[-1]
 
-    monkeypatch.setattr(conv_template, "_packed_by_items", looking)
+    monkeypatch.setattr(direct, "_packed_by_items", looking)
 
     def fn(pairs: Any, grouped: Any, line: Any) -> Any:
         strided = [F.conv2d(x, w, stride=2, padding=w.shape[-1] // 2) for x, w in pairs]

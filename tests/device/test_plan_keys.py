@@ -16,7 +16,7 @@ from ocl_inductor import fallback_log
 from ocl_inductor.capture import plan_key, warm_start
 from ocl_inductor.capture.unseen_code import why_not_storable
 from ocl_inductor.fallback_log import FallbackLines
-from ocl_inductor.lowering.registry import LOWERINGS
+from ocl_inductor.lowering.core.registry import LOWERINGS
 
 
 @pytest.mark.parametrize(

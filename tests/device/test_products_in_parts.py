@@ -8,7 +8,7 @@ import pytest
 import torch
 from agreement import agree, random, two_drivers
 
-from ocl_inductor.lowering import product_template
+from ocl_inductor.lowering.matmul import product_template
 
 each_driver = pytest.mark.parametrize("driver", two_drivers("cpu"))
 

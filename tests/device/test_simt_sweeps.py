@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import ocl_inductor
 from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.lowering import two_stages
+from ocl_inductor.lowering.reduce import two_stages
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 each_device = pytest.mark.parametrize("units,items", [(1, 4096), (32, 4096), (32, 64), (4, 16)])

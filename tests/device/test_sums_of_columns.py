@@ -10,8 +10,8 @@ import torch
 from agreement import agree, random, two_drivers
 
 from ocl_inductor.cpu_caches import Caches
-from ocl_inductor.lowering import two_stages
-from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.reduce import two_stages
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

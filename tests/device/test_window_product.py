@@ -13,7 +13,7 @@ from lowered import check_on
 
 from ocl_inductor.device import Device, select_device
 from ocl_inductor.ir.nodes import Template
-from ocl_inductor.lowering import window_product
+from ocl_inductor.lowering.conv import window_product
 from ocl_inductor.plan import Plan
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.simt_tiles import SimtTile, Work, local_bytes

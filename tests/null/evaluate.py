@@ -19,10 +19,10 @@ from ocl_inductor.cpu_caches import Caches
 from ocl_inductor.device_info import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
-from ocl_inductor.lowering import philox
-from ocl_inductor.lowering.context import LoweringContext
-from ocl_inductor.lowering.registry import LOWERINGS
-from ocl_inductor.lowering.values import Value, buffer_value
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.registry import LOWERINGS
+from ocl_inductor.lowering.core.values import Value, buffer_value
+from ocl_inductor.lowering.random import philox
 from ocl_inductor.settings import Settings
 
 #: Primitives whose torch function has another name or another convention.

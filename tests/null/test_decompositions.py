@@ -19,7 +19,7 @@ from ocl_inductor.capture.decompositions import (
     decomposition_table,
 )
 from ocl_inductor.capture.rewrites import REWRITES
-from ocl_inductor.lowering.registry import LOWERINGS
+from ocl_inductor.lowering.core.registry import LOWERINGS
 
 aten = torch.ops.aten
 

@@ -11,7 +11,7 @@ from evaluate import Harness
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.ir.index import loop_vars, simplify
-from ocl_inductor.lowering.values import permute, reshape, strided_view
+from ocl_inductor.lowering.core.values import permute, reshape, strided_view
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 import torch
 from evaluate import check
 
-from ocl_inductor.lowering.foreach import EACH
+from ocl_inductor.lowering import families as _families  # noqa: F401  (the plain operators)
+from ocl_inductor.lowering.pointwise.foreach import EACH
 from ocl_inductor.torch_versions import ABSENT
 
 aten = torch.ops.aten

@@ -8,11 +8,11 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.index  # noqa: F401
+import ocl_inductor.lowering.indexing.index  # noqa: F401
 from ocl_inductor.ir.expr import index_value
 from ocl_inductor.ir.index import loop_var
-from ocl_inductor.lowering.registry import CannotLower
-from ocl_inductor.lowering.values import Value, strided_view
+from ocl_inductor.lowering.core.registry import CannotLower
+from ocl_inductor.lowering.core.values import Value, strided_view
 
 aten = torch.ops.aten
 

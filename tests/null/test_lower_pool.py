@@ -8,9 +8,6 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.pool
-import ocl_inductor.lowering.pool_irregular  # noqa: F401
-
 aten = torch.ops.aten
 
 

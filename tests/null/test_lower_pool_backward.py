@@ -8,7 +8,7 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.pool_backward  # noqa: F401
+import ocl_inductor.lowering.pooling.backward  # noqa: F401
 
 aten = torch.ops.aten
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.moments
-import ocl_inductor.lowering.softmax  # noqa: F401
+import ocl_inductor.lowering.norms.moments
+import ocl_inductor.lowering.norms.softmax  # noqa: F401
 from ocl_inductor.ir.nodes import Loop
-from ocl_inductor.lowering import reduce
+from ocl_inductor.lowering.reduce import reduce
 
 aten = torch.ops.aten
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from evaluate import Harness, check, compare, make_device
 
-import ocl_inductor.lowering.scans  # noqa: F401
+import ocl_inductor.lowering.reduce.scans  # noqa: F401
 from ocl_inductor.ir.nodes import Loop
-from ocl_inductor.lowering import scan_pieces
-from ocl_inductor.lowering.context import LoweringContext
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.reduce import blocked_scan
 from ocl_inductor.settings import Settings
 
 aten = torch.ops.aten
@@ -49,8 +49,8 @@ def test_small() -> None:
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_in_pieces(dim: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows and of columns, in pieces that divide them and that do not."""
-    monkeypatch.setattr(scan_pieces, "MIN_ROW_PIECE", 8)
-    monkeypatch.setattr(scan_pieces, "MIN_COLUMN_PIECE", 8)
+    monkeypatch.setattr(blocked_scan, "MIN_ROW_PIECE", 8)
+    monkeypatch.setattr(blocked_scan, "MIN_COLUMN_PIECE", 8)
     size = [2, 3, 2]
     size[dim] = length
     x = torch.randn(size)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.index_put
-import ocl_inductor.lowering.scatter  # noqa: F401
+import ocl_inductor.lowering.indexing.index_put
+import ocl_inductor.lowering.indexing.scatter  # noqa: F401
 
 aten = torch.ops.aten
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.upsample  # noqa: F401
-from ocl_inductor.lowering.values import strided_view
+import ocl_inductor.lowering.resize.upsample  # noqa: F401
+from ocl_inductor.lowering.core.values import strided_view
 
 aten = torch.ops.aten
 

@@ -10,8 +10,8 @@ from evaluate import Harness
 
 from ocl_inductor.ir.index import coefficients, loop_vars
 from ocl_inductor.ir.nodes import Loop
-from ocl_inductor.lowering.product_operands import pack_panels
-from ocl_inductor.lowering.values import Value, permute
+from ocl_inductor.lowering.core.values import Value, permute
+from ocl_inductor.lowering.matmul.product_operands import pack_panels
 
 #: A convolution's weight (oc, ic, taps) as (taps, ic, oc), and turned, as (taps, oc, ic).
 TURNED = {"forward": (2, 1, 0), "turned": (2, 0, 1)}

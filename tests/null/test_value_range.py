@@ -8,7 +8,7 @@ import torch
 from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, load, op, where
 from ocl_inductor.ir.index import loop_vars
 from ocl_inductor.ir.nodes import Loop, dense_buffer
-from ocl_inductor.lowering.value_range import value_range
+from ocl_inductor.lowering.core.value_range import value_range
 
 LONG, INT = torch.int64, torch.int32
 v0, v1 = loop_vars(2)

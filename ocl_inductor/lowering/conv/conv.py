@@ -1,0 +1,133 @@
+"""Convolutions: which of the ways to compute one suits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from ocl_inductor.ir.index import loop_vars, same
+from ocl_inductor.lowering.conv.as_matmul import as_matmul, pixel_shuffle
+from ocl_inductor.lowering.conv.direct import (
+    by_depthwise_template,
+    by_template,
+    channels_adjacent,
+    depthwise_lanes,
+)
+from ocl_inductor.lowering.conv.expressions import (
+    MAX_UNROLLED_TAPS,
+    by_reduction,
+    depthwise_expression,
+)
+from ocl_inductor.lowering.conv.geometry import Geometry, output_size, read_geometry
+from ocl_inductor.lowering.conv.matrix_conv import conv_by_matrix_unit, conv_partition
+from ocl_inductor.lowering.conv.winograd import suits, winograd
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.registry import CannotLower, register
+from ocl_inductor.lowering.core.shapes import cast_value, full
+from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
+from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
+
+aten = torch.ops.aten
+
+
+@register(aten.convolution.default)
+def lower_convolution(
+    ctx: LoweringContext,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Value:
+    """``x`` (n, c, \\*spatial); ``weight`` (oc, c/groups, \\*kernel).
+
+    Transposed: ``weight`` (c, oc/groups, \\*kernel).
+    """
+    if not all(isinstance(v, Value) for v in (x, weight)):
+        raise CannotLower("an operand lives on the host")
+    if x.dtype != weight.dtype or x.dtype.is_complex or x.dtype is torch.bool:
+        raise CannotLower(f"convolution of {x.dtype} and {weight.dtype}")
+    g = read_geometry(x, weight, stride, padding, dilation, transposed, output_padding, groups)
+    result = convolve(ctx, x, weight, g)
+    if bias is not None:
+        column = reshape(cast_value(bias, result.dtype), (bias.size[0], *[1] * g.ndim))
+        result = binary("add", result, column)
+    return cast_value(result, x.dtype)
+
+
+def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Value:
+    """The convolution without bias, in the compute dtype, channels-last in memory."""
+    dtype = compute_dtype(x.dtype)
+    n, channels = x.size[0], int(x.size[1])
+    oc = int(weight.size[1]) * g.groups if g.transposed else int(weight.size[0])
+    result_size = (n, oc, *g.sizes)
+    if any(same(s, 0) for s in (*result_size, *x.size, *g.kernel)):
+        return full(result_size, 0, dtype)
+    if not dtype.is_floating_point:
+        return by_reduction(ctx, x, weight, g, result_size)
+    x, weight = cast_value(x, dtype), cast_value(weight, dtype)
+    ones = (1,) * g.ndim
+    # Whole blocks, each of one pixel: no padding on either side, none of the output.
+    blocks = all(p == 0 for p in g.padding) and g.groups == 1 and _exact(x, g)
+    if blocks and g.kernel == ones and g.stride == ones:
+        if g.transposed:
+            weight = permute(weight, _swap_channels(g.ndim))
+        return as_matmul(ctx, x, weight, result_size)
+    if blocks and g.transposed and g.dilation == ones and g.kernel == g.stride:
+        return pixel_shuffle(ctx, x, weight, g, result_size)
+    if g.transposed and g.stride == ones:
+        x, weight, g = _as_plain(x, weight, g)
+    depthwise = g.groups == channels and g.groups > 1 and not g.transposed
+    lanes = depthwise_lanes(ctx, x.dtype, channels)
+    if depthwise and oc == channels and g.ndim <= 2 and lanes:
+        return by_depthwise_template(ctx, x, weight, g, lanes)
+    if depthwise and math.prod(g.kernel) <= MAX_UNROLLED_TAPS:
+        return depthwise_expression(ctx, x, weight, g, result_size)
+    plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))
+    if plain and g.groups == 1 and not g.transposed and suits(ctx, x, weight, oc, g.sizes):
+        return winograd(ctx, channels_adjacent(ctx, x), weight, g.padding, g.sizes)
+    part = conv_partition(ctx, x, weight, g)
+    if part is not None:
+        x = channels_adjacent(ctx, x)
+        return conv_by_matrix_unit(ctx, part, x, weight, g, result_size)
+    return by_template(ctx, x, weight, g, result_size)
+
+
+def _swap_channels(nd: int) -> tuple[int, ...]:
+    return (1, 0, *range(2, nd + 2))
+
+
+def _exact(x: Value, g: Geometry) -> bool:
+    """Whether the result holds whole blocks only (no output padding)."""
+    return all(same(o, i * s) for o, i, s in zip(g.sizes, x.size[2:], g.stride, strict=True))
+
+
+def _as_plain(x: Value, weight: Value, g: Geometry) -> tuple[Value, Value, Geometry]:
+    """A transposed convolution of stride 1 as a plain one: flipped taps, the other padding.
+
+    Unless its result reaches further than the plain one's (output padding).
+    """
+    padding = tuple(
+        d * (k - 1) - q for d, k, q in zip(g.dilation, g.kernel, g.padding, strict=True)
+    )
+    natural = [
+        output_size(*args)
+        for args in zip(x.size[2:], g.kernel, g.stride, padding, g.dilation, strict=True)
+    ]
+    if not all(map(same, natural, g.sizes)):
+        return x, weight, g
+    nd, icg = g.ndim, int(weight.size[0]) // g.groups
+    ocg = int(weight.size[1])
+    taps = permute(reshape(weight, (g.groups, icg, ocg, *g.kernel)), (0, 2, 1, *range(3, nd + 3)))
+    taps = reshape(taps, (g.groups * ocg, icg, *g.kernel))
+    variables = loop_vars(taps.ndim)
+    flipped = [k - 1 - v for k, v in zip(g.kernel, variables[2:], strict=True)]
+    taps = reindex(taps, taps.size, [*variables[:2], *flipped])
+    return x, taps, replace(g, padding=padding, transposed=False)

@@ -1,0 +1,141 @@
+"""When and how a convolution goes through the matrix unit (templates/matrix_conv.py)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, same
+from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.matrix_product import (
+    BY_UNIT,
+    BY_VECTORS,
+    ITEMS_PER_UNIT,
+    MAX_PARTS,
+    MAX_SUMS,
+    RESULT,
+    SPLIT_ALONE,
+)
+from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.matrix_conv import plane_words
+from ocl_inductor.templates.matrix_gemm import BLOCK, DEPTH, STEP
+from ocl_inductor.templates.pixel_planes import Planes, planes
+
+#: Nanoseconds of one core for a number of the input: to split it, by a kernel of its own, and to
+#: fetch its parts for a panel of channels; and of a launch on all cores.
+_SPLIT, _FETCH, _LAUNCH = 0.6, 0.25, 50e3
+#: Terms of a sum that the unit keeps in a tile: rounding errors grow with their number. Of 512
+#: channels and 3x3 taps, normally distributed: 2.6e-7 of the results' rms with 1152 terms, 3.6e-7
+#: with 2304; by vectors 2.9e-7, eager 2.3e-7.
+_MAX_TERMS = 1152
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPartition:
+    """How a convolution is shared out: panels of ``nr`` output channels by ``mb`` blocks of
+    positions, ``depth`` input channels at a time; ``cost``: nanoseconds beside the products."""
+
+    nr: int
+    mb: int
+    depth: int
+    cost: float
+
+
+def conv_partition(
+    ctx: LoweringContext, x: Value, weight: Value, g: Geometry
+) -> ConvPartition | None:
+    """How the unit computes a plain convolution; None: it cannot, or vectors are faster."""
+    channels, oc = int(x.size[1]), int(weight.size[0])
+    if not ctx.device.amx or x.dtype is not torch.float32 or g.transposed or g.groups != 1:
+        return None
+    if channels % DEPTH or weight_in_place(weight) is None:
+        return None
+    if not all(is_static(s) for s in (*x.size[2:], *g.sizes)):
+        return None
+    found = planes(g.kernel, g.stride, g.dilation, g.sizes)
+    n, taps = ctx.hint(x.size[0]), math.prod(g.kernel)
+    part = _partition(ctx.device.compute_units, n, channels, oc, found)
+    if part is None:
+        return None
+    positions = n * found.blocks * BLOCK
+    pixels = n * math.prod(int(s) for s in g.sizes)
+    terms = channels * taps
+    by_unit = positions * ceil_div(oc, BLOCK) * BLOCK * terms * BY_UNIT + part.cost
+    by_unit += pixels * oc * RESULT
+    return part if by_unit < pixels * oc * terms * BY_VECTORS else None
+
+
+def conv_by_matrix_unit(
+    ctx: LoweringContext,
+    part: ConvPartition,
+    x: Value,
+    weight: Value,
+    g: Geometry,
+    result_size: tuple[Size, ...],
+) -> Value:
+    """``x`` (n, c, \\*spatial) in memory with unit stride along channels, ``weight`` contiguous in
+    memory."""
+    view, kept = strided_view(x), weight_in_place(weight)
+    assert view is not None and kept is not None
+    stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
+    channels = int(x.size[1])
+    params: dict[str, Any] = {
+        "n": x.size[0], "channels": channels,
+        "in_sizes": tuple(x.size[2:]), "out_sizes": g.sizes,
+        "kernel": g.kernel, "stride": g.stride, "padding": g.padding, "dilation": g.dilation,
+        "x_offset": view.offset, "x_strides": (stride[0], *stride[2:]),
+        "acc": "float",
+    }  # fmt: skip
+    found = planes(g.kernel, g.stride, g.dilation, g.sizes)
+    size = (x.size[0], len(found.phases), plane_words(channels, found.positions))
+    parts = ctx.template("matrix_conv_parts", torch.int32, size, (0, 1, 2), [x], **params)
+    return ctx.template(
+        "matrix_conv", torch.float32, result_size, channels_last(g.ndim), [parts, weight, x],
+        **params, oc=int(weight.size[0]), w_offset=kept.offset,
+        nr=part.nr, depth=part.depth, mb=part.mb,
+    )  # fmt: skip
+
+
+def weight_in_place(weight: Value) -> StridedView | None:
+    """A contiguous weight (oc, c, \\*kernel) in memory; None for any other."""
+    view = strided_view(weight)
+    if view is None:
+        return None
+    dense = contiguous_strides(weight.size)
+    fits = all(same(n, 1) or same(s, t) for n, s, t in zip(weight.size, view.stride, dense))
+    return view if fits else None
+
+
+def _partition(units: int, n: int, channels: int, oc: int, found: Planes) -> ConvPartition | None:
+    """The one that splits at least cost, of those that keep all compute units busy."""
+    taps, steps = len(found.taps), channels // DEPTH
+    groups, blocks = ceil_div(oc, BLOCK), n * found.blocks
+    numbers = n * len(found.phases) * found.positions * channels
+    wanted = ITEMS_PER_UNIT * units
+    most = min(steps, max(1, _MAX_TERMS // (DEPTH * taps)))
+    candidates = []
+    for panels in range(1, groups + 1):
+        width = ceil_div(groups, panels)
+        at_once = min(most, MAX_PARTS // (width * taps * 2 * STEP))
+        if not at_once:
+            continue
+        at_once = ceil_div(steps, ceil_div(steps, at_once))
+        panels = ceil_div(groups, width)
+        chunks = min(blocks, ceil_div(wanted, panels))
+        if at_once < steps:
+            chunks = max(chunks, ceil_div(blocks * width * BLOCK * BLOCK, MAX_SUMS))
+        mb = ceil_div(blocks, chunks)
+        cost = numbers * (_SPLIT + _FETCH * panels) + _LAUNCH
+        cost += channels * taps * oc * SPLIT_ALONE * ceil_div(blocks, mb)
+        candidates.append(ConvPartition(width * BLOCK, mb, at_once * DEPTH, cost))
+    busy = min(units, groups * blocks)
+
+    def rank(p: ConvPartition) -> tuple[bool, float]:
+        return ceil_div(oc, p.nr) * ceil_div(blocks, p.mb) < busy, p.cost
+
+    return min(candidates, key=rank, default=None)

@@ -1,0 +1,1 @@
+"""What every lowering builds on: values, context, registry, shapes, reads from memory."""

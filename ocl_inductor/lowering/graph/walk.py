@@ -1,0 +1,143 @@
+"""The state of a walk over a graph: values, sizes, and what is known of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from ocl_inductor.ir.expr import loads
+from ocl_inductor.ir.index import as_size, is_static
+from ocl_inductor.ir.nodes import Buffer, Origin
+from ocl_inductor.lowering.core.context import LoweringContext, Pending
+from ocl_inductor.lowering.core.fakes import extent, tensor_leaves
+from ocl_inductor.lowering.core.values import Value, strided_view
+from ocl_inductor.lowering.graph.in_flight import in_flight
+
+#: In a placeholder's meta data: true for a weight in training.
+TRAINED = "ocl_inductor_trained"
+#: In the output's: the input of which a result is a view, by its position, as AOTAutograd says.
+VIEWED = "ocl_inductor_viewed"
+#: There, too: the results that are new contents of inputs, by the input's position.
+RENEWED = "ocl_inductor_renewed"
+
+
+class Walk:
+    """What a walk over a graph of aten operators has found so far.
+
+    ``env``: the value of each FX node here; ``in_flight``: the nodes whose tensors somebody else
+    may still be writing; ``inputs``, ``static_names``, ``trained_names`` and
+    ``constants`` as in :class:`~ocl_inductor.ir.nodes.Graph`.
+    """
+
+    def __init__(self, gm: GraphModule, ctx: LoweringContext) -> None:
+        self.gm = gm
+        self.ctx = ctx
+        self.in_flight = in_flight(gm.graph)
+        self.env: dict[FxNode, Any] = {}
+        self.inputs: list[Buffer | sympy.Expr | str] = []
+        self.static_names: set[str] = set()
+        self.trained_names: set[str] = set()
+        self.constants: dict[str, torch.Tensor] = {}
+        # Storages of the traced inputs, with the inputs that lie there, as traced: results that
+        # share one must share memory here as well.
+        self.input_storage: dict[Any, dict[str, torch.Tensor]] = {}
+        # Sizes that are known only during a call, each with the host result that tells it.
+        self.defined: dict[sympy.Symbol, str] = {}
+        # Operators inside the expression that a node's value still is.
+        self.pending: dict[FxNode, tuple[Pending, ...]] = {}
+
+    def carried(self, nodes: Sequence[FxNode]) -> tuple[Pending, ...]:
+        """What is still pending in the values of ``nodes``."""
+        return tuple(dict.fromkeys(p for n in nodes for p in self.pending.get(n, ())))
+
+    def left_pending(self, node: FxNode, mark: int) -> tuple[Pending, ...]:
+        """The operators that whoever reads ``node`` will compute; loops from ``mark`` on are its.
+
+        A plain load of what these loops wrote leaves nothing to do.
+        """
+        written = {b.name for n in self.ctx.nodes[mark:] for b in n.writes()}
+        values = [v for v in tensor_leaves(self.env[node]) if isinstance(v, Value)]
+        leaves: set[str] = set()
+        for v in values:
+            view = strided_view(v)
+            if view is None or view.buffer not in written:
+                leaves |= {x.payload.buffer for x in loads(v.body)}
+        if not values or (written and not leaves):
+            return ()
+        kept = tuple((name, of) for name, of in self.ctx.pending if of <= leaves)
+        own = () if node.target is operator.getitem else ((node.name, frozenset(leaves)),)
+        return kept + own
+
+    def size(self, x: Any) -> Any:
+        """A size as the graph uses it: ints stay ints, and what the guards pin to 1 becomes 1.
+
+        Broadcasting depends on extents of 1, and an expression such as ``s // 3`` does not show
+        that it is one; Dynamo has guarded it already, or the guard is added here.
+        """
+        size: Any = as_size(x)
+        env = self.ctx.shape_env
+        if is_static(size) or size.is_Symbol or env is None or not size.is_integer:
+            return size
+        if self.ctx.hint(size) == 1 and env.evaluate_expr(sympy.Eq(size, 1)):
+            return 1
+        return size
+
+    def buffer_like(self, name: str, x: torch.Tensor) -> Buffer:
+        """A buffer that lies in memory as a traced tensor does."""
+        size = tuple(self.size(s) for s in x.shape)
+        stride = tuple(self.size(s) for s in x.stride())
+        return Buffer(name, x.dtype, size, stride, extent(size, stride))
+
+    def argument(self, x: Any) -> Any:
+        """An operator's argument, with values for FX nodes and expressions for symbolic sizes."""
+        if isinstance(x, FxNode):
+            return self.env[x]
+        if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self.size(x)
+        return x
+
+    def deciding(self, tree: Any) -> tuple[str, ...]:
+        """The host results that tell the sizes in a tree of arguments.
+
+        Only host calls wait for them: kernels are ordered by the memory that they read and write.
+        """
+        numbers = (x for x in torch.utils._pytree.tree_leaves(tree) if isinstance(x, sympy.Basic))
+        symbols = {s for x in numbers for s in x.free_symbols}
+        return tuple(sorted(self.defined[s] for s in symbols if s in self.defined))
+
+    def decided_by_data(self, fake: torch.Tensor) -> bool:
+        """Whether a size is known only during a call. Sizes of inputs are known before it."""
+        return bool(self.deciding([self.size(s) for s in fake.shape]))
+
+    def is_too_wide(self, dtype: torch.dtype) -> bool:
+        """Whether kernels on this device can store a type, but not compute with it."""
+        return dtype is torch.float64 and not self.ctx.device.fp64
+
+    def foreign_buffers(self) -> set[str]:
+        """Buffers that are not this plan's to give away: inputs and constants."""
+        names = {b.name for b in self.inputs if isinstance(b, Buffer)}
+        return names | set(self.constants)
+
+
+#: Where functions lie that Dynamo traces in place of PyTorch's: no lines of the model.
+_TRACED_INSTEAD = str(Path(__file__).parents[1] / "capture")
+
+
+def origin_of(node: FxNode) -> Origin:
+    """The operator that a node is, and the line of the model that it comes from."""
+    lines = [x.strip() for x in (node.meta.get("stack_trace") or "").splitlines()]
+    # An FX stack trace ends with the innermost user frame: its "File ..." line, its code, and in
+    # newer Pythons a line of marks below the code.
+    frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
+    frames = [n for n in frames if _TRACED_INSTEAD not in lines[n]] or frames
+    source = ": ".join(lines[frames[-1] : frames[-1] + 2]) if frames else ""
+    made = node.args[0] if node.target is operator.getitem else node
+    target = made.target if isinstance(made, FxNode) else node.target
+    return Origin((node.name,), (str(target),), source)

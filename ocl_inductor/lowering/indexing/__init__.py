@@ -1,0 +1,1 @@
+"""Reads and writes at computed positions: gather, scatter, embedding, histograms, segments."""

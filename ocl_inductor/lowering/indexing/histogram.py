@@ -1,0 +1,67 @@
+"""Counts of elements in bins: histc, histogram, histogramdd."""
+
+from __future__ import annotations
+
+import torch
+
+from ocl_inductor.ir.expr import cast, compare, const, logical_and, masked, op, where
+from ocl_inductor.ir.index import is_static, loop_vars, prod
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.registry import CannotLower, register
+from ocl_inductor.lowering.core.shapes import cast_value, full, in_bounds, position_dtype, reused
+from ocl_inductor.lowering.core.values import Value, reindex, reshape
+from ocl_inductor.lowering.indexing.scatter import scatter_points
+from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+
+aten = torch.ops.aten
+
+#: Histograms that are counted in parallel and then added up.
+HISTOGRAMS = 64
+
+
+@register(aten.histc.default)
+def lower_histc(
+    ctx: LoweringContext, x: Value, bins: int = 100, min: float = 0, max: float = 0
+) -> Value:
+    """Counts in ``bins`` equal intervals of [min, max]; what lies outside, and NaN, counts nowhere.
+
+    Pieces of the input fill histograms of their own: O(n), no two work-items share a counter.
+    """
+    if not x.dtype.is_floating_point:
+        raise CannotLower(f"histc of {x.dtype}")
+    if not all(isinstance(v, (int, float)) for v in (bins, min, max)) or min == max:
+        raise CannotLower("histc without a range: an infinite one is an error that eager raises")
+    n = prod(x.size)
+    if not is_static(n):
+        raise CannotLower("histc of a symbolic number of elements")
+    count = int(n)
+    if count == 0:
+        return full((bins,), 0, x.dtype)
+    flat = reused(ctx, reshape(x, (count,)))
+    pieces = HISTOGRAMS if count >= 64 * HISTOGRAMS else 1
+    length = -(-count // pieces)
+    piece, step = loop_vars(2)
+    position = piece * length + step
+    index, wide = position_dtype(count), accumulation_dtype(x.dtype)
+    low, high = const(float(min), wide), const(float(max), wide)
+    number = cast(flat.at([position]), wide)
+    exists = in_bounds(position, 0, count, {piece: pieces, step: length})
+    if exists is not None:
+        number = masked(exists, number, const(float("nan"), wide))
+    scaled = op("mul", op("sub", number, low), const(float(bins), wide))
+    place = cast(op("div", scaled, op("sub", high, low)), index)
+    inside = logical_and(compare("ge", number, low), compare("le", number, high))
+    # The last interval includes its end; one more counter takes what lies outside.
+    place = op("maximum", op("minimum", place, const(bins - 1, index)), const(0, index))
+    counter = where(inside, place, const(bins, index))
+    counts = scatter_points(
+        ctx,
+        full((pieces, bins + 1), 0, torch.int32),
+        (pieces, length),
+        [piece, counter],
+        const(1, torch.int32),
+        [1],
+        "sum",
+    )
+    total = reduce_dims(ctx, cast_value(counts, torch.int64), [0], "sum")
+    return cast_value(reindex(total, (bins,), loop_vars(1)), x.dtype)

@@ -1,0 +1,1 @@
+"""Matrix products: the operators, their operands, and the kernels that compute them."""

@@ -1,0 +1,138 @@
+"""When and how a matrix product goes through the matrix unit (templates/matrix_gemm.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.shapes import without_broadcast
+from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.product_operands import pack_panels
+from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.matrix_gemm import BLOCK
+
+#: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
+#: splitting a number of A and one of B, and of a result, which passes through memory. Vectors split
+#: and store while the unit works, so this is what remains of it. Measured on two cores: 512x768x768
+#: in 1.9 ms by vectors, 1.0 ms by the unit, which alone would take 0.71.
+BY_VECTORS, BY_UNIT, SPLIT_A, SPLIT_B, RESULT = 0.0127, 0.005, 0.12, 0.35, 0.05
+#: The same of a number that is split and transposed while the unit waits.
+SPLIT_ALONE = 0.5
+#: 32-bit words of B as parts that stay in a second-level cache (864 KiB: CPUs with AMX have 2 MiB),
+#: and K of a block of B at most.
+MAX_PARTS, _MAX_DEPTH = 221184, 768
+#: With several blocks along K: K of one; and sums that a work-item keeps, 256 KiB.
+_DEPTH_OF_MANY, MAX_SUMS = 512, 65536
+#: Work-items for each compute unit that even out their speeds; each splits its part of B anew. With
+#: two, and the parts above, eleven products of ResNet's, BERT's and ViT's shapes took 4 % less time
+#: (geometric mean; from 11 % less to 5 % more) than with three and 576 KiB.
+ITEMS_PER_UNIT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows, ``kc`` of K
+    at a time; ``cost``: nanoseconds that splitting takes."""
+
+    nr: int
+    mb: int
+    kc: int
+    cost: float
+
+
+def partition_for_unit(
+    ctx: LoweringContext,
+    dtype: torch.dtype,
+    batch: tuple[Size, ...],
+    rows: Size,
+    depth: Size,
+    columns: Size,
+) -> Partition | None:
+    """How products of (rows, depth) and (depth, columns) go to the unit; None: they are faster by
+    vectors. float32 only."""
+    if not ctx.device.amx or dtype is not torch.float32:
+        return None
+    if not is_static(depth) or not is_static(columns):
+        return None
+    m, k, n = ctx.hint(rows), int(depth), int(columns)
+    whole = ceil_div(m, BLOCK) * BLOCK * ceil_div(n, BLOCK) * BLOCK * ceil_div(k, BLOCK) * BLOCK
+    part = _partition(ctx, batch, m, k, n)
+    faster = whole * BY_UNIT + part.cost + m * n * RESULT < m * n * k * BY_VECTORS
+    return part if faster else None
+
+
+def product_by_matrix_unit(
+    ctx: LoweringContext,
+    part: Partition,
+    a: Value,
+    a_view: StridedView,
+    b: Value,
+    out_batch: tuple[Size, ...],
+    out_order: tuple[int, ...],
+) -> Value:
+    """(\\*batch, m, k) in memory times (\\*batch, k, n), both float32, to (\\*out_batch, m, n)."""
+    batch = a.size[:-2]
+    nb = len(batch)
+    m, k, n = a.size[-2], int(a.size[-1]), int(b.size[-1])
+    params: dict[str, Any] = {
+        "m": m, "n": n, "k": k,
+        "batch": batch, "out_batch": out_batch, "out_order": out_order,
+        "a_offset": a_view.offset, "a_strides": a_view.stride,
+        "nr": part.nr, "mb": part.mb, "kc": part.kc,
+        "acc": "float",
+    }  # fmt: skip
+    lying = strided_view(b)
+    layout = None if lying is None else _layout_in_place(lying)
+    if lying is not None and layout is not None:
+        params |= {"b_layout": layout, "b_strides": lying.stride, "b_offset": lying.offset}
+    else:
+        once, shared = without_broadcast(b, range(nb))
+        b = pack_panels(ctx, once, part.nr)
+        strides = contiguous_strides(b.size)
+        params |= {
+            "b_layout": "panels",
+            "b_strides": tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False)),
+            "b_offset": 0,
+        }
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
+    return ctx.template("matrix_gemm", torch.float32, size, order, [a, b], **params)
+
+
+def _layout_in_place(b: StridedView) -> str | None:
+    """How the template reads B where it lies; None: B is packed."""
+    if same(b.stride[-2], 1):
+        return "columns"
+    return "rows" if same(b.stride[-1], 1) and int(b.size[-1]) % BLOCK == 0 else None
+
+
+def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n: int) -> Partition:
+    """The one that splits at least cost, of those that keep all compute units busy."""
+    depth = k if k <= _MAX_DEPTH else ceil_div(k, ceil_div(k, _DEPTH_OF_MANY))
+    depth = ceil_div(depth, BLOCK) * BLOCK
+    groups, rows = ceil_div(n, BLOCK), ceil_div(m, BLOCK)
+    wanted = ceil_div(ITEMS_PER_UNIT * ctx.device.compute_units, ctx.hint(prod((1, *batch))))
+    found = []
+    for panels in range(1, groups + 1):
+        width = ceil_div(groups, panels)
+        if width * BLOCK * depth * 3 // 2 > MAX_PARTS and width > 1:
+            continue
+        panels = ceil_div(groups, width)
+        chunks = min(rows, ceil_div(wanted, panels))
+        if depth < k:
+            chunks = max(chunks, ceil_div(rows * width * BLOCK * BLOCK, MAX_SUMS))
+        high = ceil_div(rows, chunks)
+        cost = m * k * SPLIT_A * panels + k * n * SPLIT_B * ceil_div(rows, high)
+        found.append(Partition(width * BLOCK, high, depth, cost))
+        if panels >= wanted:
+            break
+    busy = min(wanted // ITEMS_PER_UNIT, groups * rows)
+
+    def rank(p: Partition) -> tuple[bool, float]:
+        items = ceil_div(n, p.nr) * ceil_div(m, p.mb * BLOCK)
+        return items < busy, p.cost
+
+    return min(found, key=rank)

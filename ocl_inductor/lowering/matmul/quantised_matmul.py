@@ -1,0 +1,58 @@
+"""Products with int8 operands, as quantised layers have them."""
+
+from __future__ import annotations
+
+import torch
+
+from ocl_inductor.ir.expr import op
+from ocl_inductor.ir.index import is_static
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.registry import CannotLower, register
+from ocl_inductor.lowering.core.shapes import cast_value
+from ocl_inductor.lowering.core.values import Value, expand, transposed
+from ocl_inductor.lowering.matmul.matmul import binary, matmul
+from ocl_inductor.lowering.views.views import slice_view
+
+aten = torch.ops.aten
+
+#: Rows of a product of bytes that float32 sums up exactly, whatever the order: 2^24 is the first
+#: integer whose successor is none. Products of int8 are at most 2^14, with uint8 less than 2^15.
+_EXACT_ROWS = {torch.int8: 1 << 10, torch.uint8: 1 << 9}
+#: Products in float32 added up in int32; more of them would cost more than they gain.
+_MAX_PARTS = 32
+
+
+@register(aten._int_mm.default)
+def lower_int_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
+    """(m, k) x (k, n) of bytes to int32, exact.
+
+    The kernel for float32 computes it, in pieces of k that are short enough to be exact there.
+    """
+    if a.dtype not in _EXACT_ROWS or b.dtype is not torch.int8:
+        raise CannotLower(f"integer product of {a.dtype} and {b.dtype}")
+    rows = _EXACT_ROWS[a.dtype]
+    k = a.size[-1]
+    if not is_static(k) or int(k) > rows * _MAX_PARTS:
+        return matmul(ctx, cast_value(a, torch.int32), cast_value(b, torch.int32))
+    total: Value | None = None
+    for first in range(0, max(int(k), 1), rows):
+        last = min(first + rows, int(k))
+        left, right = (
+            cast_value(slice_view(x, dim, first, last, 1), torch.float32)
+            for x, dim in ((a, 1), (b, 0))
+        )
+        part = cast_value(matmul(ctx, left, right), torch.int32)
+        total = part if total is None else binary("add", total, part)
+    assert total is not None
+    return total
+
+
+@register(aten._weight_int8pack_mm.default)
+def lower_weight_int8pack_mm(ctx: LoweringContext, x: Value, w: Value, scales: Value) -> Value:
+    """(m, k) x (n, k) of int8, transposed, times a scale for each column: sums in float32."""
+    if not x.dtype.is_floating_point or w.dtype is not torch.int8 or scales.dtype != x.dtype:
+        raise CannotLower(f"product of {x.dtype} and {w.dtype} with scales of {scales.dtype}")
+    product = matmul(ctx, x, cast_value(transposed(w), x.dtype))
+    factors = expand(cast_value(scales, product.dtype), product.size)
+    result = Value(product.size, product.dtype, op("mul", product.body, factors.body))
+    return cast_value(result, x.dtype)

@@ -1,0 +1,1 @@
+"""Normalisation layers, softmax, and the moments and norms that they share."""

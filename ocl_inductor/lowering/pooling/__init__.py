@@ -1,0 +1,1 @@
+"""Pooling, its gradients, and the windows that both are made of."""

@@ -1,0 +1,1 @@
+"""Reductions and scans along dimensions, and distances, which are reductions of differences."""

@@ -1,0 +1,1 @@
+"""Interpolation: upsampling, antialiasing and grid sampling."""

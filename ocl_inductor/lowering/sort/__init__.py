@@ -1,0 +1,1 @@
+"""Sorting, selection by rank, and searches in sorted sequences."""

@@ -1,0 +1,1 @@
+"""Views, which rewrite indices, and operators that put tensors next to or into one another."""
