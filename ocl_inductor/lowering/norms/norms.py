@@ -225,8 +225,22 @@ def lower_batch_norm_no_training(
     eps: float,
 ) -> tuple[Value, Value, Value]:
     out = batch_norm_eval(ctx, x, weight, bias, running_mean, running_var, eps)
-    none = full((0,), 0, x.dtype)
-    return out, none, none
+    return out, *_saved_by_eval(ctx, x, running_mean, running_var, eps)
+
+
+def _saved_by_eval(
+    ctx: LoweringContext, x: Value, running_mean: Value, running_var: Value, eps: float
+) -> tuple[Value, Value]:
+    """``save_mean`` and ``save_rstd`` where nothing is trained: empty on the CPU, the running
+    statistics on other devices."""
+    traced = ctx.fx_node.meta.get("val") if ctx.fx_node is not None else None
+    if traced is None or traced[1].numel() == 0:
+        none = full((0,), 0, x.dtype)
+        return none, none
+    dtype = _require_float(x)
+    mean = cast_value(running_mean, dtype)
+    rstd = _inverse_deviation(ctx, cast_value(running_var, dtype), eps)
+    return cast_value(mean, traced[1].dtype), cast_value(rstd, traced[2].dtype)
 
 
 @register(aten._native_batch_norm_legit_functional.default)
@@ -244,8 +258,8 @@ def lower_batch_norm_functional(
     """``(out, save_mean, save_rstd, new running_mean, new running_var)``."""
     if not training:
         out = batch_norm_eval(ctx, x, weight, bias, running_mean, running_var, eps)
-        none = full((0,), 0, x.dtype)
-        return out, none, none, running_mean, running_var
+        saved = _saved_by_eval(ctx, x, running_mean, running_var, eps)
+        return out, *saved, running_mean, running_var
     out, mean, rstd, var = batch_norm_train(ctx, x, weight, bias, eps)
     count = prod([s for d, s in enumerate(x.size) if d != 1])
     results = (

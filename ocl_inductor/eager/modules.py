@@ -1,0 +1,47 @@
+"""Modules that move to ``ocl`` or away from it keep their parameters' identity.
+
+PyTorch replaces the data of a parameter where the old and the new tensor are of a compatible kind,
+as between the CPU and CUDA, and else makes a new parameter for each name. ``ocl`` tensors count as
+another kind; weights that two modules share would come apart, and an optimiser would go on with the
+old ones. So such a move swaps what each parameter is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ocl_inductor.resident.places import NAME, is_resident
+
+
+def keep_identity_of_parameters() -> None:
+    """Have ``nn.Module.to`` and its like swap tensors where ``ocl`` is on either side."""
+    apply = nn.Module._apply
+
+    @functools.wraps(apply)
+    def swapping(self: nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        future = torch.__future__
+        if future.get_swap_module_params_on_conversion() or not _crosses(self, fn):
+            return apply(self, fn, recurse)
+        future.set_swap_module_params_on_conversion(True)
+        try:
+            return apply(self, fn, recurse)
+        finally:
+            future.set_swap_module_params_on_conversion(False)
+
+    nn.Module._apply = swapping  # type: ignore[method-assign,assignment]
+
+
+def _crosses(module: nn.Module, fn: Callable[[Any], Any]) -> bool:
+    """Whether the conversion changes between ``ocl`` and another device."""
+    parameter = next(module.parameters(), None)
+    if parameter is None:
+        return False
+    probe = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
+    with torch.no_grad():
+        after = fn(probe)
+    return is_resident(parameter) != (isinstance(after, torch.Tensor) and after.device.type == NAME)
