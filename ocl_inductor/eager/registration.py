@@ -8,6 +8,7 @@ from torch.utils import backend_registration
 from ocl_inductor.eager import device_module, memory_operators
 from ocl_inductor.eager.compiled import run
 from ocl_inductor.eager.modules import keep_identity_of_parameters
+from ocl_inductor.eager.serialization import register_loading
 from ocl_inductor.errors import ForeignBackendError
 from ocl_inductor.resident.places import NAME
 
@@ -37,3 +38,4 @@ def register() -> None:
     rest.fallback(run, "PrivateUse1")
     _libraries.extend((aten, rest))
     keep_identity_of_parameters()
+    register_loading()

@@ -1,0 +1,29 @@
+"""``torch.load`` of tensors that were saved on ``ocl``, or are mapped to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ocl_inductor.resident import tensors
+from ocl_inductor.resident.places import NAME
+
+#: Before PyTorch's own way for such devices (23), which wants an allocator written in C++.
+_PRIORITY = 15
+
+
+def register_loading() -> None:
+    """Tell ``torch.load`` how memory gets to ``ocl``."""
+    torch.serialization.register_package(_PRIORITY, lambda storage: None, _load)
+
+
+def _load(storage: Any, location: str) -> Any:
+    """A storage of the file as one on the device; None where that is not its location."""
+    if location.partition(":")[0] != NAME:
+        return None
+    untyped = storage if isinstance(storage, torch.UntypedStorage) else storage._untyped_storage
+    source = torch.empty(0, dtype=torch.uint8).set_(untyped)
+    made = tensors.empty_strided((source.numel(),), (1,), torch.uint8)
+    tensors.from_host(made, source)
+    return made.untyped_storage()
