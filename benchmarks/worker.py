@@ -29,7 +29,7 @@ from benchmarks.errors import Named, float64_reference, largest_error, named, sc
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Entry, Inputs
 from ocl_inductor.observe import explain
-from ocl_inductor.report.roofline import least_seconds
+from ocl_inductor.observe.report.roofline import least_seconds
 from ocl_inductor.sweep.child import (
     Emit,
     claim_stdout,

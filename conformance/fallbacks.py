@@ -6,7 +6,7 @@ import logging
 
 from torch._dynamo.utils import counters
 
-from ocl_inductor.fallback_log import fallback_log
+from ocl_inductor.observe.fallback_log import fallback_log
 
 _PREFIX = "fallback: "
 

@@ -26,7 +26,7 @@ from gpu_check.ratchet import (
     write_ratchet,
 )
 from gpu_check.targets import DEVICES, Device
-from ocl_inductor.plan import Plan
+from ocl_inductor.plan.plan import Plan
 
 
 @click.command()

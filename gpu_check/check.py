@@ -15,7 +15,7 @@ from gpu_check.figures import Figures
 from gpu_check.launches import asks_too_much, is_starved, launches
 from gpu_check.strides import strided
 from gpu_check.targets import Device
-from ocl_inductor.plan import HostCall, Kernel, Launch, Plan
+from ocl_inductor.plan.plan import HostCall, Kernel, Launch, Plan
 
 #: How the names of the kernels begin that templates for products make.
 _TEMPLATES = ("gemm_", "conv_", "attention_")

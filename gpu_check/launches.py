@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ocl_inductor.described import Target
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.device.described import Target
+from ocl_inductor.plan.plan import Launch, Plan
 
 #: Work-items that one compute unit needs to have something to do in every cycle, at the least.
 ITEMS = 64

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.plan import Kernel, Launch
+from ocl_inductor.plan.plan import Kernel, Launch
 
 #: Work-items that are served together, and the bytes of memory that come together.
 LANES, LINE = 32, 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocl_inductor import described
+from ocl_inductor.device import described
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Device:
 
     Attributes:
         name: of the architecture, as its compiler writes it.
-        target: a file of ``ocl_inductor/targets``.
+        target: a file of ``ocl_inductor/device/targets``.
         compiler: a key of ``gpu_check.compilers.COMPILERS``.
     """
 

@@ -13,14 +13,14 @@ __version__ = "0.1.0"
 
 # Public name -> the module that defines it; loaded at first use.
 _LAZY = {
-    "DeviceInfo": "ocl_inductor.device",
+    "DeviceInfo": "ocl_inductor.device.facts",
     "OpenCLInductorError": "ocl_inductor.errors",
     "Settings": "ocl_inductor.settings",
-    "explain": "ocl_inductor.observe",
-    "list_devices": "ocl_inductor.device",
+    "explain": "ocl_inductor.observe.explain",
+    "list_devices": "ocl_inductor.device.device",
     "opencl_backend": "ocl_inductor.compile",
-    "profile": "ocl_inductor.profiler",
-    "select_device": "ocl_inductor.device",
+    "profile": "ocl_inductor.observe.profiler",
+    "select_device": "ocl_inductor.device.device",
 }
 
 __all__ = ["__version__", *_LAZY]  # noqa: PLE0604  (the names are the table's)

@@ -14,18 +14,17 @@ from torch.fx import GraphModule, Node
 
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.checked import add_checks
-from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
 from ocl_inductor.capture.refused import why_refused
+from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
+from ocl_inductor.capture.torch_versions import guarding_hint
 from ocl_inductor.codegen.plan_builder import build_plan
-from ocl_inductor.debug import DebugFolder
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device.device import Device, select_device
 from ocl_inductor.errors import (
     OtherDeviceError,
     UnsupportedLayoutError,
     UnsupportedMinifierError,
     UnsupportedOperatorError,
 )
-from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.lowering.interpret import lower_graph
@@ -33,13 +32,18 @@ from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.changes import only_changes
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
+from ocl_inductor.observe.debug_folder import DebugFolder
+from ocl_inductor.observe.fallback_log import say_fallback
+from ocl_inductor.observe.report.describe import describe
+from ocl_inductor.observe.report.text import memory_text
+from ocl_inductor.observe.report.trace import compile_id, trace_plan
+from ocl_inductor.observe.report.values import GraphReport, Report
 from ocl_inductor.passes import run_passes
 from ocl_inductor.passes.stages import depends_on_data
-from ocl_inductor.plan import Plan
-from ocl_inductor.report.describe import describe
-from ocl_inductor.report.text import memory_text
-from ocl_inductor.report.trace import compile_id, trace_plan
-from ocl_inductor.report.values import GraphReport, Report
+from ocl_inductor.pipeline.data_dependent import plan_stages
+from ocl_inductor.pipeline.retry import WHOLE, Form, in_simplest_needed
+from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_plan, verify_schedule
+from ocl_inductor.plan.plan import Plan
 from ocl_inductor.resident.places import place
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
@@ -52,11 +56,7 @@ from ocl_inductor.runtime.programs import (
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
-from ocl_inductor.simpler import WHOLE, Form, in_simplest_needed
-from ocl_inductor.staging import plan_stages
-from ocl_inductor.torch_versions import guarding_hint
 from ocl_inductor.tune.tuner import Tuner
-from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
 _log = logger(__name__)
 _memory_log = artifact(__name__, "memory")

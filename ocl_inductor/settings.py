@@ -16,9 +16,9 @@ from typing import Any
 
 import platformdirs
 
-from ocl_inductor.described import Target, find_target, target_names
+from ocl_inductor.device.described import Target, find_target, target_names
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
-from ocl_inductor.units import parse_size
+from ocl_inductor.support.units import parse_size
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ocl_inductor.units import format_size
+from ocl_inductor.support.units import format_size
 
 RECORD = Path(__file__).parents[1] / "tests" / "models" / "plan_ratchet.json"
 

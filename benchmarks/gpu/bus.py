@@ -18,7 +18,7 @@ from benchmarks.gpu.card import guarded
 from benchmarks.gpu.clock import calls_ms
 from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, where
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.memory import host_bytes

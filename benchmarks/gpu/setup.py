@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device.device import Device, select_device
 from ocl_inductor.resident.places import NAME, choose
 from ocl_inductor.settings import Settings
 

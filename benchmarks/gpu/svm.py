@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.gpu.card import guarded
 from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, where
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 _SOURCE = """
 __kernel void copy(__global const float4 *a, __global float4 *b) {

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu_check.compilers.base import Assembly, Compiler, failed, standard
-from ocl_inductor.described import Target
+from ocl_inductor.device.described import Target
 
 #: Waves that one SIMD of RDNA 2 and 3 holds at most.
 _WAVES = 16

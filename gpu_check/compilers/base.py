@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from ocl_inductor.described import Target
+from ocl_inductor.device.described import Target
 
 #: The command that installs the compilers.
 REMEDY = "run tools/gpu_lab.sh"

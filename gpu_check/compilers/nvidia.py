@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu_check.compilers.base import Assembly, Compiler, failed, standard
-from ocl_inductor.described import Target
+from ocl_inductor.device.described import Target
 
 #: Of a multiprocessor: warps, groups and bytes of local memory that it holds at most.
 _HOLDS = {"sm_86": (48, 16, 100 << 10)}

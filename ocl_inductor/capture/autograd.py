@@ -26,7 +26,7 @@ from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import report_strides, take_strides
 from ocl_inductor.capture.tangents import gradients_of_overlapping_results
 from ocl_inductor.capture.warm_start import keeping_plans
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from ocl_inductor import __version__
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.plan import SCHEMA_VERSION
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.plan.plan import SCHEMA_VERSION
 from ocl_inductor.settings import Settings
 
 #: Sizes of memory: no code depends on them, and equal machines report slightly different ones.

@@ -17,7 +17,7 @@ from torch._guards import TracingContext
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.plan import Plan
+from ocl_inductor.plan.plan import Plan
 
 aten = torch.ops.aten
 

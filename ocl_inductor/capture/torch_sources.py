@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from ocl_inductor.log import logger
-from ocl_inductor.private_folder import PrivateFolder
+from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
 _SCHEMA = 1

@@ -31,13 +31,13 @@ from ocl_inductor.capture.plan_key import (
 )
 from ocl_inductor.capture.torch_sources import provide_digest
 from ocl_inductor.capture.unseen_code import why_not_storable
-from ocl_inductor.device import Device, select_device
-from ocl_inductor.fallback_log import say_fallback
+from ocl_inductor.device.device import Device, select_device
 from ocl_inductor.log import artifact, logger
-from ocl_inductor.meanwhile import made_meanwhile
-from ocl_inductor.plan import Plan
-from ocl_inductor.plan_bytes import PlanNotStorable, dump_plan, load_plan
-from ocl_inductor.report.trace import trace_kernels
+from ocl_inductor.observe.fallback_log import say_fallback
+from ocl_inductor.observe.report.trace import trace_kernels
+from ocl_inductor.plan.plan import Plan
+from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan
+from ocl_inductor.plan.staged_plan import StagedPlan
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.executor import Executor
@@ -45,7 +45,7 @@ from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.programs import start_builders
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
-from ocl_inductor.staged_plan import StagedPlan
+from ocl_inductor.support.background import made_meanwhile
 
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")

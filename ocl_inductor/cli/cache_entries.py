@@ -13,14 +13,14 @@ import click
 
 from ocl_inductor.cli.console import printable
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.private_folder import KINDS, FoundFile, PrivateFolder
 from ocl_inductor.runtime.plan_scan import StoredGraph, scan_plans
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, read_metadata
 from ocl_inductor.runtime.store_usage import Stored, scan
 from ocl_inductor.settings import Settings
-from ocl_inductor.units import parse_age, parse_size
-from ocl_inductor.whole_file import TEMPORARY_SUFFIX
+from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX
+from ocl_inductor.support.private_folder import KINDS, FoundFile, PrivateFolder
+from ocl_inductor.support.units import parse_age, parse_size
 
 #: Folders beside those of kernels and plans.
 OTHER_KINDS = sorted(KINDS - {"kernels", "plans"})

@@ -15,8 +15,8 @@ from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import print_json, printable
 from ocl_inductor.runtime.store import ENTRY_SUFFIX
 from ocl_inductor.runtime.store_entry import KEY_PATTERN, DamagedEntryError, decode
-from ocl_inductor.units import format_size, plural
-from ocl_inductor.whole_file import writing_whole
+from ocl_inductor.support.atomic_file import writing_whole
+from ocl_inductor.support.units import format_size, plural
 
 #: No kernel comes near; a member that says it is larger is refused unread.
 _LARGEST_MEMBER = 256 << 20

@@ -20,14 +20,14 @@ from ocl_inductor.cli.cache_entries import (
 )
 from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
-from ocl_inductor.private_folder import FoundFile, PrivateFolder
 from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, salvage
 from ocl_inductor.runtime.store_usage import Stored, leftovers, scan
-from ocl_inductor.units import format_size, plural
+from ocl_inductor.support.private_folder import FoundFile, PrivateFolder
+from ocl_inductor.support.units import format_size, plural
 
 if TYPE_CHECKING:
-    from ocl_inductor.device import Device
+    from ocl_inductor.device.device import Device
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def verify(cache: Cache, repair: bool, as_json: bool) -> None:
 
 def present_devices() -> dict[str, Device]:
     """The devices that are here, by the key in their entries."""
-    from ocl_inductor.device import list_devices
+    from ocl_inductor.device.device import list_devices
 
     devices = list_devices()
     twins = (d.calling_thread for d in devices)
@@ -97,7 +97,7 @@ def _verify(cache: Cache, key: str, devices: dict[str, Device], repair: bool) ->
 
 def _rejection(entry: Entry, device: Device) -> str:
     """Why the driver does not take the binary; "" where it does."""
-    from ocl_inductor.drivers import load_pyopencl
+    from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
     from ocl_inductor.runtime.driver_programs import program_from_binary
 
     cl = load_pyopencl()
@@ -124,7 +124,7 @@ def _repair(cache: Cache, key: str, devices: dict[str, Device]) -> Literal["rebu
 
 
 def _rebuilt(key: str, metadata: Metadata, source: str, device: Device) -> Entry | None:
-    from ocl_inductor.drivers import load_pyopencl
+    from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
     from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
 
     began = time.perf_counter()

@@ -10,14 +10,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ocl_inductor import quirks
 from ocl_inductor.cli.console import console, print_json
-from ocl_inductor.device import Device, list_devices, select_device, why_chosen
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device import quirks
+from ocl_inductor.device.device import Device, list_devices, select_device, why_chosen
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError, OpenCLInductorError
 from ocl_inductor.settings import Settings
+from ocl_inductor.support.units import format_size
 from ocl_inductor.tune.roof import Roof, kept_roof, measured_roof
-from ocl_inductor.units import format_size
 
 
 @click.command()

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ocl_inductor.cli.console import console, print_json
-from ocl_inductor.device import list_devices, select_device, why_chosen
-from ocl_inductor.diagnosis.discovery import discovery
-from ocl_inductor.diagnosis.finding import Finding
-from ocl_inductor.diagnosis.self_test import run_apart
+from ocl_inductor.device.device import list_devices, select_device, why_chosen
 from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.observe.diagnosis.discovery import discovery
+from ocl_inductor.observe.diagnosis.finding import Finding
+from ocl_inductor.observe.diagnosis.self_test import run_apart
 from ocl_inductor.settings import Settings
 
 _SIGNS = {"ok": ("ok", "green"), "note": ("-", "dim")}

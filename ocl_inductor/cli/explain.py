@@ -15,7 +15,7 @@ import click
 from ocl_inductor.cli.program import run_program, why_it_ended
 
 if TYPE_CHECKING:
-    from ocl_inductor.report.values import Report
+    from ocl_inductor.observe.report.values import Report
 
 _HELP = """\
 TARGET is one of
@@ -76,7 +76,7 @@ def explain(
     elif page is None and sys.stdout.isatty():
         from rich.console import Console
 
-        from ocl_inductor.report.text import renderable
+        from ocl_inductor.observe.report.text import renderable
 
         Console(highlight=False).print(renderable(report))
     elif page is None:
@@ -100,7 +100,7 @@ def _compile_for(described: str) -> None:
 
 
 def _observe(title: str, run: Callable[[], None]) -> Report:
-    from ocl_inductor.observe import observed
+    from ocl_inductor.observe.explain import observed
 
     with observed() as seen, contextlib.redirect_stdout(sys.stderr):
         error = why_it_ended(run, title)

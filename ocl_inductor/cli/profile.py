@@ -42,7 +42,7 @@ def profile(
             f"there is no folder {trace.absolute().parent}", param_hint="--trace"
         )
     # torch takes seconds to import; wrong usage has been told by now.
-    from ocl_inductor.profiler import profile as profiling
+    from ocl_inductor.observe.profiler import profile as profiling
 
     with profiling() as result, contextlib.redirect_stdout(sys.stderr):
         failed = bool(why_it_ended(lambda: run_program(script, arguments), str(script)))
@@ -50,7 +50,7 @@ def profile(
     if as_json:
         print_json({"script": str(script), "failed": failed, **result.as_dict(shares)})
     else:
-        from ocl_inductor.profiler.table import report, text
+        from ocl_inductor.observe.profiler.table import report, text
 
         out = console()
         if out.is_terminal:

@@ -9,7 +9,7 @@ import torch
 from ocl_inductor.codegen.conversions import literal
 from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.primitives import PRIMITIVES
-from ocl_inductor.dtypes import mask_type, register_type, vector
+from ocl_inductor.ir.dtypes import mask_type, register_type, vector
 from ocl_inductor.ir.expr import Expr
 
 #: Primitive that combines two partial results.

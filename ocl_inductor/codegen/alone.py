@@ -1,13 +1,13 @@
 """Work that one core has done before others were told of it.
 
 A CPU driver hands a kernel to threads of its own and waits for them, which takes longer than what a
-small kernel computes. Estimates are of data in caches (core_costs.py).
+small kernel computes. Estimates are of data in caches (device/cpu/core_costs.py).
 """
 
 from __future__ import annotations
 
 from ocl_inductor.codegen.cost import Cost
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import is_static
 
 

@@ -10,9 +10,9 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.indexing import Literals
-from ocl_inductor.dtypes import MEMORY_TYPE
+from ocl_inductor.ir.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.plan import FAULT
+from ocl_inductor.plan.plan import FAULT
 
 #: Above this many elements a 32-bit index could overflow.
 MAX_INT_ELEMENTS = 2**31 - 1

@@ -18,8 +18,8 @@ from ocl_inductor.codegen.alone import is_known, saved_by_others
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.kernel_names import canonical_names
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import MEMORY_TYPE
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
 from ocl_inductor.kernel_text.file_scope import Kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
 

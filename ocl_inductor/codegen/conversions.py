@@ -1,6 +1,6 @@
 """Literals, casts between dtypes, and reads and writes of contiguous elements, as OpenCL text.
 
-Everything here works on register values (see :mod:`ocl_inductor.dtypes`) of ``width`` lanes.
+Everything here works on register values (see :mod:`ocl_inductor.ir.dtypes`) of ``width`` lanes.
 An operand's text may appear more than once in the result, so operands should be names or literals.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ocl_inductor.dtypes import (
+from ocl_inductor.ir.dtypes import (
     FLOAT8,
     MEMORY_TYPE,
     REGISTER_TYPE,

@@ -9,8 +9,8 @@ import torch
 
 from ocl_inductor.codegen.conversions import is_float, literal, mask_from, wrap
 from ocl_inductor.codegen.math_library import has_function
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
 
 

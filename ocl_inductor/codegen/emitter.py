@@ -33,8 +33,8 @@ from ocl_inductor.codegen.primitives import (
 )
 from ocl_inductor.codegen.stores import positions_of_lanes, store_elements
 from ocl_inductor.codegen.streaming import emit_streamed
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import register_type, vector
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
 from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.schedule.groups import Member

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ocl_inductor.codegen.emitted import Text
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, walk
 
 if TYPE_CHECKING:

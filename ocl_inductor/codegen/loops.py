@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops_simt import SimtKernel
 from ocl_inductor.codegen.loops_vector import VectorKernel
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.schedule.groups import LoopGroup
 

@@ -33,12 +33,12 @@ from ocl_inductor.codegen.pieces import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import PRIMITIVES, emit_load, emit_store
 from ocl_inductor.codegen.stores import store_elements
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
 from ocl_inductor.ir.index import Size, is_static, loop_vars, may_be_empty, prod, size_symbols
 from ocl_inductor.ir.nodes import Buffer
-from ocl_inductor.plan import FAULT
+from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
 

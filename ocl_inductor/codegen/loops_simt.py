@@ -20,7 +20,7 @@ from ocl_inductor.codegen.simt_points import quotient
 from ocl_inductor.codegen.simt_scans import scan_rows, scans_rows
 from ocl_inductor.codegen.simt_transposes import find_transpose, transposed
 from ocl_inductor.codegen.work import ceil_div
-from ocl_inductor.dtypes import register_type, vector
+from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.schedule.groups import Member
 

@@ -26,7 +26,7 @@ from ocl_inductor.codegen.stash import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.streaming import FENCE
 from ocl_inductor.codegen.weaving import Weave, find_weave
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
 from ocl_inductor.schedule.groups import Member

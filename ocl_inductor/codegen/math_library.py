@@ -14,9 +14,9 @@ from typing import Any
 
 import jinja2
 
+from ocl_inductor.capture.torch_versions import float8_saturates
 from ocl_inductor.codegen import chebyshev
 from ocl_inductor.codegen.incomplete_gamma import uniform_coefficients
-from ocl_inductor.torch_versions import float8_saturates
 
 FILES = (
     "math.cl.jinja",

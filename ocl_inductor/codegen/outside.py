@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 
 from ocl_inductor.codegen.indexing import Literals
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Check
-from ocl_inductor.plan import FAULT
+from ocl_inductor.plan.plan import FAULT
 
 
 class Outside:

@@ -1,4 +1,4 @@
-"""Schedule and memory plan to a :class:`~ocl_inductor.plan.Plan`."""
+"""Schedule and memory plan to a :class:`~ocl_inductor.plan.plan.Plan`."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from ocl_inductor.codegen.plan_specs import (
 )
 from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin, dense_buffer
 from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.kernel_text.renaming import renamed
-from ocl_inductor.launch_example import LaunchExample
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.liveness import root_of
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan import (
+from ocl_inductor.plan.launch_example import LaunchExample
+from ocl_inductor.plan.plan import (
     FAULT,
     FAULT_WORDS,
     HostCall,

@@ -12,7 +12,7 @@ from ocl_inductor.ir import nodes
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan import (
+from ocl_inductor.plan.plan import (
     BufferSpec,
     HostCall,
     IndexCheck,

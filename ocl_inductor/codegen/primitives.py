@@ -34,7 +34,7 @@ from ocl_inductor.codegen.math_library import (
     SPECIAL_BINARY,
     SPECIAL_UNARY,
 )
-from ocl_inductor.dtypes import REGISTER_TYPE, mask_type, register_type
+from ocl_inductor.ir.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ocl_inductor.codegen.lanes import Lanes, contiguity
 from ocl_inductor.codegen.simt_points import fits_vector
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import loads, walk
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup

@@ -14,7 +14,7 @@ import sympy
 from ocl_inductor.codegen.emitted import Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.simt_groups import Shape
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.schedule.groups import Member

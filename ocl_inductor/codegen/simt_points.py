@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import sympy
 
 from ocl_inductor.codegen.indexing import known_multiple, lane_stride, same_side
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr, loads, walk
 from ocl_inductor.ir.index import Size, as_size, is_static
 from ocl_inductor.schedule.groups import LoopGroup, Member

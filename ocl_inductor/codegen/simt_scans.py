@@ -24,8 +24,8 @@ from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.simt_groups import USUAL_GROUP, WIDTH, by_columns, required_size
 from ocl_inductor.codegen.simt_points import fits_vector, quotient
 from ocl_inductor.codegen.stores import LANES
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup, Member
 

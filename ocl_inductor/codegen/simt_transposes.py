@@ -18,8 +18,8 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.simt_groups import required_size
 from ocl_inductor.codegen.work import ceil_div
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import coefficients, is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup

@@ -11,7 +11,7 @@ import torch
 from ocl_inductor.codegen.emitted import Scope, Text
 from ocl_inductor.codegen.indexing import lane_step
 from ocl_inductor.codegen.primitives import emit_store
-from ocl_inductor.dtypes import register_type, vector
+from ocl_inductor.ir.dtypes import register_type, vector
 
 if TYPE_CHECKING:
     from ocl_inductor.codegen.emitter import Emitter

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import prod
 from ocl_inductor.ir.nodes import Buffer
 

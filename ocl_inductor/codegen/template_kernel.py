@@ -17,7 +17,7 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.primitives import emit_load, prefetch
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, Check, indices, walk
 from ocl_inductor.ir.index import (
     Size,
@@ -30,7 +30,7 @@ from ocl_inductor.ir.index import (
     size_symbols,
 )
 from ocl_inductor.ir.nodes import Buffer
-from ocl_inductor.plan import FAULT
+from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 from ocl_inductor.templates.render import render

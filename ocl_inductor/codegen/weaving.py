@@ -18,7 +18,7 @@ import sympy
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.stores import LANES
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import substitute
 from ocl_inductor.ir.index import Size, coefficients, is_static
 from ocl_inductor.schedule.groups import LoopGroup, Member

@@ -11,7 +11,7 @@ from torch._higher_order_ops.print import print as hop_print
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.index import is_static, same
 from ocl_inductor.ir.nodes import Graph

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.memory.in_place import in_place_pairs

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.dtypes import SUPPORTED_DTYPES
+from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.lowering.pointwise.rows import bind
 from ocl_inductor.lowering.pooling.offsets import ops
 from ocl_inductor.lowering.pooling.windows import MAX_UNROLLED_POINTS, per_dim

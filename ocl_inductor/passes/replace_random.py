@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ocl_inductor.dtypes import SUPPORTED_DTYPES
+from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.lowering.pointwise.rows import bind
 from ocl_inductor.lowering.random.random_bits import UNIFORM_BITS, ops
 from ocl_inductor.passes.nodes import evaluate, first_result, keep_meta

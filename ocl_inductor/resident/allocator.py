@@ -21,8 +21,8 @@ from typing import Any
 import psutil
 import torch
 
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError, NoSharedMemoryError
 from ocl_inductor.settings import Settings
 

@@ -11,7 +11,7 @@ import threading
 
 import torch
 
-from ocl_inductor.device import Device, list_devices, select_device
+from ocl_inductor.device.device import Device, list_devices, select_device
 from ocl_inductor.errors import NoSuchPlaceError, PlaceTakenError
 from ocl_inductor.settings import Settings
 

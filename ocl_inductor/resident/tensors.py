@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import place, place_device
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 
 #: Bytes that offsets are multiples of: two cache lines, and more than any vector.
 ALIGNMENT = 128

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.plan import BufferSpec, InputSpec, Plan
+from ocl_inductor.plan.plan import BufferSpec, InputSpec, Plan
 from ocl_inductor.runtime.discrete import DiscreteMemory
 from ocl_inductor.runtime.memory import Strategy
 from ocl_inductor.runtime.parameters import Parameters

@@ -7,7 +7,7 @@ import weakref
 
 import torch
 
-from ocl_inductor.plan import BufferSpec
+from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.arena import aligned
 from ocl_inductor.runtime.recycling import allocated
 

@@ -12,8 +12,9 @@ driver to open, or empty (``Device.apart``).
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
 empty where the driver refuses the source or gives no binary. A job may be a question instead:
-``zero_copy``, whether the device works in place (device_probe.py), is answered by something, or
-empty; ``target``, what its compiler makes code for (compile_target.py), by its facts as JSON.
+``zero_copy``, whether the device works in place (device/probe.py), is answered by something, or
+empty; ``target``, what its compiler makes code for (device/cpu/compile_target.py), by its facts as
+JSON.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
-from ocl_inductor import quirks
-from ocl_inductor.compile_target import compile_target
-from ocl_inductor.device import Device, devices_in, list_devices
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.device_probe import zero_copy_test
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device import quirks
+from ocl_inductor.device.cpu.compile_target import compile_target
+from ocl_inductor.device.device import Device, devices_in, list_devices
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.device.probe import zero_copy_test
 from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
 from ocl_inductor.runtime.left_out import binary_without, can_leave_out
-from ocl_inductor.temporary import hold, remove_abandoned
+from ocl_inductor.support.temporary import hold, remove_abandoned
 
 #: The binary of the program that a function builds.
 Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
@@ -117,7 +118,7 @@ def _main(names: quirks.Names, folder: str, library: str) -> None:
 
 
 def _steer(names: quirks.Names, folder: str) -> Take:
-    """Before the driver is opened, and after it is listed (driver_survey.py says why)."""
+    """Before the driver is opened, and after it is listed (device/driver/inventory.py says why)."""
     for name, value in quirks.compiling(names).items():
         os.environ.setdefault(name, value)
     unrun = quirks.unrun(names)

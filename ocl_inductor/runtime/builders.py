@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any, Literal
 
-from ocl_inductor import apart, quirks
-from ocl_inductor.compile_target import Target
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import surveyed
+from ocl_inductor.device import child_process, quirks
+from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import surveyed
+from ocl_inductor.device.quirks import Names
 from ocl_inductor.log import logger
-from ocl_inductor.quirks import Names
 from ocl_inductor.runtime.build_worker import Job
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.temporary import make_folder
+from ocl_inductor.support.temporary import make_folder
 
 _log = logger(__name__)
 _MODULE = "ocl_inductor.runtime.build_worker"
@@ -74,8 +74,10 @@ class _Worker:
             if quirks.unrun(device.names) is not None:
                 self.folder = str(make_folder())
             self.process = subprocess.Popen(
-                apart.command(_MODULE, json.dumps(asdict(device.names)), self.folder, library),
-                env={**apart.environment(), **_ALONE, **variables},
+                child_process.command(
+                    _MODULE, json.dumps(asdict(device.names)), self.folder, library
+                ),
+                env={**child_process.environment(), **_ALONE, **variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.printed,
@@ -188,7 +190,7 @@ class Builders:
         return self._answer((source, tuple(options)), most) or None
 
     def test(self) -> bool:
-        """Whether the device works in place (device_probe.py), tested by a worker.
+        """Whether the device works in place (device/probe.py), tested by a worker.
 
         Raises:
             CompilerFailedError, WorkerLostError: see there.

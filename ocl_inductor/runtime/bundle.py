@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ocl_inductor import fork
-from ocl_inductor.plan import BufferSpec, InputSpec, Launch, Plan
+from ocl_inductor.device import fork
+from ocl_inductor.plan.plan import BufferSpec, InputSpec, Launch, Plan
 from ocl_inductor.runtime.memory import Allocation, Strategy
 from ocl_inductor.runtime.pinned import CHUNK_BYTES
 from ocl_inductor.runtime.pressure import frees

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.plan import Plan, Region
+from ocl_inductor.plan.plan import Plan, Region
 
 #: ``run([inputs]) -> results``; takes the list over.
 Run = Callable[[list[Any]], tuple[Any, ...]]

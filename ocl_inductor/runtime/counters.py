@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torch._dynamo.utils import counters
 
-from ocl_inductor.plan import HostCall, Plan
+from ocl_inductor.plan.plan import HostCall, Plan
 
 # Kernels are built, and models called, in several threads.
 _lock = threading.Lock()

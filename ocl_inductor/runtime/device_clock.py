@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 _MARKERS = 12
 #: After this time the clocks may have drifted apart by more than a marker can tell.

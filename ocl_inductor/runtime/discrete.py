@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.bundle import Bundle, Run
 from ocl_inductor.runtime.counters import count
@@ -99,9 +99,7 @@ class DiscreteMemory:
         free = self.device.info.global_mem_bytes - self.in_use
         return DeviceMemoryError(nbytes, self.in_use, max(0, free))
 
-    def empty(
-        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor:
+    def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty_strided(size, stride, dtype=dtype)
 
     # -- to the device ---------------------------------------------------------------------

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 
 _log = logger(__name__)

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from ocl_inductor import fork
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl, release_code
-from ocl_inductor.plan import (
+from ocl_inductor.device import fork
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl, release_code
+from ocl_inductor.plan.plan import (
     FAULT,
     HostCall,
     Launch,

@@ -14,7 +14,7 @@ from ocl_inductor.errors import (
     OpenCLInductorError,
     RefusedValueError,
 )
-from ocl_inductor.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheck, Plan
+from ocl_inductor.plan.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheck, Plan
 from ocl_inductor.runtime.memory import Strategy
 from ocl_inductor.runtime.sizes import Sizes
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ocl_inductor.device import Device
-from ocl_inductor.plan import Plan
+from ocl_inductor.device.device import Device
+from ocl_inductor.plan.plan import Plan
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 
 
 def home_of(plan: Plan, device: Device, settings: Settings) -> Device:
-    """The device itself, or its twin for the calling thread (calling_thread.py)."""
+    """The device itself, or its twin for the calling thread (device/inline_queue.py)."""
     # Tensors on the device are used in order with everything else there, so by its one queue.
     if plan.resident or not settings.calling_thread or not plan.alone:
         return device

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ocl_inductor.errors import HostResultError
-from ocl_inductor.plan import BufferSpec, HostCall, SizeRef, TensorRef
+from ocl_inductor.plan.plan import BufferSpec, HostCall, SizeRef, TensorRef
 from ocl_inductor.resident.borrowing import Borrowed
 from ocl_inductor.runtime.memory import Strategy, host_bytes
 from ocl_inductor.runtime.recording import CallRecording

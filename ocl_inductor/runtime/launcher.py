@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from ocl_inductor import fork
+from ocl_inductor.device import fork
 from ocl_inductor.runtime.pressure import is_shortage
 from ocl_inductor.runtime.recording import active_recorder
 from ocl_inductor.runtime.steady import OUTPUT, VIEW

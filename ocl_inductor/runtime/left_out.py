@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ocl_inductor.quirks import Unrun
+from ocl_inductor.device.quirks import Unrun
 from ocl_inductor.runtime.driver_programs import binary_of, compile_all, kernels_of
 from ocl_inductor.runtime.stub_library import stub_library
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 
 
 class Lender(Protocol):

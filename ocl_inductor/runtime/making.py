@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ocl_inductor import errors
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
-from ocl_inductor.plan import Kernel
-from ocl_inductor.private_folder import PrivateFolder
+from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of, compiles_apart
 from ocl_inductor.runtime.counters import count
@@ -45,6 +44,7 @@ from ocl_inductor.runtime.store_entry import (
     encode,
 )
 from ocl_inductor.settings import Settings
+from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
 _DO_NOT_OPTIMISE = "-cl-opt-disable"

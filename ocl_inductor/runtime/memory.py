@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import psutil
 import torch
 
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.plan import BufferSpec
+from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.heap import Turnover
 from ocl_inductor.runtime.recycling import Maker, recycler_of
 
@@ -46,9 +46,7 @@ class Strategy(Protocol):
     def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         """A device buffer whose contents reach ``tensor`` at ``finish``."""
 
-    def empty(
-        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor:
+    def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """An uninitialised tensor, as the caller gets it."""
 
     def scratch(self, name: str, nbytes: int) -> Any:
@@ -107,9 +105,7 @@ class UnifiedMemory:
         self.turnover = Turnover()
         self.empty_buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
 
-    def empty(
-        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor:
+    def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty_strided(size, stride, dtype=dtype)
 
     def maker(self, spec: BufferSpec) -> Maker:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor import fork
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device import fork
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import bytes_at

@@ -2,7 +2,7 @@
 
 One key may have several entries: the same graph under different guards on sizes. A file whose
 content is not what its name says is a miss, and is removed. Reading an entry runs what is in it, so
-that files count only where no other user can have written them (private_folder.py).
+that files count only where no other user can have written them (support/private_folder.py).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ocl_inductor.log import logger
-from ocl_inductor.private_folder import DistrustedError, PrivateFolder
 from ocl_inductor.runtime.plan_scan import is_unfinished, plan_name
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_usage import evict
+from ocl_inductor.support.private_folder import DistrustedError, PrivateFolder
 
 _log = logger(__name__)
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ocl_inductor.private_folder import FoundFile, PrivateFolder
-from ocl_inductor.whole_file import TEMPORARY_SUFFIX
+from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX
+from ocl_inductor.support.private_folder import FoundFile, PrivateFolder
 
 #: A temporary file that nobody has written for so long was left by a process that died.
 _ABANDONED_SECONDS = 3600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocl_inductor.kernel_text.program import directives
-from ocl_inductor.plan import Kernel
+from ocl_inductor.plan.plan import Kernel
 
 #: Each kernel's entry in the cache holds the binary of its whole batch: 8 KiB for a program and 2
 #: for each kernel in it, on Intel's driver.

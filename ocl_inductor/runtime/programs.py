@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ocl_inductor.compile_target import Target
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import release_code
-from ocl_inductor.plan import Kernel
-from ocl_inductor.private_folder import PrivateFolder
+from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import release_code
+from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.making import BuiltKernel, make_kernels
@@ -23,6 +22,7 @@ from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import make_key
 from ocl_inductor.runtime.store_usage import SizeGuard
 from ocl_inductor.settings import Settings
+from ocl_inductor.support.private_folder import PrivateFolder
 
 
 def build_kernels(

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.plan import HostCall, Launch, Plan, SizeText
+from ocl_inductor.plan.plan import HostCall, Launch, Plan, SizeText
 from ocl_inductor.runtime.device_clock import DeviceClock
 from ocl_inductor.runtime.sizes import Sizes
 

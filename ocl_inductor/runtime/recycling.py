@@ -19,7 +19,7 @@ from typing import Protocol
 
 import torch
 
-from ocl_inductor.plan import BufferSpec
+from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.pressure import frees, release_idle
 

@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ocl_inductor.command_buffer import EXTENSION, LaunchSite, NotRecordedError, Recording
-from ocl_inductor.device import Device
-from ocl_inductor.device_probe import command_buffers_work
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.command_buffer import EXTENSION, LaunchSite, NotRecordedError, Recording
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.probe import command_buffers_work
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.counters import count
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.plan import FAULT, BufferSpec, Plan
+from ocl_inductor.plan.plan import FAULT, BufferSpec, Plan
 from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import is_resident, place_device
 from ocl_inductor.resident.tensors import empty_strided, shared, writes

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.runtime.pressure import frees
 
 

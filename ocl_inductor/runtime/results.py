@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.plan import OutputSpec, Plan
+from ocl_inductor.plan.plan import OutputSpec, Plan
 from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.roles import Roles
 from ocl_inductor.runtime.sizes import Sizes

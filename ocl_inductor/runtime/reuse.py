@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.plan import BufferSpec, Plan
+from ocl_inductor.plan.plan import BufferSpec, Plan
 from ocl_inductor.runtime.block import Block, block_around, block_at
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import UnifiedMemory

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.plan.plan import Launch, Plan
 from ocl_inductor.runtime.arena import Lifetime, aligned, place_within
 from ocl_inductor.runtime.block import MIN_PART_BYTES, bytes_in_block
 from ocl_inductor.runtime.roles import Roles

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.plan import BufferSpec, HostCall, InputSpec, Launch, Plan, Step
+from ocl_inductor.plan.plan import BufferSpec, HostCall, InputSpec, Launch, Plan, Step
 
 
 @dataclass(frozen=True, slots=True)

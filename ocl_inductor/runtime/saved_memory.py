@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ocl_inductor.plan import BufferSpec
+from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.block import MIN_PART_BYTES, Block, bytes_in_block
 from ocl_inductor.runtime.recycling import Maker, keeps
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device import Device
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.plan import Plan, Slot
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.plan.plan import Plan, Slot
 from ocl_inductor.runtime.arena import Layout, Lifetime, Place, Rules
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.memory import Allocation, Strategy

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.plan import Launch
+from ocl_inductor.plan.plan import Launch
 from ocl_inductor.runtime.sizes import Sizes
 
 

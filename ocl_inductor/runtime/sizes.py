@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.plan import InputSpec, SizeText
+from ocl_inductor.plan.plan import InputSpec, SizeText
 
 
 class Sizes:

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.device import Device
-from ocl_inductor.plan import HostCall, SizeRef, TensorRef
+from ocl_inductor.device.device import Device
+from ocl_inductor.plan.plan import HostCall, SizeRef, TensorRef
+from ocl_inductor.plan.staged_plan import HostStage, Learned, PlanStage, Result, StagedPlan, Step
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.settings import Settings
-from ocl_inductor.staged_plan import HostStage, Learned, PlanStage, Result, StagedPlan, Step
 
 
 class StagedExecutor:

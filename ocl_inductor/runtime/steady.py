@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.plan import (
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.plan.plan import (
     BufferSpec,
     HostCall,
     InputSpec,

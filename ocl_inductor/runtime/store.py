@@ -7,7 +7,7 @@
     <cache_dir>/kernels/ab/c.lock          held by the process that builds a kernel named abc…
 
 Entries appear whole, by renaming, and are never changed. Whatever else is found is a miss. Without
-a folder that can be used (private_folder.py), everything here does nothing.
+a folder that can be used (support/private_folder.py), everything here does nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ocl_inductor.log import logger
-from ocl_inductor.private_folder import PrivateFolder, warn_once
 from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, decode, encode
+from ocl_inductor.support.private_folder import PrivateFolder, warn_once
 
 _log = logger(__name__)
 ENTRY_SUFFIX = ".kernel"

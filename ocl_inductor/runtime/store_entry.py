@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
-from ocl_inductor.launch_example import LaunchExample
+from ocl_inductor.plan.launch_example import LaunchExample
 
 MAGIC = b"ocl-inductor kernel 4\n"
 KEY_PATTERN = re.compile(r"[0-9a-f]{64}")

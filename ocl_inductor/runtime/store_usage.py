@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ocl_inductor.log import logger
-from ocl_inductor.private_folder import FoundFile, PrivateFolder
 from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers, scan_plans
 from ocl_inductor.runtime.store import (
     ENTRY_SUFFIX,
@@ -24,7 +23,8 @@ from ocl_inductor.runtime.store import (
     KernelStore,
 )
 from ocl_inductor.runtime.store_entry import KEY_PATTERN
-from ocl_inductor.whole_file import TEMPORARY_SUFFIX
+from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX
+from ocl_inductor.support.private_folder import FoundFile, PrivateFolder
 
 _log = logger(__name__)
 #: How much of the limit is left after eviction, so that not every new kernel evicts.

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import sympy
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import Size, contiguous_strides, linear, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Loop

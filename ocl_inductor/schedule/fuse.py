@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import sympy
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr, load, loads, map_indices, rewrite, substitute, walk
 from ocl_inductor.ir.index import Size, as_size, floordiv, loop_vars, mod, simplify
 from ocl_inductor.ir.nodes import Extern, Graph, Loop, Node, Template

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ocl_inductor.profiler import profile
+from ocl_inductor.observe.profiler import profile
 
 PARTS = ("active", "data_movement", "idle")
 

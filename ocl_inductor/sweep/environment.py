@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.quirks import DRIVER_PACKAGES
+from ocl_inductor.device.quirks import DRIVER_PACKAGES
 
 _PACKAGES = (
     "torch", "torchvision", "timm", "transformers", "numpy", "pyopencl", "ocl-inductor",

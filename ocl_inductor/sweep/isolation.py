@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from ocl_inductor.quirks import CACHE_VARIABLES
+from ocl_inductor.device.quirks import CACHE_VARIABLES
 
 Event = dict[str, Any]
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.templates.blocking import (
     MAX_K_CHAIN,

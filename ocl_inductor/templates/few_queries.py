@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.attention import attention_flops, attention_reference, columns_of
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec

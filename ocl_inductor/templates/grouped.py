@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod
 from ocl_inductor.templates.attention import ATTENTION, attention_flops
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm import GEMM, store_edges

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, same
 from ocl_inductor.templates.blocking import ceil_div
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size
 
 Params = Mapping[str, Any]

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm import simt_stores, whole_tiles

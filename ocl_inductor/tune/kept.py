@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ocl_inductor.log import logger
-from ocl_inductor.private_folder import PrivateFolder
+from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
 

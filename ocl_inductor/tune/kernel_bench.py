@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.launch_example import LaunchExample
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.plan.launch_example import LaunchExample
 
 _POINTER = re.compile(r"__global\s+(const\s+)?\w+\s*\*\s*restrict")
 _MIN_RUNS, _MAX_RUNS = 5, 2000

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.kernel_text.one_item import for_one_item
-from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.settings import Settings
+from ocl_inductor.support.private_folder import PrivateFolder
 from ocl_inductor.tune import kept
 
 _SCHEMA = 4

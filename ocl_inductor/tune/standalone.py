@@ -13,9 +13,9 @@ import sympy
 
 from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.device import Device
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import TemplateSpec

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ocl_inductor.device import Device
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.log import artifact
-from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
+from ocl_inductor.support.private_folder import PrivateFolder
 from ocl_inductor.templates.spec import Params
 from ocl_inductor.tune import kept
 from ocl_inductor.tune.standalone import StandaloneKernel

@@ -10,7 +10,7 @@ import pytest
 import torch
 from evaluate import Harness, compare, run_loop
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.ir.nodes import Loop, Template
 from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.core.context import LoweringContext

@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_map
 
 from ocl_inductor.compile import compile_graph
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.settings import Settings
 
 

@@ -21,10 +21,10 @@ from ocl_inductor.codegen.primitives import (
     emit_load,
     emit_store,
 )
-from ocl_inductor.device import Device
-from ocl_inductor.device_info import DeviceInfo
-from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.dtypes import MEMORY_TYPE, register_type
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import MEMORY_TYPE, register_type
 from ocl_inductor.ir.expr import Expr
 
 WIDTHS = (1, 8, 16)

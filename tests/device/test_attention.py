@@ -6,7 +6,7 @@ import pytest
 import torch
 from lowered import DeviceHarness, check_on, skip_where_building_takes_minutes
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 
 aten = torch.ops.aten
 FLASH = aten._scaled_dot_product_flash_attention_for_cpu.default

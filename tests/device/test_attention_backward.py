@@ -8,7 +8,7 @@ import pytest
 import torch
 from lowered import DeviceHarness, check_on
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 
 aten = torch.ops.aten
 FORWARD = aten._scaled_dot_product_flash_attention_for_cpu.default

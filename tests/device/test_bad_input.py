@@ -16,8 +16,9 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.utils import counters
 
-from ocl_inductor import errors, fallback_log
-from ocl_inductor.fallback_log import FallbackLines
+from ocl_inductor import errors
+from ocl_inductor.observe import fallback_log
+from ocl_inductor.observe.fallback_log import FallbackLines
 from ocl_inductor.runtime import making
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())

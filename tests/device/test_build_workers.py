@@ -23,12 +23,12 @@ import torch
 from agreement import agree, random, two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor import apart, device_probe, quirks
-from ocl_inductor.device import Device, list_devices, select_device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device import child_process, probe, quirks
+from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.quirks import compiling
 from ocl_inductor.errors import CompilerFailedError, KernelBuildError
-from ocl_inductor.plan import Kernel
-from ocl_inductor.quirks import compiling
+from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime import builders, making
 from ocl_inductor.runtime.builders import Builders, WorkerLostError, _Worker
 from ocl_inductor.runtime.driver_programs import program_from_binary
@@ -89,7 +89,7 @@ def test_worker_tests_whether_the_device_works_in_place(
     fresh: Builders, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fresh.test() is device.info.zero_copy is True
-    monkeypatch.setattr(apart.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(child_process.sys, "executable", "/no/such/python")
     fresh.end()
     with pytest.raises(WorkerLostError):
         fresh.test()
@@ -187,7 +187,7 @@ def test_killed_workers_are_replaced_and_then_given_up(
 def test_worker_that_cannot_start(
     fresh: Builders, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(child_process.sys, "executable", "/no/such/python")
     assert fresh.build(source(1), device.info.build_options, 1) is None
     assert fresh.lost == 2
 
@@ -376,7 +376,7 @@ def test_a_function_that_the_compiler_fails_on(
     assert device.info.broken_builtins == {"rsqrt"}
     assert counters["opencl"]["fallbacks"] == 0
     key = device.info.key
-    assert device_probe.broken_builtins_of(key) == {"rsqrt"}
+    assert probe.broken_builtins_of(key) == {"rsqrt"}
 
 
 @pytest.mark.parametrize("lanes", [8, 4, 0])
@@ -406,7 +406,7 @@ def test_workers_end_with_their_process(tmp_path: Path) -> None:
     """
     code = (
         "import sys, threading, time\n"
-        "from ocl_inductor.device import select_device\n"
+        "from ocl_inductor.device.device import select_device\n"
         "from ocl_inductor.runtime.builders import builders_of\n"
         f"made = builders_of(select_device({FIRST!r}))\n"
         "made.build('__kernel void k() {}', (), 1)\n"

@@ -17,9 +17,9 @@ from programs import frozen
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor import apart, device, device_probe
-from ocl_inductor.device import list_devices, select_device
-from ocl_inductor.profiler import profile
+from ocl_inductor.device import child_process, device, probe
+from ocl_inductor.device.device import list_devices, select_device
+from ocl_inductor.observe.profiler import profile
 from ocl_inductor.runtime.builders import Builders
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -200,20 +200,20 @@ def test_driver_that_fails_the_test_is_left_alone(
 def test_answers_are_remembered(
     caller: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_probe, "default_cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(probe, "default_cache_dir", lambda: tmp_path)
     asked = []
 
     def tested(question: str, names: Any, *how: Any) -> bool:
         asked.append((names.name, *how))
         return True
 
-    monkeypatch.setattr(device_probe, "_tested_apart", tested)
+    monkeypatch.setattr(probe, "_tested_apart", tested)
     names = select_device(caller).names
     twin: Any = SimpleNamespace(names=names, apart=("library.so", {"A": "1"}))
     for _ in range(2):
-        assert device_probe.calling_thread_works("key", names)
-        assert device_probe.twin_works("other key", twin)
-        assert device_probe.twin_works("third key", twin, lambda: True)
+        assert probe.calling_thread_works("key", names)
+        assert probe.twin_works("other key", twin)
+        assert probe.twin_works("third key", twin, lambda: True)
     assert asked == [(names.name,), (names.name, "library.so", {"A": "1"})]
 
 
@@ -227,7 +227,7 @@ def test_the_test_of_a_twin_opens_one_driver(
     if not twin.variables:
         pytest.skip("the driver has no twin")
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
-    assert device_probe.twin_works("key", twin)
+    assert probe.twin_works("key", twin)
     made = Builders(twin)
     assert made.test()
     made.end()
@@ -247,13 +247,13 @@ def test_what_the_user_says_of_a_driver_holds() -> None:
     if chosen is None or chosen.calling_thread is None:
         pytest.skip("no PoCL that lists a device for the calling thread")
     program = (
-        "from ocl_inductor.device import list_devices\n"
+        "from ocl_inductor.device.device import list_devices\n"
         f"d = next(d for d in list_devices() if d.short_name == {chosen.short_name!r})\n"
         "print('twin:', d.names.name.split('-')[0], d.calling_thread)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**apart.environment(), "POCL_DEVICES": "pthread"},
+        env={**child_process.environment(), "POCL_DEVICES": "pthread"},
         capture_output=True,
         text=True,
         timeout=120,

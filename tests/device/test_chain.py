@@ -11,7 +11,7 @@ from agreement import assert_same, random, two_drivers
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.plan.plan import Launch, Plan
 
 
 def launches(plan: Plan) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.plan.plan import Launch, Plan
 from ocl_inductor.runtime import executor
 
 

@@ -288,10 +288,10 @@ def test_the_operators_on_the_host() -> None:
 WILD = """
 import torch
 import ocl_inductor.compile
-import ocl_inductor.device_info
+import ocl_inductor.device.facts
 
 profile = {profile!r}
-ocl_inductor.device_info._vector_width = lambda profile, native: 8 if profile == "vector" else 1
+ocl_inductor.device.facts._vector_width = lambda profile, native: 8 if profile == "vector" else 1
 
 def both(x, targets, inputs, labels):
     loss, alpha = torch.ops.ocl_inductor.ctc_loss(x, targets, inputs, labels, 0, False)

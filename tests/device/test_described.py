@@ -11,9 +11,9 @@ import torch
 from agreement import agree, random, two_drivers
 from torch import nn
 
-from ocl_inductor.described import find_target, target_names
+from ocl_inductor.device.described import find_target, target_names
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.plan.plan import Launch, Plan
 
 one_driver = pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 _LOCAL = re.compile(r"^\s*__local (float|int|uint|long|double) \w+((?:\[\d+\])+)", re.M)
@@ -96,6 +96,6 @@ def test_a_device_that_cannot_stand_in(driver: str, tmp_path: Path) -> None:
 
 
 def find_file(name: str) -> Path:
-    from ocl_inductor import targets
+    from ocl_inductor.device import targets
 
     return Path(str(targets.__file__)).parent / f"{name}.yaml"

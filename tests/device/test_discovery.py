@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from agreement import two_drivers
 
-from ocl_inductor import device_probe, drivers
-from ocl_inductor.device import Device, list_devices, select_device
+from ocl_inductor.device import probe
+from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.driver import discovery
 from ocl_inductor.errors import DeviceNotFoundError
 from ocl_inductor.settings import Settings
 
 LIST = (
-    "import os\nfrom ocl_inductor.device import list_devices\n"
+    "import os\nfrom ocl_inductor.device.device import list_devices\n"
     "for d in list_devices(): print(d.short_name)\n"
     "assert os.environ.get('OCL_ICD_VENDORS') == os.environ.get('WANT'), 'leaked'\n"
 )
@@ -81,7 +82,7 @@ def test_unwritable_cache_folder_is_no_obstacle(clean_env: dict[str, str], tmp_p
 def test_no_device_error(clean_env: dict[str, str], tmp_path: Path) -> None:
     # A library that does not exist: an empty folder would leave what lies beside the loader.
     code = (
-        "from ocl_inductor.device import select_device\n"
+        "from ocl_inductor.device.device import select_device\n"
         "from ocl_inductor.errors import NoDeviceError\n"
         "try: select_device()\n"
         "except NoDeviceError as e: print(e)\n"
@@ -109,15 +110,15 @@ def test_placeholder_icd_is_repaired(tmp_path: Path) -> None:
     library.write_text("")
     icd = vendors / "x.icd"
     icd.write_text("/no/such/prefix/lib/libdriver.so\n")
-    assert drivers._read_icd(icd).library == str(library)
+    assert discovery._read_icd(icd).library == str(library)
     icd.write_text("/no/such/prefix/lib/libother.so\n")
-    assert not drivers._read_icd(icd).library
+    assert not discovery._read_icd(icd).library
     icd.write_text("libsystem.so.1")
-    assert drivers._read_icd(icd).library == "libsystem.so.1"
+    assert discovery._read_icd(icd).library == "libsystem.so.1"
 
 
 def test_the_loader_finds_in_its_folder_what_we_name_and_nothing_else() -> None:
-    with drivers.vendor_folder(["a.so", "b.so"]) as folder:
+    with discovery.vendor_folder(["a.so", "b.so"]) as folder:
         assert [p.read_text() for p in sorted(folder.iterdir())] == ["a.so\n", "b.so\n"]
         assert folder.stat().st_mode & 0o777 == 0o700
     assert not folder.exists()
@@ -173,13 +174,13 @@ def test_zero_copy_answer_is_remembered(
         runs.append(1)
         return device.context, device.queue
 
-    first = device_probe.zero_copy_works("key", handles)
-    assert device_probe.zero_copy_works("key", handles) is first and len(runs) == 1
+    first = probe.zero_copy_works("key", handles)
+    assert probe.zero_copy_works("key", handles) is first and len(runs) == 1
     # Facts of the device may be asked for meanwhile, by what an earlier test began.
     answers = (p for p in (tmp_path / "probe").iterdir() if "zero_copy" in p.read_text())
     (answer,) = (p for p in answers if json.loads(p.read_text())["key"] == "key")
     answer.write_text("{dama")
-    assert device_probe.zero_copy_works("key", handles) is first and len(runs) == 2
+    assert probe.zero_copy_works("key", handles) is first and len(runs) == 2
 
 
 def test_failing_self_test_means_no_zero_copy(
@@ -190,7 +191,7 @@ def test_failing_self_test_means_no_zero_copy(
     def handles() -> tuple[object, object]:
         raise RuntimeError("driver is broken")
 
-    assert device_probe.zero_copy_works("broken", handles) is False
+    assert probe.zero_copy_works("broken", handles) is False
 
 
 def test_tester_is_asked_first(
@@ -207,21 +208,21 @@ def test_tester_is_asked_first(
     def broken() -> bool:
         raise OSError("it ended")
 
-    monkeypatch.setattr(device_probe, "_tested_apart", apart)
+    monkeypatch.setattr(probe, "_tested_apart", apart)
 
     def works(key: str, tester: Callable[[], bool]) -> bool:
-        return device_probe.zero_copy_works(key, lambda: (None, None), device.names, tester)
+        return probe.zero_copy_works(key, lambda: (None, None), device.names, tester)
 
     assert works("one", lambda: True) and not asked
     assert not works("two", broken) and asked == ["zero_copy"]
-    assert device_probe.zero_copy_known("two") and not device_probe.zero_copy_known("three")
+    assert probe.zero_copy_known("two") and not probe.zero_copy_known("three")
     assert works("one", broken)  # remembered
 
 
 _FIRST_USE = """
 import sys, torch
 from ocl_inductor import compile
-from ocl_inductor.device import select_device
+from ocl_inductor.device.device import select_device
 from ocl_inductor.runtime.builders import Builders
 
 _, driver, says = sys.argv
@@ -263,8 +264,8 @@ def test_facts_are_found_out_once_and_meanwhile(
         asked.append(threading.current_thread().name)
         return True
 
-    monkeypatch.setattr("ocl_inductor.device.zero_copy_works", answer)
-    monkeypatch.setattr("ocl_inductor.device.amx_works", lambda *_: False)
+    monkeypatch.setattr("ocl_inductor.device.device.zero_copy_works", answer)
+    monkeypatch.setattr("ocl_inductor.device.device.amx_works", lambda *_: False)
     fresh = Device(device.cl_device)
     fresh.ask_meanwhile()
     _all_have_asked()
@@ -282,7 +283,7 @@ def test_facts_that_cannot_be_found_out_are_an_error_for_whoever_uses_them(
     def refuse(*_: object) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr("ocl_inductor.device.DeviceInfo.from_pyopencl", refuse)
+    monkeypatch.setattr("ocl_inductor.device.device.DeviceInfo.from_pyopencl", refuse)
     fresh = Device(device.cl_device)
     fresh.ask_meanwhile()
     with pytest.raises(OSError, match="no"):
@@ -292,8 +293,8 @@ def test_facts_that_cannot_be_found_out_are_an_error_for_whoever_uses_them(
 def test_simulator_reports_invalid_writes(oclgrind_env: dict[str, str]) -> None:
     code = (
         "import numpy as np\n"
-        "from ocl_inductor.device import select_device\n"
-        "from ocl_inductor.drivers import load_pyopencl\n"
+        "from ocl_inductor.device.device import select_device\n"
+        "from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl\n"
         "cl, device = load_pyopencl(), select_device('oclgrind')\n"
         "assert device.info.profile == 'simt' and not device.info.unified_memory\n"
         "buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 16)\n"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from ocl_inductor import drivers
 from ocl_inductor.cli import main
-from ocl_inductor.device import Device, list_devices, select_device
-from ocl_inductor.diagnosis import discovery, self_test
-from ocl_inductor.diagnosis.finding import Finding
+from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.driver.discovery import icd_files
+from ocl_inductor.observe.diagnosis import discovery, self_test
+from ocl_inductor.observe.diagnosis.finding import Finding
 from ocl_inductor.tune import roof as roofs
 from ocl_inductor.tune.roof import Roof
 
@@ -83,7 +83,7 @@ def test_no_loader(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def icd(folder: Path, text: str) -> Finding:
     (folder / "some.icd").write_text(text)
-    (file,) = drivers.icd_files(folder)
+    (file,) = icd_files(folder)
     return discovery._file("step", file)
 
 

@@ -11,7 +11,7 @@ from evaluate import make_device
 from lowered import check_on
 from torch.nn import functional as F
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.attention.few_queries import choose_splits
 
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default

@@ -15,8 +15,8 @@ from gpu_check.compilers import COMPILERS
 from gpu_check.emit import emitted
 from gpu_check.ratchet import Ratchet, complaints, read_ratchet
 from gpu_check.targets import DEVICES, Device
-from ocl_inductor.described import find_target
-from ocl_inductor.plan import Plan
+from ocl_inductor.device.described import find_target
+from ocl_inductor.plan.plan import Plan
 
 SAMPLE = [c for c in CASES if c.name in ("mm-1024", "conv-3x3-training", "softmax")]
 assert len(SAMPLE) == 3

@@ -13,7 +13,7 @@ from plan_cache import Cache
 from torch import Tensor, nn
 
 from ocl_inductor.errors import IndexOutOfRangeError
-from ocl_inductor.plan import FAULT, Launch
+from ocl_inductor.plan.plan import FAULT, Launch
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 DRIVER = two_drivers()[0]

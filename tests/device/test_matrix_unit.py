@@ -11,8 +11,8 @@ import pytest
 import torch
 from agreement import agree, compiled, random, two_drivers
 
-from ocl_inductor import amx
-from ocl_inductor.device import select_device
+from ocl_inductor.device.cpu import matrix_unit
+from ocl_inductor.device.device import select_device
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.lowering.matmul import matrix_product, product_template
 from ocl_inductor.lowering.matmul.matrix_product import Partition
@@ -174,8 +174,8 @@ def test_settings_turn_it_off() -> None:
 
 
 def test_not_permitted_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(amx.platform, "machine", lambda: "aarch64")
-    assert not amx.permitted.__wrapped__()
+    monkeypatch.setattr(matrix_unit.platform, "machine", lambda: "aarch64")
+    assert not matrix_unit.permitted.__wrapped__()
 
 
 def test_the_parts_of_a_number_sum_up_to_it() -> None:

@@ -15,11 +15,11 @@ PROGRAM = """
 import torch
 from torch.nn import functional as F
 
-import ocl_inductor.device_info
+import ocl_inductor.device.facts
 
 profile = {profile!r}
 # The simulator says that it has no vectors; the code to check is the one of CPUs.
-ocl_inductor.device_info._vector_width = lambda profile, native: 8 if profile == "vector" else 1
+ocl_inductor.device.facts._vector_width = lambda profile, native: 8 if profile == "vector" else 1
 torch.manual_seed(0)
 lin, conv = torch.nn.Linear(19, 37), torch.nn.Conv2d(3, 5, 3, stride=2, padding=1)
 grouped, up = torch.nn.Conv2d(8, 8, 3, groups=2, padding=1), torch.nn.ConvTranspose2d(4, 6, 3, 2)

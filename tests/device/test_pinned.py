@@ -14,8 +14,8 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import ocl_inductor
-from ocl_inductor import fork
-from ocl_inductor.device import select_device
+from ocl_inductor.device import fork
+from ocl_inductor.device.device import select_device
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
 from ocl_inductor.runtime.gathering import Gathering

@@ -35,8 +35,8 @@ from ocl_inductor.codegen.primitives import (
     emit_load,
     emit_store,
 )
-from ocl_inductor.device import Device
-from ocl_inductor.dtypes import MEMORY_TYPE, REGISTER_TYPE
+from ocl_inductor.device.device import Device
+from ocl_inductor.ir.dtypes import MEMORY_TYPE, REGISTER_TYPE
 
 #: name: (low, high, bound in ulp). The interval is where the function is tested.
 UNARY: dict[str, tuple[float, float, float]] = {

@@ -26,7 +26,7 @@ from primitive_kernels import (
     skip_without,
 )
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 
 INTEGER_BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add,

@@ -35,8 +35,8 @@ from ocl_inductor.codegen.primitives import (
     emit_load,
     emit_store,
 )
-from ocl_inductor.device import Device
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.device import Device
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
 
 

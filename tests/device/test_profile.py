@@ -14,9 +14,9 @@ import torch
 from agreement import two_drivers
 
 import ocl_inductor
-from ocl_inductor.device import select_device
+from ocl_inductor.device.device import select_device
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.profiler import result
+from ocl_inductor.observe.profiler import result
 from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.device_clock import DeviceClock
 from ocl_inductor.tune.roof import Roof
@@ -180,7 +180,7 @@ def test_the_queue_takes_no_times_afterwards(driver: str) -> None:
     f(x)
     queue = enqueuers[0].device.queue
     assert all(o.queue is queue for o in enqueuers)
-    from ocl_inductor.drivers import load_pyopencl
+    from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
     cl = load_pyopencl()
     assert all(o.cl is cl for o in enqueuers)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ocl_inductor.cli import main
-from ocl_inductor.profiler import Profile, result
+from ocl_inductor.observe.profiler import Profile, result
 from ocl_inductor.tune.roof import Roof
 
 SCRIPT = """

@@ -11,7 +11,7 @@ from agreement import PROFILES, agree, random, two_drivers
 from programs import PROGRAMS, Program
 from torch import nn
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 
 
 @pytest.mark.parametrize("profile", PROFILES)

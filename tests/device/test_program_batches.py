@@ -9,10 +9,10 @@ import pytest
 from agreement import two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device import select_device
-from ocl_inductor.drivers import load_pyopencl
+from ocl_inductor.device.device import select_device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
-from ocl_inductor.plan import Kernel
+from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.making import BuiltKernel
 from ocl_inductor.runtime.program_batches import MOST_KERNELS, batches, workers_for
 from ocl_inductor.runtime.programs import build_kernels, forget_programs

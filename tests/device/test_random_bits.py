@@ -17,9 +17,9 @@ from ocl_inductor.codegen.primitives import (
     emit_store,
     positions_of_a_counter,
 )
-from ocl_inductor.device import Device
-from ocl_inductor.drivers import load_pyopencl
-from ocl_inductor.dtypes import register_type
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.lowering.random import philox
 

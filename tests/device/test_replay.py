@@ -13,10 +13,10 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from benchmarks import overhead
-from ocl_inductor import device_probe
-from ocl_inductor.command_buffer import NotRecordedError
-from ocl_inductor.device import select_device
-from ocl_inductor.profiler import profile
+from ocl_inductor.device import probe
+from ocl_inductor.device.command_buffer import NotRecordedError
+from ocl_inductor.device.device import select_device
+from ocl_inductor.observe.profiler import profile
 from ocl_inductor.runtime import recycling, replay
 
 COUNTERS = tuple(replay.COUNTERS.values())
@@ -189,17 +189,17 @@ def test_driver_without_the_extension_records_nothing(monkeypatch: pytest.Monkey
 def test_the_test_runs_apart_and_is_remembered(
     driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_probe, "default_cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(probe, "default_cache_dir", lambda: tmp_path)
     device = select_device(driver)
-    works = device_probe.command_buffers_work(device.info.key, device.names)
+    works = probe.command_buffers_work(device.info.key, device.names)
     assert works == (driver == "intel")  # PoCL 3.1 replays with arguments that were set later
 
     def never(*args: Any) -> bool:
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(device_probe, "_tested_apart", never)
-    assert device_probe.command_buffers_work(device.info.key, device.names) is works
-    assert not device_probe.command_buffers_work("another driver", device.names)
+    monkeypatch.setattr(probe, "_tested_apart", never)
+    assert probe.command_buffers_work(device.info.key, device.names) is works
+    assert not probe.command_buffers_work("another driver", device.names)
 
 
 @each_driver

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune import roof as roofs
 from ocl_inductor.tune.roof import Roof, kept_roof, measure, measured_roof

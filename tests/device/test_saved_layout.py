@@ -10,7 +10,7 @@ import torch
 from agreement import assert_same, random, two_drivers
 from torch import Tensor, nn
 
-from ocl_inductor.plan import Plan
+from ocl_inductor.plan.plan import Plan
 
 
 def network() -> nn.Module:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from agreement import PROFILES, agree, compiled, poisoned_memory, random, two_drivers
 
-from ocl_inductor.device import select_device
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.device.device import select_device
+from ocl_inductor.plan.plan import Launch, Plan
 
 everywhere = pytest.mark.parametrize(
     "driver,profile", [(d, p) for d in two_drivers() for p in PROFILES]

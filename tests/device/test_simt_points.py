@@ -15,7 +15,7 @@ from agreement import agree, compiled, random, two_drivers
 from torch.nn import functional as F
 
 import ocl_inductor
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 each_memory = pytest.mark.parametrize("memory", ["auto", "discrete"])

@@ -10,7 +10,7 @@ import torch
 from agreement import agree, compiled, random, two_drivers
 
 import ocl_inductor
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 each_device = pytest.mark.parametrize("units,items", [(2, 4096), (32, 64), (1, 16)])

@@ -11,7 +11,7 @@ from agreement import agree, compiled, random, two_drivers
 from torch.nn import functional as F
 
 import ocl_inductor
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.lowering.reduce import two_stages
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())

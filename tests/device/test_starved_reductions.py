@@ -11,7 +11,7 @@ import torch
 from agreement import agree, random, two_drivers
 from torch.nn import functional as F
 
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.plan.plan import Launch, Plan
 
 one_driver = pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 TARGET = "h200"

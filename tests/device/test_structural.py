@@ -8,7 +8,7 @@ import pytest
 import torch
 from operators import Case, case, check_cases
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.settings import Settings
 
 aten = torch.ops.aten

@@ -9,7 +9,7 @@ import pytest
 import torch
 from agreement import agree, random, two_drivers
 
-from ocl_inductor.cpu_caches import Caches
+from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.reduce import two_stages
 

@@ -10,7 +10,7 @@ import sympy
 import torch
 from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_takes_minutes
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.ir.nodes import Template
 from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv import CONV

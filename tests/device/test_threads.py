@@ -17,8 +17,8 @@ from agreement import random, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor import fork
-from ocl_inductor.device import list_devices, select_device
+from ocl_inductor.device import fork
+from ocl_inductor.device.device import list_devices, select_device
 from ocl_inductor.errors import ForkedProcessError
 from ocl_inductor.runtime.counters import count
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor.compile import compile_with
-from ocl_inductor.plan import Plan
+from ocl_inductor.plan.plan import Plan
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.parameters import Parameters
 

@@ -11,10 +11,10 @@ import torch
 from agreement import agree, random, two_drivers
 from lowered import check_on
 
-from ocl_inductor.device import Device, select_device
+from ocl_inductor.device.device import Device, select_device
 from ocl_inductor.ir.nodes import Template
 from ocl_inductor.lowering.conv import window_product
-from ocl_inductor.plan import Plan
+from ocl_inductor.plan.plan import Plan
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.simt_tiles import SimtTile, Work, local_bytes
 from ocl_inductor.templates.window_product import WINDOW_PRODUCT

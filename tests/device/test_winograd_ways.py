@@ -7,7 +7,7 @@ import pytest
 import torch
 from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_takes_minutes
 
-from ocl_inductor.device import Device
+from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.conv import winograd
 from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from ocl_inductor.templates.winograd_products import WINOGRAD_PRODUCTS, choose_tile, weight_order

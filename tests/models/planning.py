@@ -14,8 +14,8 @@ from training import loss_of, trainable
 from benchmarks.zoo import ALL, Inputs
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.compile import make_plan
-from ocl_inductor.device import Device
-from ocl_inductor.plan import Plan
+from ocl_inductor.device.device import Device
+from ocl_inductor.plan.plan import Plan
 from ocl_inductor.settings import Settings
 
 

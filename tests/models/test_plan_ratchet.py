@@ -15,7 +15,7 @@ import pytest
 from planning import model_plans
 
 from benchmarks.zoo import MODELS
-from ocl_inductor.plan import Launch, Plan
+from ocl_inductor.plan.plan import Launch, Plan
 
 PATH = Path(__file__).parent / "plan_ratchet.json"
 

@@ -15,8 +15,8 @@ import sympy
 import torch
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, ModularIndexing
 
-from ocl_inductor.cpu_caches import Caches
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.cpu.caches import Caches
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
 from ocl_inductor.lowering.core.context import LoweringContext

@@ -10,8 +10,8 @@ import sympy
 
 from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone, sooner_alone
 from ocl_inductor.codegen.cost import Cost
-from ocl_inductor.core_costs import CoreCosts
-from ocl_inductor.cpu_caches import Caches
+from ocl_inductor.device.cpu.caches import Caches
+from ocl_inductor.device.cpu.core_costs import CoreCosts
 
 
 def device(lanes: int = 8, units: int = 2) -> Any:

@@ -15,9 +15,9 @@ from ocl_inductor.codegen.combine import even_pieces
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.memory.batches import MIN_BATCH, batch_launches
 from ocl_inductor.memory.planner import plan_memory
-from ocl_inductor.plan import Launch
+from ocl_inductor.pipeline.verify import verify_memory, verify_plan, verify_schedule
+from ocl_inductor.plan.plan import Launch
 from ocl_inductor.schedule.groups import Group, Schedule
-from ocl_inductor.verify import verify_memory, verify_plan, verify_schedule
 
 
 def _updates(*tensors: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which functions a compiler fails on is found by building them: builtin_check.py."""
+"""Which functions a compiler fails on is found by building them: device/builtin_check.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from ocl_inductor.builtin_check import FUNCTIONS, failing
 from ocl_inductor.codegen.primitives import PRIMITIVES
+from ocl_inductor.device.builtin_check import FUNCTIONS, failing
 
 
 @pytest.mark.parametrize("broken", [[], ["rsqrt"], ["acos", "pow", "exp2"], list(FUNCTIONS)])

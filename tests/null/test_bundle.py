@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ocl_inductor import fork
+from ocl_inductor.device import fork
 from ocl_inductor.runtime import bundle
 from ocl_inductor.runtime.bundle import Bundle, Run
 from ocl_inductor.runtime.memory import Allocation

@@ -11,8 +11,8 @@ from evaluate import make_device
 
 from ocl_inductor.codegen.ahead import streams
 from ocl_inductor.codegen.streaming import least_streamed, streamed_results
-from ocl_inductor.cpu_caches import Caches
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.cpu.caches import Caches
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Access, Expr
 from ocl_inductor.ir.nodes import dense_buffer
 from ocl_inductor.templates.blocking import prefetching

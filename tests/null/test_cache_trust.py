@@ -19,15 +19,16 @@ from click.testing import CliRunner
 from other_user import NOBODY, as_nobody, needs_another_user, open_to_all, place
 from store_samples import sample
 
-from ocl_inductor import device_probe, driver_survey, drivers
 from ocl_inductor.capture import torch_sources
 from ocl_inductor.cli import cache_upkeep, main
-from ocl_inductor.private_folder import DistrustedError, PrivateFolder
+from ocl_inductor.device import probe
+from ocl_inductor.device.driver import discovery, inventory
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.plan_files import PlanFiles
 from ocl_inductor.runtime.plan_scan import plan_name
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import DamagedEntryError, encode
+from ocl_inductor.support.private_folder import DistrustedError, PrivateFolder
 from ocl_inductor.tune import kept
 
 __all__ = ["place"]
@@ -57,12 +58,12 @@ def _kernel_found(root: Path) -> bool:
     return False
 
 
-def _driver(parts: tuple[str, ...] = ()) -> tuple[driver_survey.Library, ...]:
-    return (driver_survey.Library(NAMES[0], (), parts),)
+def _driver(parts: tuple[str, ...] = ()) -> tuple[inventory.Library, ...]:
+    return (inventory.Library(NAMES[0], (), parts),)
 
 
 def _survey_name() -> str:
-    return driver_survey._name(NAMES)
+    return inventory._name(NAMES)
 
 
 KEPT = (
@@ -74,13 +75,13 @@ KEPT = (
     ),
     Kept(
         "drivers",
-        lambda root: driver_survey._remember(_survey_name(), _driver()),
-        lambda root: driver_survey._remembered(_survey_name(), NAMES) is not None,
+        lambda root: inventory._remember(_survey_name(), _driver()),
+        lambda root: inventory._remembered(_survey_name(), NAMES) is not None,
     ),
     Kept(
         "probe",
-        lambda root: device_probe._answered("zero_copy", "a driver", lambda: True),
-        lambda root: device_probe.zero_copy_known("a driver"),
+        lambda root: probe._answered("zero_copy", "a driver", lambda: True),
+        lambda root: probe.zero_copy_known("a driver"),
     ),
     Kept(
         "roofs",
@@ -268,16 +269,16 @@ def test_clear_follows_no_link(root: Path, place: Path) -> None:
 
 @needs_another_user
 def test_a_planted_survey_opens_no_library(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    evil = driver_survey._text(_driver(("/tmp/evil.so",)))
+    evil = inventory._text(_driver(("/tmp/evil.so",)))
     document = json.dumps({"files": [], "stamps": [], "found": evil})
     path = root / "drivers" / _survey_name()
     open_to_all(root, path.parent)
     assert as_nobody(lambda: path.write_text(document))
-    monkeypatch.setattr(driver_survey, "_ask", lambda names: _driver())
+    monkeypatch.setattr(inventory, "_ask", lambda names: _driver())
     for made_private in ((), (path.parent,), (path.parent, root)):
         for folder in made_private:
             folder.chmod(0o700)
-        assert driver_survey.survey(NAMES) == _driver()
+        assert inventory.survey(NAMES) == _driver()
     # What was asked now has taken the planted file's place.
     assert path.stat().st_uid == os.geteuid() and "evil" not in path.read_text()
 
@@ -292,7 +293,7 @@ def test_a_planted_vendor_folder_is_not_shown_to_the_loader(root: Path) -> None:
             (root / "icd" / digest / "99.icd").write_text("/tmp/evil.so\n")
 
     assert as_nobody(plant)
-    with drivers.vendor_folder(["/usr/lib/libgood.so"]) as folder:
+    with discovery.vendor_folder(["/usr/lib/libgood.so"]) as folder:
         assert [p.read_text() for p in folder.iterdir()] == ["/usr/lib/libgood.so\n"]
         assert not as_nobody(lambda: (folder / "99.icd").write_text("/tmp/evil.so\n"))
 

@@ -1,4 +1,4 @@
-"""What a compiler makes code for, as the instructions in a binary tell it: compile_target.py."""
+"""What a compiler makes code for, by the instructions in a binary: device/cpu/compile_target.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.compile_target import Target, of_instructions
+from ocl_inductor.device.cpu.compile_target import Target, of_instructions
 
 #: The probe's two kernels, in C for a compiler that takes vectors of 16 floats.
 SOURCE = """

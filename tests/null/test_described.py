@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.described import BadTargetError, find_target, target_names
+from ocl_inductor.device.described import BadTargetError, find_target, target_names
 from ocl_inductor.errors import UnknownOptionError
 from ocl_inductor.settings import Settings
 

@@ -21,9 +21,9 @@ from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
+from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
-from ocl_inductor.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 
 FOLDER = Path(__file__).parents[1] / "golden"
 

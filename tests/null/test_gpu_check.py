@@ -21,8 +21,8 @@ from gpu_check.ratchet import Ratchet, complaints, improved, merged, read_ratche
 from gpu_check.reading import Reading, read
 from gpu_check.strides import strided
 from gpu_check.targets import DEVICES
-from ocl_inductor.described import find_target
-from ocl_inductor.plan import Kernel, Launch
+from ocl_inductor.device.described import find_target
+from ocl_inductor.plan.plan import Kernel, Launch
 
 LISTINGS = Path(__file__).parent / "listings"
 ROOT = Path(__file__).parents[2]

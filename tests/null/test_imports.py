@@ -1,7 +1,8 @@
 """Imports run one way: a module imports only its own layer's group or lower ones.
 
-``LAYERS`` lists the top-level names of the package from low to high; names of one row may import
-one another. ``FORBIDDEN`` adds rules that the order alone does not give. Every import counts,
+``LAYERS`` lists the folders and files of the package from low to high; names of one row may import
+one another, and a file that is not listed belongs to its folder's row. ``FORBIDDEN`` adds rules
+that the order alone does not give. Every import counts,
 lazy ones and those for type checking too.
 """
 
@@ -16,41 +17,24 @@ PACKAGE = Path(ocl_inductor.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"__init__"},
-    {"errors", "temporary", "units", "whole_file"},
-    {"described", "targets"},
+    {"errors", "support.atomic_file", "support.background", "support.temporary", "support.units"},
+    {"device.described", "device.targets"},
     {"settings"},
     {"log"},
     {
-        "dtypes",
-        "debug",
-        "fallback_log",
-        "launch_example",
+        "capture.torch_versions",
+        "ir.dtypes",
         "kernel_text",
-        "private_folder",
-        "torch_versions",
+        "observe.debug_folder",
+        "observe.fallback_log",
+        "plan.launch_example",
+        "support.private_folder",
     },
-    {"quirk", "quirks", "fork", "apart", "meanwhile"},
-    {
-        "builtin_check",
-        "command_buffer",
-        "compile_target",
-        "core_costs",
-        "cpu_caches",
-        "cpu_flags",
-        "device",
-        "device_info",
-        "amx",
-        "calling_thread",
-        "device_probe",
-        "driver_code",
-        "driver_library",
-        "driver_processor",
-        "driver_survey",
-        "drivers",
-        "unregistered",
-    },
-    {"diagnosis"},
-    {"plan", "plan_bytes", "staged_plan"},
+    {"device.child_process", "device.fork", "device.quirk", "device.quirks"},
+    {"device"},
+    {"observe.diagnosis"},
+    {"plan"},
+    {"resident"},
     {"runtime"},
     {"ir"},
     {"templates"},
@@ -58,19 +42,22 @@ LAYERS: list[set[str]] = [
     {"schedule"},
     {"memory"},
     {"codegen"},
-    {"verify"},
-    {"report"},
+    {"pipeline.verify"},
+    {"observe.report"},
     {"passes"},
-    {"staging"},
+    {"pipeline.data_dependent"},
     {"capture"},
     {"tune"},
-    {"profiler"},
-    {"simpler"},
+    {"observe.profiler"},
+    {"pipeline.retry"},
     {"compile", "_autoload"},
-    {"observe"},
+    {"eager"},
+    {"observe.explain"},
     {"sweep"},
     {"cli"},
 ]
+#: Rooms whose files each have a row: their own ``__init__.py`` imports nothing.
+ROOMS = {"observe", "pipeline", "support"}
 
 COMPILER = {
     "capture",
@@ -81,7 +68,7 @@ COMPILER = {
     "memory",
     "codegen",
     "templates",
-    "staging",
+    "pipeline",
     "compile",
 }
 
@@ -89,8 +76,6 @@ FORBIDDEN: dict[str, set[str]] = {
     # A plan is replayed without the compiler, so that a warm start loads none of it.
     "runtime": COMPILER,
     "plan": COMPILER | {"runtime"},
-    "plan_bytes": COMPILER | {"runtime"},
-    "staged_plan": COMPILER | {"runtime"},
 }
 
 
@@ -98,9 +83,11 @@ def _files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def _top(module: tuple[str, ...]) -> str:
-    """The name below the package: ``ocl_inductor.ir.expr`` -> ``ir``; the package itself."""
-    return module[1] if len(module) > 1 else "__init__"
+def _part(module: tuple[str, ...]) -> str:
+    """What of ``LAYERS`` a module is: the longest name in it that begins the module's own."""
+    names = [".".join(module[1:end]) for end in range(len(module), 1, -1)]
+    known = set().union(*LAYERS)
+    return next((n for n in names if n in known), ".".join(module[1:])) or "__init__"
 
 
 def _module(path: Path) -> tuple[str, ...]:
@@ -108,43 +95,58 @@ def _module(path: Path) -> tuple[str, ...]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def _imports(path: Path) -> list[tuple[int, str]]:
-    """(line, top-level name) of each import of this package in a file."""
+def _imports(path: Path) -> list[tuple[int, tuple[str, ...]]]:
+    """(line, module) of each import of this package in a file."""
     module = _module(path)
     package = module if path.name == "__init__.py" else module[:-1]
-    found: list[tuple[int, str]] = []
+    found: list[tuple[int, tuple[str, ...]]] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             targets = [tuple(a.name.split(".")) for a in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
-            # `from ocl_inductor import x`: x may be a module.
-            targets = [(*base, a.name) for a in node.names] if len(base) == 1 else [base]
+            # `from ocl_inductor.device import x`: x may be a module.
+            targets = [(*base, a.name) if _is_module((*base, a.name)) else base for a in node.names]
         else:
             continue
-        found += [(node.lineno, _top(t)) for t in targets if t and t[0] == "ocl_inductor"]
+        found += [(node.lineno, t) for t in targets if t and t[0] == "ocl_inductor"]
     return found
 
 
-def _layer(top: str) -> int | None:
-    return next((i for i, names in enumerate(LAYERS) if top in names), None)
+def _is_module(module: tuple[str, ...]) -> bool:
+    place = PACKAGE.joinpath(*module[1:])
+    return module[0] == "ocl_inductor" and (place.is_dir() or place.with_suffix(".py").is_file())
+
+
+def _layer(part: str) -> int | None:
+    return next((i for i, names in enumerate(LAYERS) if part in names), None)
 
 
 def test_every_part_has_a_layer() -> None:
-    unknown = {_top(_module(p)) for p in _files()} - set().union(*LAYERS)
+    unknown = {_part(_module(p)) for p in _files()} - set().union(*LAYERS) - ROOMS
     assert not unknown, f"add to LAYERS: {sorted(unknown)}"
+    for room in ROOMS:
+        assert not _imports(PACKAGE / room / "__init__.py")
+
+
+def test_every_row_is_there() -> None:
+    names = set().union(*LAYERS) - {"__init__"} | ROOMS
+    gone = [n for n in names if not _is_module(("ocl_inductor", *n.split(".")))]
+    assert not gone, f"remove from LAYERS: {sorted(gone)}"
 
 
 def test_imports_run_one_way() -> None:
     wrong = []
     for path in _files():
-        here = _top(_module(path))
+        module = _module(path)
+        here, folder = _part(module), module[1] if len(module) > 1 else ""
         own = _layer(here)
-        for line, target in _imports(path):
+        for line, imported in _imports(path):
+            target = _part(imported)
             other = _layer(target)
             if other is None or own is None:
                 continue  # a name of __init__, or reported by the test above
-            if other > own or target in FORBIDDEN.get(here, ()):
+            if other > own or (imported[1:2] and imported[1] in FORBIDDEN.get(folder, ())):
                 wrong.append(f"{path.relative_to(PACKAGE)}:{line}: {here} imports {target}")
     assert not wrong, "\n".join(wrong)

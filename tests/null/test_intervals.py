@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ocl_inductor.profiler.intervals import Interval, clip, length, subtract, union
+from ocl_inductor.observe.profiler.intervals import Interval, clip, length, subtract, union
 
 
 def some(generator: random.Random) -> list[Interval]:

@@ -13,7 +13,7 @@ from test_schedule import plan, run
 from ocl_inductor.memory.liveness import analyse
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
-from ocl_inductor.verify import verify_memory, verify_schedule
+from ocl_inductor.pipeline.verify import verify_memory, verify_schedule
 
 W = torch.randn(20, 20)
 

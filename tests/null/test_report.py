@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ocl_inductor.report.layout import GAP_X, Box, place
-from ocl_inductor.report.numbers import count_text, size_bytes, time_text
-from ocl_inductor.report.roofline import bound, least_seconds
-from ocl_inductor.report.values import (
+from ocl_inductor.observe.report.layout import GAP_X, Box, place
+from ocl_inductor.observe.report.numbers import count_text, size_bytes, time_text
+from ocl_inductor.observe.report.roofline import bound, least_seconds
+from ocl_inductor.observe.report.values import (
     BreakReport,
     BufferReport,
     GraphReport,

@@ -20,10 +20,10 @@ from ocl_inductor.ir.nodes import Graph, Loop
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.planner import MemoryPlan, plan_memory
 from ocl_inductor.passes import run_passes
+from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_schedule
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.schedule.groups import LoopGroup, Schedule
 from ocl_inductor.settings import Settings
-from ocl_inductor.verify import verify_graph, verify_memory, verify_schedule
 
 
 def plan(

@@ -18,8 +18,6 @@ from pathlib import Path
 import pytest
 from store_samples import sample
 
-from ocl_inductor import private_folder
-from ocl_inductor.private_folder import PrivateFolder
 from ocl_inductor.runtime import store as store_module
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import (
@@ -30,6 +28,8 @@ from ocl_inductor.runtime.store_entry import (
     read_metadata,
     salvage,
 )
+from ocl_inductor.support import private_folder
+from ocl_inductor.support.private_folder import PrivateFolder
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permission bits and owners")
 

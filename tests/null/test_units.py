@@ -6,7 +6,13 @@ import pytest
 
 from ocl_inductor.errors import UnknownOptionError
 from ocl_inductor.settings import Settings
-from ocl_inductor.units import format_age, format_seconds, format_size, parse_age, parse_size
+from ocl_inductor.support.units import (
+    format_age,
+    format_seconds,
+    format_size,
+    parse_age,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor import unregistered as module
-from ocl_inductor.unregistered import unregistered
+from ocl_inductor.device.driver import unregistered as module
+from ocl_inductor.device.driver.unregistered import unregistered
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import compare, const, op, where
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.attention.call import Attention

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, contiguous_strides, loop_vars, prod, same
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last

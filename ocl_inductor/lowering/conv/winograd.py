@@ -16,7 +16,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
 from ocl_inductor.ir.index import contiguous_strides, is_static, loop_vars, prod
 from ocl_inductor.lowering.core.context import LoweringContext

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.capture.torch_versions import guarding_hint
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import (
     Check,
     Expr,
@@ -43,7 +44,6 @@ from ocl_inductor.ir.nodes import (
 )
 from ocl_inductor.lowering.core.values import ZERO, Value, buffer_value, strided_view
 from ocl_inductor.settings import Settings
-from ocl_inductor.torch_versions import guarding_hint
 
 #: Chooses among overrides of a template's parameters: template, parameters with numbers for sizes,
 #: candidates with the default first.

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 
-from ocl_inductor.dtypes import SUPPORTED_DTYPES
+from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.ir.index import as_size, is_static, same
 from ocl_inductor.lowering.core.values import HostValue, Value
 

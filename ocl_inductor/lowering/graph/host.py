@@ -11,7 +11,6 @@ from torch.fx import Node as FxNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.errors import UnsupportedOperatorError
-from ocl_inductor.fallback_log import say_fallback
 from ocl_inductor.ir.index import contiguous_strides, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
 from ocl_inductor.lowering.core.fakes import (
@@ -26,7 +25,8 @@ from ocl_inductor.lowering.graph.auto_functionalized import AUTO_FUNCTIONALIZED,
 from ocl_inductor.lowering.graph.control_flow import CompileBody, ControlFlow, compile_body
 from ocl_inductor.lowering.graph.in_flight import is_view, waits
 from ocl_inductor.lowering.graph.walk import Walk
-from ocl_inductor.plan import Region
+from ocl_inductor.observe.fallback_log import say_fallback
+from ocl_inductor.plan.plan import Region
 
 higher_order = torch.ops.higher_order
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.dtypes import FLOAT8, UNSIGNED
+from ocl_inductor.ir.dtypes import FLOAT8, UNSIGNED
 from ocl_inductor.lowering.graph.uses import SPLITS, VIEW_OPERATORS
 
 aten = torch.ops.aten

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ocl_inductor.dtypes import FLOAT8, UNSIGNED
+from ocl_inductor.ir.dtypes import FLOAT8, UNSIGNED
 from ocl_inductor.ir.expr import Expr, cast, compare, const, op, where
 from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext

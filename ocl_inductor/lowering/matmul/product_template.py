@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device_info import DeviceInfo
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast

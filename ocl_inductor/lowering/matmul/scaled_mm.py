@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ocl_inductor.dtypes import FLOAT8
+from ocl_inductor.ir.dtypes import FLOAT8
 from ocl_inductor.ir.index import Size, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ocl_inductor.dtypes import FLOAT8
+from ocl_inductor.ir.dtypes import FLOAT8
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import Lowering
 from ocl_inductor.lowering.core.values import Value

@@ -21,7 +21,8 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 
-from ocl_inductor.dtypes import FLOAT8, SUPPORTED_DTYPES
+from ocl_inductor.capture.torch_versions import aten_overload
+from ocl_inductor.ir.dtypes import FLOAT8, SUPPORTED_DTYPES
 from ocl_inductor.ir.expr import Expr, const, index_value, op
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.lowering.core.context import LoweringContext
@@ -29,7 +30,6 @@ from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes
 from ocl_inductor.lowering.core.values import HostValue, Value, expand
 from ocl_inductor.lowering.pointwise.division import divisor_of
-from ocl_inductor.torch_versions import aten_overload
 
 Kind: TypeAlias = ELEMENTWISE_TYPE_PROMOTION_KIND
 DEFAULT = Kind.DEFAULT

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from ocl_inductor.dtypes import REGISTER_TYPE
+from ocl_inductor.ir.dtypes import REGISTER_TYPE
 from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext

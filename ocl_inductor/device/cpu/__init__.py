@@ -1,0 +1,1 @@
+"""What a CPU is, and what its driver's compiler makes code for."""

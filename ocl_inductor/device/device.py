@@ -1,0 +1,450 @@
+"""Devices: the list of what is there, and the choice.
+
+``Device`` holds the facts (facts.py) together with the OpenCL objects, which are made at
+first use and live as long as the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import cache, cached_property, partial
+from types import MappingProxyType
+from typing import Any
+
+from ocl_inductor.device import fork, quirks
+from ocl_inductor.device.builtin_check import Builds
+from ocl_inductor.device.cpu import matrix_unit
+from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.driver import cpu_name_override, icd_loader
+from ocl_inductor.device.driver.inventory import Library, Listed
+from ocl_inductor.device.driver.pyopencl_loader import (
+    driver_platforms,
+    forget_survey,
+    load_pyopencl,
+    opening,
+    release_code,
+    surveyed,
+)
+from ocl_inductor.device.facts import DeviceInfo, ask, kind_of, names_of
+from ocl_inductor.device.inline_queue import EXTENSION, calling_queue
+from ocl_inductor.device.probe import (
+    amx_works,
+    broken_builtins_of,
+    calling_thread_works,
+    check_builtins,
+    target_of,
+    twin_works,
+    zero_copy_known,
+    zero_copy_works,
+)
+from ocl_inductor.errors import DeviceNotFoundError, DriverChangedError, NoDeviceError
+from ocl_inductor.log import logger
+from ocl_inductor.settings import Settings
+from ocl_inductor.support.background import made_meanwhile
+
+_log = logger(__name__)
+
+
+class Device:
+    """One device: its facts, and its OpenCL objects made at first use."""
+
+    #: With these in its environment a process lists the device.
+    variables: Mapping[str, str] = MappingProxyType({})
+    #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
+    tester: Callable[[Device], bool] | None = None
+    #: Asks the driver's compiler for its target, in such a process; may raise.
+    target_asker: Callable[[Device], Target | None] | None = None
+    #: That test, under way.
+    _test: Future[bool] | None = None
+
+    def __init__(
+        self,
+        cl_device: Any,
+        listed: Listed | None = None,
+        library: str = "",
+        twin: quirks.Twin | None = None,
+    ) -> None:
+        """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``, and
+        may list as ``twin`` as well.
+        """
+        self._opened = cl_device
+        self._listed = listed if listed is not None else _listed((0, 0), cl_device)
+        self.library = library
+        self._twin = twin
+        self._opened_twin: Any = None
+        self._opened_apart = cl_device is None
+        self.names = self._listed.names
+        self.kind = self._listed.kind
+        # cached_property does not see to it that the handles are made once when threads ask.
+        self._lock = threading.RLock()
+        self.short_name = quirks.short_name(self.names)
+
+    @property
+    def cl_device(self) -> Any:
+        """The pyopencl Device; the first use opens its driver.
+
+        Raises DriverChangedError where the driver does not list it any more.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> Any:
+        platform, number = self._listed.place
+        twin = self._wanted_twin()
+        try:
+            with opening({} if twin is None else twin.variables):
+                devices = driver_platforms(self.library)[platform].get_devices()
+            if twin is not None:
+                named = {d.name.strip(): d for d in devices}
+                self._opened_twin = named.get(twin.name(self.names))
+                devices = [d for d in devices if d is not self._opened_twin]
+            found = devices[number]
+        except (IndexError, load_pyopencl().Error):
+            found = None
+        if found is None or names_of(found) != self.names:
+            forget_survey()
+            _devices.cache_clear()
+            raise DriverChangedError(str(self))
+        for opened in (found, self._opened_twin):
+            if opened is not None:
+                cpu_name_override.introduce(opened, names_of(opened))
+        return found
+
+    @property
+    def apart(self) -> tuple[str, Mapping[str, str]]:
+        """For a process that is to use the device: the only driver to open, empty where it looks
+        for itself, and what its environment needs.
+        """
+        if not self.variables:
+            return "", {}
+        # The other drivers need not be surveyed with these variables.
+        return self.library, {**self.variables, "OCL_ICD_VENDORS": "/nonexistent"}
+
+    def _wanted_twin(self) -> quirks.Twin | None:
+        """What to have the driver list besides, if the user lets us."""
+        twin = self._twin
+        if twin is None or any(v in os.environ for v in twin.variables):
+            return None
+        return twin if Settings.resolve().calling_thread else None
+
+    def _twin_device(self) -> Device | None:
+        """The opened twin, if kernels run well on it."""
+        if self._opened_twin is None:
+            return None
+        assert self._twin is not None
+        found = Device(self._opened_twin, library=self.library)
+        found.variables = self._twin.variables
+        tester = None if self.tester is None else partial(self.tester, found)
+        key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
+        return found if twin_works(key, found, tester) else None
+
+    @property
+    def calling_thread(self) -> Device | None:
+        """The same processor, with kernels that run in the thread that launches them; None where
+        the driver does not offer that, or fails the test of it.
+        """
+        with self._lock:
+            return self._calling_thread
+
+    @cached_property
+    def _calling_thread(self) -> Device | None:
+        info = self.info  # opens the driver
+        if not info.zero_copy:
+            return None
+        found = self._twin_device()
+        has_queues = found is None and EXTENSION in info.extensions
+        if has_queues and calling_thread_works(info.key, self.names):
+            found = Device(self._opened, self._listed)
+        if found is None:
+            return None
+        found._queue = calling_queue(found.cl_device, found.context)
+        found._info = dataclasses.replace(
+            info,
+            name=found.names.name,
+            device_version=cpu_name_override.device_version(found.cl_device),
+            compute_units=1,
+        )
+        found._calling_thread = None
+        return found
+
+    @property
+    def info(self) -> DeviceInfo:
+        """The facts; the first use on a machine runs self-tests (small kernels), or has ``tester``
+        run one: whoever uses the facts then asks ``holds`` before anything runs.
+        """
+        with self._lock:
+            return self._info
+
+    def holds(self, info: DeviceInfo) -> bool:
+        """Whether what ``info`` said is still true when no test is under way any more."""
+        if self._test is not None and not self._test.result():
+            with self._lock:
+                self._info = dataclasses.replace(self._info, zero_copy=False)
+                self._calling_thread = None
+        return self.info == info
+
+    def leave_out_broken_builtins(self, builds: Builds) -> bool:
+        """After its compiler has failed: have code do without the functions that it fails on.
+
+        Whether there are any that ``info`` did not know of. ``builds``: see ``builtin_check``.
+        """
+        info = self.info
+        if info.profile != "vector":
+            return False
+        found = check_builtins(info.key, info.vector_width, builds)
+        if found <= info.broken_builtins:
+            return False
+        _log.warning(
+            "the driver's compiler fails on vectors of %s; code does without", ", ".join(found)
+        )
+        with self._lock:
+            self._info = dataclasses.replace(info, broken_builtins=found)
+            self.__dict__.pop("_calling_thread", None)  # has the same facts
+        return True
+
+    def ask_meanwhile(self) -> None:
+        """Have another thread find out the facts, for which the first use waits 0.3 s otherwise."""
+        if "_info" not in vars(self):
+            threading.Thread(target=self._ask, name="ocl_inductor device").start()
+
+    def _ask(self) -> None:
+        try:
+            self.info  # noqa: B018  (is kept)
+        except Exception as error:
+            _log.info("%s: %s", self, error)  # whoever uses it meets the same
+
+    @property
+    def context(self) -> Any:
+        """The pyopencl Context of this device alone."""
+        with self._lock:
+            return self._context
+
+    @property
+    def queue(self) -> Any:
+        """The in-order pyopencl CommandQueue. Threads may share it."""
+        with self._lock:
+            return self._queue
+
+    @cached_property
+    def _info(self) -> DeviceInfo:
+        info = DeviceInfo.from_pyopencl(self.cl_device)
+        release_code()  # the driver has told what it is: most of that code runs once
+        if info.kind == "cpu" and info.profile == "vector":
+            info = info.compiled_for(self._target(info))
+            info = dataclasses.replace(info, broken_builtins=broken_builtins_of(info.key))
+        if not info.unified_memory:
+            return info
+        works = self._works_in_place(info)
+        tiles = info.kind == "cpu" and matrix_unit.permitted() and amx_works(info.key, self.names)
+        return dataclasses.replace(info, zero_copy=works, amx=tiles)
+
+    def _target(self, info: DeviceInfo) -> Target | None:
+        # A variable that tells a compiler its target is not among what the driver says of itself.
+        told = (os.environ.get(name, "") for name in quirks.cpu_target_variables())
+        asker = None if self.target_asker is None else partial(self.target_asker, self)
+        return target_of("|".join((info.key, *told)), self.names, asker)
+
+    def _works_in_place(self, info: DeviceInfo) -> bool:
+        names = self.names if self._opened_apart else None
+        tester = None if self.tester is None else partial(self.tester, self)
+        test = partial(zero_copy_works, info.key, self._handles, names, tester)
+        if tester is None or info.kind != "cpu" or zero_copy_known(info.key):
+            return test()
+        # Every driver of a CPU that was tried does. The test waits for a compiler to be loaded.
+        self._test = made_meanwhile(test)
+        return True
+
+    def _handles(self) -> tuple[Any, Any]:
+        return self.context, self.queue
+
+    @cached_property
+    def _context(self) -> Any:
+        context = load_pyopencl().Context([self.cl_device])
+        release_code()  # most of it was for the start
+        return context
+
+    @cached_property
+    def _queue(self) -> Any:
+        return load_pyopencl().CommandQueue(self.context)
+
+    @property
+    def sort_key(self) -> tuple[bool, int, int]:
+        """Lower is preferred: discrete GPU, integrated GPU, CPU, others; simulators last."""
+        preference = quirks.preference(self.names)
+        if self.kind == "gpu":
+            rank = 1 if self._listed.unified else 0
+        else:
+            rank = 2 if self.kind == "cpu" else 3
+        return preference >= quirks.LAST_RESORT, rank, preference
+
+    def __str__(self) -> str:
+        return (
+            f"{self.short_name} ({self.kind}): {self.names.name} "
+            f"[{self.names.platform_name}, driver {self.names.driver_version}]"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Device {self}>"
+
+
+_listing = threading.Lock()
+
+
+@cache
+def _devices() -> tuple[Device, ...]:
+    libraries = surveyed()
+    if libraries is None:
+        found = _of_the_loader()
+    else:
+        load_pyopencl()  # a missing pyopencl is found out here
+        found = [[Device(None, d, x.name, _twin_of(x)) for d in x.devices] for x in libraries]
+    seen: set[tuple[quirks.Names, ...]] = set()
+    devices: list[Device] = []
+    for here in found:
+        # One driver can be found over two ways: beside the bundled loader and in a folder.
+        identity = tuple(d.names for d in here)
+        if identity not in seen:
+            seen.add(identity)
+            devices += here
+    return tuple(sorted(devices, key=lambda d: d.sort_key))
+
+
+def _twin_of(library: Library) -> quirks.Twin | None:
+    """What a driver may list besides its only device; several might not all be listed then."""
+    return quirks.twin(library.devices[0].names) if len(library.devices) == 1 else None
+
+
+def _of_the_loader() -> list[list[Device]]:
+    """The devices of each platform that the OpenCL loader lists; opens every driver."""
+    cl = load_pyopencl()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return []
+    return [[Device(cl_device, d) for cl_device, d in _devices_of(p, 0)] for p in platforms]
+
+
+def devices_in(library: str) -> list[Device]:
+    """The devices of one driver, opened now in a process that opens no other.
+
+    Raises:
+        NeedsLoaderError: only the OpenCL loader can open it.
+    """
+    cl = load_pyopencl()
+    platforms = [cl.Platform.from_int_ptr(x) for x in icd_loader.platform_ids(library)]
+    return [
+        Device(cl_device, found)
+        for number, platform in enumerate(platforms)
+        for cl_device, found in _devices_of(platform, number)
+    ]
+
+
+def listed(platforms: Sequence[Any]) -> tuple[Listed, ...]:
+    """The devices of a driver's pyopencl Platforms, as plain data."""
+    return tuple(d for n, p in enumerate(platforms) for _, d in _devices_of(p, n))
+
+
+def _devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
+    try:
+        devices = platform.get_devices()
+    except load_pyopencl().Error as error:
+        _log.info("platform %s lists no devices: %s", platform.name, error)
+        return []
+    for device in devices:
+        cpu_name_override.introduce(device, names_of(device))
+    return [(d, _listed((number, k), d)) for k, d in enumerate(devices)]
+
+
+def _listed(place: tuple[int, int], device: Any) -> Listed:
+    unified = bool(ask(device, "host_unified_memory", False))
+    return Listed(place, names_of(device), kind_of(device), unified)
+
+
+def list_devices() -> list[Device]:
+    """Every device of every driver, the preferred one first; the same objects at every call."""
+    fork.check()
+    with _listing:  # two listings would be two devices, and two contexts
+        return list(_devices())
+
+
+def select_device(
+    spec: str | None = None, meanwhile: Callable[[Device], None] | None = None
+) -> Device:
+    """The device `spec` names, or the preferred one for None.
+
+    A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
+    platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
+    (from 0, in order of preference). ``meanwhile`` is called when it is chosen, before its driver
+    is opened and asked. Raises NoDeviceError where there is no device at all and
+    DeviceNotFoundError where none matches.
+    """
+    chosen = _choose(spec)
+    if meanwhile is not None:
+        meanwhile(chosen)
+    try:
+        chosen.cl_device  # noqa: B018  (opens the driver)
+    except DriverChangedError as error:
+        _log.info("%s", error)
+        chosen = _choose(spec)
+    chosen.ask_meanwhile()
+    return chosen
+
+
+def _choose(spec: str | None) -> Device:
+    devices = list_devices()
+    if not devices:
+        raise NoDeviceError()
+    if spec is None:
+        return devices[0]
+    text, index = _split_spec(spec)
+    matching, _ = _matching(devices, text)
+    if index >= len(matching):
+        raise DeviceNotFoundError(spec, [str(d) for d in devices])
+    return matching[index]
+
+
+def why_chosen(spec: str | None) -> str:
+    """Why ``select_device(spec)`` takes the device that it takes. Raises as it does."""
+    chosen, devices = select_device(spec), list_devices()
+    if spec is not None:
+        text, index = _split_spec(spec)
+        matching, how = _matching(devices, text)
+        place = f"number {index} of {len(matching)} matches" if len(matching) > 1 else "the match"
+        return f"{spec!r} was asked for: {place} by {how}"
+    if len(devices) == 1:
+        return "the only device"
+    same = [d for d in devices if d.sort_key[:2] == chosen.sort_key[:2]]
+    order = "no device was named; discrete GPUs come first, then integrated ones, then CPUs"
+    return order if len(same) == 1 else f"{order}; of {len(same)} alike, its driver is preferred"
+
+
+def _split_spec(spec: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.*?)(?::(\d+))?", spec.strip(), re.S)
+    assert found is not None  # the pattern matches everything
+    return found.group(1).strip().lower(), int(found.group(2) or 0)
+
+
+def _matching(devices: list[Device], text: str) -> tuple[list[Device], str]:
+    """The devices that match, and by what."""
+    # Platforms before device names: a CPU's name can hold the name of another vendor's platform.
+    ways: tuple[tuple[str, Callable[[Device], bool]], ...] = (
+        ("kind", lambda d: d.kind == text),
+        ("spec", lambda d: text in d.short_name),
+        (
+            "platform",
+            lambda d: text in f"{d.names.platform_name} {d.names.platform_version}".lower(),
+        ),
+        ("name", lambda d: text in d.names.name.lower()),
+    )
+    for how, way in ways:
+        found = [d for d in devices if way(d)]
+        if found:
+            return found, how
+    return [], ""

@@ -1,0 +1,1 @@
+"""OpenCL drivers: finding their libraries, what they list, opening them."""

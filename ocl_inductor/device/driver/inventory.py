@@ -1,0 +1,234 @@
+"""What each OpenCL driver lists, found out once and remembered, so that a driver which is not
+chosen need not be opened.
+
+The survey runs in a process of its own (this file as a module), because a driver may end the
+process that opens it. What it found is kept in the cache folder, under everything that may change
+a driver's answer: its file, the environment, the device files of the system, the machine. It serves
+to choose only: whoever opens a device compares it with what was remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ocl_inductor.device import child_process, quirks
+from ocl_inductor.device.driver import icd_loader
+from ocl_inductor.device.driver.code_pages import mapped_libraries
+from ocl_inductor.log import logger
+from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.support.private_folder import PrivateFolder
+
+_log = logger(__name__)
+_SCHEMA = 2
+_SECONDS = 120
+#: From this size on a library is worth opening apart from the driver that needs it.
+_LARGE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A device as its driver lists it; ``place``: numbers of its platform and of itself there."""
+
+    place: tuple[int, int]
+    names: quirks.Names
+    kind: str
+    unified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A driver's library, by the name under which it is opened, and its devices.
+
+    ``parts``: paths of large libraries that the dynamic loader opens with it.
+    """
+
+    name: str
+    devices: tuple[Listed, ...]
+    parts: tuple[str, ...]
+
+
+def survey(names: Sequence[str]) -> tuple[Library, ...] | None:
+    """Each library's devices, remembered or asked for now; None: the loader has to be asked."""
+    name = _name(names)
+    known = _remembered(name, names)
+    if known is None:
+        known = _ask(names)
+        if known is not None:
+            _remember(name, known)
+    return known
+
+
+def forget(names: Sequence[str]) -> None:
+    """Have the drivers asked again by the next ``survey``."""
+    with contextlib.suppress(OSError):
+        _folder().remove(_name(names))
+
+
+# -- asking --------------------------------------------------------------------------------
+
+
+def _ask(names: Sequence[str]) -> tuple[Library, ...] | None:
+    try:
+        done = child_process.answer(
+            "ocl_inductor.device.driver.inventory",
+            *names,
+            seconds=_SECONDS,
+            variables={"OCL_ICD_VENDORS": "/nonexistent"},  # the loader need not open them as well
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        _log.info("the drivers could not be surveyed: %s", error)
+        return None
+    if done.returncode != 0:
+        _log.info("the survey of the drivers ended with %d: %s", done.returncode, done.stderr)
+        return None
+    for line in done.stdout.splitlines():  # drivers print to standard output too
+        found = _parsed(line, names)
+        if found is not None:
+            return found
+    return None
+
+
+def _parsed(text: str, names: Sequence[str]) -> tuple[Library, ...] | None:
+    try:
+        document = json.loads(text)
+        if document["schema"] != _SCHEMA:
+            return None
+        libraries = tuple(
+            Library(
+                entry["name"],
+                tuple(map(_listed, entry["devices"])),
+                tuple(map(str, entry["parts"])),
+            )
+            for entry in document["libraries"]
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+    return libraries if [x.name for x in libraries] == list(names) else None
+
+
+def _listed(entry: dict[str, Any]) -> Listed:
+    platform_number, number = entry["place"]
+    names = quirks.Names(**entry["names"])
+    place = (int(platform_number), int(number))
+    return Listed(place, names, str(entry["kind"]), bool(entry["unified"]))
+
+
+def _text(libraries: Sequence[Library]) -> str:
+    return json.dumps({"schema": _SCHEMA, "libraries": [asdict(x) for x in libraries]})
+
+
+# -- remembering ---------------------------------------------------------------------------
+
+
+def _folder() -> PrivateFolder:
+    return PrivateFolder(default_cache_dir()).folder("drivers")
+
+
+def _name(names: Sequence[str]) -> str:
+    """The file with what these drivers answered."""
+    text = "\n".join((str(_SCHEMA), platform.node(), *names, *_environment(), *_hardware()))
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def _environment() -> Iterator[str]:
+    for name, value in sorted(os.environ.items()):
+        if quirks.STEERING_VARIABLES.match(name):
+            yield f"{name}={value}"
+
+
+def _hardware() -> Iterator[str]:
+    for name in quirks.DEVICE_FILES:
+        place = Path("/dev", name)
+        if place.is_dir():
+            yield from sorted(map(str, place.iterdir()))
+        elif place.exists():
+            yield str(place)
+
+
+def _stamp(name: str) -> list[int]:
+    """Changes with the library's file; empty for a name that the dynamic loader resolves."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return []
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _remembered(name: str, names: Sequence[str]) -> tuple[Library, ...] | None:
+    """It names libraries (``parts``) that are opened: so only from a file that is ours."""
+    try:
+        document = json.loads(_folder().read(name))
+        if document["stamps"] != [_stamp(resolved) for resolved in document["files"]]:
+            return None
+        return _parsed(document["found"], names)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # missing or damaged: a miss
+
+
+def _remember(name: str, libraries: Sequence[Library]) -> None:
+    files = [_file_of(x.name) for x in libraries]
+    document = {
+        "files": files,
+        "stamps": [_stamp(f) for f in files],
+        "found": _text(libraries),
+    }
+    try:
+        _folder().write(name, json.dumps(document))
+    except OSError as error:
+        _log.info("the survey of the drivers was not kept: %s", error)
+
+
+def _file_of(name: str) -> str:
+    """Where the dynamic loader usually finds a library that is named without a path."""
+    if os.path.isabs(name):
+        return name
+    machine = f"{platform.machine()}-linux-gnu"
+    for folder in (f"/usr/lib/{machine}", f"/lib/{machine}", "/usr/lib64", "/usr/lib", "/lib"):
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    return name
+
+
+# -- the process of its own ----------------------------------------------------------------
+
+
+def _survey_here(names: Sequence[str]) -> tuple[Library, ...]:
+    """Open every driver in this process.
+
+    Raises:
+        NeedsLoaderError: one of them wants the loader.
+    """
+    import pyopencl
+
+    from ocl_inductor.device.device import listed
+
+    found = []
+    for name in names:
+        before = mapped_libraries()
+        icd_loader.open_library(name)
+        parts = _parts(name, mapped_libraries() - before)
+        ids = icd_loader.platform_ids(name)
+        devices = listed([pyopencl.Platform.from_int_ptr(x) for x in ids])
+        found.append(Library(name, devices, parts))
+    return tuple(found)
+
+
+def _parts(name: str, opened: set[str]) -> tuple[str, ...]:
+    own = os.path.realpath(_file_of(name))
+    others = sorted(x for x in opened if os.path.realpath(x) != own)
+    return tuple(x for x in others if os.path.getsize(x) >= _LARGE_BYTES)
+
+
+if __name__ == "__main__":
+    print("\n" + _text(_survey_here(sys.argv[1:])), flush=True)
+    os._exit(0)  # some drivers do not end well

@@ -1,0 +1,194 @@
+"""pyopencl, imported with every OpenCL driver within its reach.
+
+pyopencl's wheel bundles a loader that reads the folder ``OCL_ICD_VENDORS`` (by default the
+system's) once, at the first ``clGetPlatformIDs``, and adds the drivers that lie beside itself.
+
+On Linux we open the drivers ourselves, each when it is used (icd_loader.py, inventory.py); the
+loader then finds nothing, and only passes calls on. Elsewhere, and where the user steers the
+loader, we put ``.icd`` files for every driver, the system's included, into a temporary folder and
+name that folder, only for as long as the loader looks: child processes see the user's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from ocl_inductor.device import fork
+from ocl_inductor.device.driver import icd_loader, inventory
+from ocl_inductor.device.driver.code_pages import DriverCode
+from ocl_inductor.device.driver.cpu_name_override import set_target_variables
+from ocl_inductor.device.driver.discovery import find_drivers, vendor_folder
+from ocl_inductor.log import logger
+
+_log = logger(__name__)
+_ENV = "OCL_ICD_VENDORS"
+# The environment is changed while the loader looks.
+_lock = threading.RLock()
+#: Where the loader finds nothing. An empty folder would leave what lies beside it.
+_NOWHERE = "/nonexistent"
+
+
+def load_pyopencl() -> ModuleType:
+    """Import pyopencl, with every driver visible.
+
+    A user's own OCL_ICD_VENDORS is left alone. Raises ImportError where pyopencl is missing, and
+    ForkedProcessError in a child of a process that had loaded it.
+    """
+    fork.check()
+    with _lock:
+        return _load()
+
+
+@cache
+def _load() -> ModuleType:
+    fork.drivers_loaded()
+    if "pyopencl" in sys.modules:
+        _log.info(
+            "pyopencl was imported first: if it has listed platforms already, drivers that come "
+            "with a wheel may be missing; import torch and compile before that to see them"
+        )
+    set_target_variables()
+    apart = surveyed() is not None
+    with _vendors_in_environment(apart):
+        import pyopencl
+
+        # It repeats every non-empty build log as a warning; errors carry the log anyway. A filter
+        # around each build would not do: warnings.catch_warnings is not safe in threads.
+        warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
+        _keep_invokers_in_memory(pyopencl)
+        try:
+            pyopencl.get_platforms()
+        except pyopencl.Error as error:  # none at all: the caller's listing says so
+            if not apart:
+                _log.info("no OpenCL platform: %s", error)
+    if apart:
+        pyopencl.get_platforms = _every_platform  # for programs that use pyopencl themselves
+    return pyopencl
+
+
+@cache
+def surveyed() -> tuple[inventory.Library, ...] | None:
+    """The drivers and what they list, none of them opened; None where the loader opens them all."""
+    with _lock:
+        names = find_drivers() if icd_loader.possible() else []
+        return inventory.survey(names) if names else None
+
+
+def forget_survey() -> None:
+    """A driver lists something else than was remembered: have all of them asked again."""
+    inventory.forget(find_drivers())
+    surveyed.cache_clear()
+
+
+def driver_platforms(library: str) -> list[Any]:
+    """The pyopencl Platforms of a driver that ``surveyed`` names; opens it."""
+    cl = load_pyopencl()
+    with _lock:
+        return [cl.Platform.from_int_ptr(x) for x in _platform_ids(library)]
+
+
+def release_code() -> None:
+    """Give back the memory of the opened drivers' code; what is used again comes back by itself."""
+    if surveyed() is not None:
+        with _lock:
+            _code().release()
+
+
+@cache
+def _code() -> DriverCode:
+    return DriverCode()
+
+
+@cache
+def _platform_ids(library: str) -> list[int]:
+    code = _code()  # what is mapped before is not the driver's
+    # Linking it touches 90 MiB of Intel's runtime, half of that in a library which it needs: that
+    # half is given back before the other begins.
+    for part in next((x.parts for x in surveyed() or () if x.name == library), ()):
+        if icd_loader.open_library(part) is not None:
+            code.release()
+    try:
+        return icd_loader.platform_ids(library)
+    except icd_loader.NeedsLoaderError:  # it was replaced since the survey
+        forget_survey()
+        return []
+
+
+def _every_platform() -> list[Any]:
+    return [p for x in surveyed() or () for p in driver_platforms(x.name)]
+
+
+def _keep_invokers_in_memory(pyopencl: ModuleType) -> None:
+    """Keep pyopencl from writing to the disk each time it makes a kernel object.
+
+    It keeps the Python code that sets a kernel's arguments in a database below the user's cache
+    folder, and raises where that cannot be written: on a full disk, or without a home. To generate
+    the code takes 0.6 ms, so kernels with as many arguments share it.
+    """
+    flag = "_PYOPENCL_NO_CACHE"
+    if getattr(pyopencl, flag, True):
+        return  # the user switched it off, or this version has no such thing
+    setattr(pyopencl, flag, True)  # so that importing the module opens no database
+    try:
+        from pyopencl import invoker
+    finally:
+        setattr(pyopencl, flag, False)
+    invoker.invoker_cache = _InMemory()
+
+
+class _InMemory:
+    """What pyopencl asks of its database, without one.
+
+    A key is a kernel's name and what its code depends on: the numbers and types of arguments. The
+    name, which is part of a function's, is left out.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Any:
+        return self.known[repr(key[1:])]
+
+    def store_if_not_present(self, key: tuple[Any, ...], value: Any) -> None:
+        self.known.setdefault(repr(key[1:]), value)
+
+
+@contextmanager
+def opening(variables: Mapping[str, str]) -> Iterator[None]:
+    """Around the opening of a driver: with further variables in the environment."""
+    with _lock:
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name in variables:
+                os.environ.pop(name, None)
+
+
+@contextmanager
+def _vendors_in_environment(apart: bool) -> Iterator[None]:
+    if not apart and os.environ.get(_ENV):
+        _log.debug("%s=%s is the user's: left alone", _ENV, os.environ[_ENV])
+        yield
+        return
+    with ExitStack() as stack:
+        if apart:
+            os.environ[_ENV] = _NOWHERE
+        else:
+            try:
+                folder = stack.enter_context(vendor_folder(find_drivers()))
+                os.environ[_ENV] = str(folder)
+            except OSError as error:
+                _log.info("drivers that come with a wheel may be missing: %s", error)
+        try:
+            yield
+        finally:
+            os.environ.pop(_ENV, None)

@@ -1,0 +1,277 @@
+"""Self-tests of what a driver says it can: run once a driver, in a process of its own, remembered.
+
+The one of zero copy: does the driver work in place on host memory that USE_HOST_PTR names? The
+standard lets a driver keep a copy and demands map and unmap around host access. Zero copy over a
+tensor's storage needs more: any 4-byte offset, host writes seen by the next kernel, kernel writes
+seen by the host after ``finish``. That is implementation behaviour, hence tested.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ocl_inductor.device import child_process
+from ocl_inductor.device.builtin_check import Builds, failing
+from ocl_inductor.device.command_buffer import command_buffer_test
+from ocl_inductor.device.cpu import matrix_unit
+from ocl_inductor.device.cpu.compile_target import Target, compile_target
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.inline_queue import calling_queue
+from ocl_inductor.device.quirks import Names
+from ocl_inductor.log import logger
+from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.support.private_folder import PrivateFolder
+
+if TYPE_CHECKING:
+    from ocl_inductor.device.device import Device
+
+_log = logger(__name__)
+_SCHEMA = 2
+_SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
+_COUNT = 1024
+_SECONDS = 120
+_MARK = "ocl_inductor answers"
+
+
+def zero_copy_works(
+    key: str,
+    handles: Callable[[], tuple[Any, Any]],
+    names: Names | None = None,
+    tester: Callable[[], bool] | None = None,
+) -> bool:
+    """The remembered answer for the driver `key`, or that of a test run now.
+
+    `handles` makes the pyopencl context and queue; it is called only when the test runs. With
+    `names` the test runs in another process, which loads the driver's compiler and may crash, on
+    the device that has these names; `tester` asks one that is there, or raises. Never raises: a
+    driver that fails the test, in whatever way, does not work in place.
+    """
+    return _answered(
+        "zero_copy",
+        key,
+        lambda: zero_copy_test(*handles()) if names is None else _tested(tester, names),
+    )
+
+
+def zero_copy_known(key: str) -> bool:
+    """Whether ``zero_copy_works`` has an answer without a test."""
+    return _remembered("zero_copy", key) is not None
+
+
+def target_of(
+    key: str, names: Names, tester: Callable[[], Target | None] | None = None
+) -> Target | None:
+    """What the driver's compiler makes code for: remembered, or asked in another process.
+
+    Arguments as of ``zero_copy_works``. None where the compiler does not tell. Never raises.
+    """
+    known = _kept("target", key)
+    if isinstance(known, dict):
+        return _target(known)
+    try:
+        target = _asked_target(names, tester)
+    except Exception as error:
+        _log.info("the compiler of %s was not asked for its target: %s", key, error)
+        target = None
+    _keep("target", key, {} if target is None else asdict(target))
+    return target
+
+
+def _asked_target(names: Names, tester: Callable[[], Target | None] | None) -> Target | None:
+    if tester is not None:
+        try:
+            return tester()
+        except Exception as error:
+            _log.info("%s was not asked in a process that was there: %s", names.name, error)
+    return _target(_apart("target", names)["target"])
+
+
+def _target(facts: dict[str, Any]) -> Target | None:
+    return Target(int(facts["lanes"]), bool(facts["fma"])) if facts else None
+
+
+def broken_builtins_of(key: str) -> frozenset[str]:
+    """Functions of vectors that the driver's compiler was found to fail on, if it was asked."""
+    known = _kept("broken_builtins", key)
+    return frozenset(map(str, known)) if isinstance(known, list) else frozenset()
+
+
+def check_builtins(key: str, lanes: int, builds: Builds) -> frozenset[str]:
+    """The same, found out once by building them all; ``builds``: see ``builtin_check``."""
+    known = _kept("broken_builtins", key)
+    if isinstance(known, list):
+        return frozenset(map(str, known))
+    found = failing(builds, lanes)
+    _keep("broken_builtins", key, sorted(found))
+    return found
+
+
+def command_buffers_work(key: str, names: Names) -> bool:
+    """Whether recorded launches give what plain ones do: remembered, or tested in a process.
+
+    ``key``: the driver; ``names``: the device's. Never raises, as ``zero_copy_works``.
+    """
+    return _answered("command_buffer", key, lambda: _tested_apart("command_buffer", names))
+
+
+def amx_works(key: str, names: Names) -> bool:
+    """Whether kernels reach the CPU's matrix unit: remembered, or tested in a process.
+
+    Arguments as of ``command_buffers_work``. Never raises.
+    """
+    return _answered("amx", key, lambda: _tested_apart("amx", names))
+
+
+def calling_thread_works(key: str, names: Names) -> bool:
+    """Whether a queue of the device runs kernels in the calling thread: remembered, or tested in a
+    process. Never raises.
+    """
+    return _answered("calling_thread", key, lambda: _tested_apart("calling_thread", names))
+
+
+def twin_works(key: str, twin: Device, tester: Callable[[], bool] | None = None) -> bool:
+    """The same of a device that runs all kernels so, listed when its variables are set."""
+    return _answered("calling_thread", key, lambda: _tested(tester, twin.names, twin))
+
+
+def _tested(tester: Callable[[], bool] | None, names: Names, twin: Device | None = None) -> bool:
+    try:
+        if tester is not None:
+            return tester()
+    except Exception as error:
+        _log.info("self-test of %s in a process that was there: %s", names.name, error)
+    if twin is None:
+        return _tested_apart("zero_copy", names)
+    return _tested_apart("calling_thread", names, *twin.apart)
+
+
+def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
+    known = _remembered(question, key)
+    if known is not None:
+        return known
+    try:
+        works = test()
+    except Exception as error:
+        _log.info("self-test %s failed on %s: %s", question, key, error)
+        works = False
+    _keep(question, key, works)
+    return works
+
+
+def _remembered(question: str, key: str) -> bool | None:
+    known = _kept(question, key)
+    return known if isinstance(known, bool) else None
+
+
+def zero_copy_test(context: Any, queue: Any) -> bool:
+    """Run the test now: whether the kernel's writes and the host's reach each other in place."""
+    cl = load_pyopencl()
+    host = np.zeros(_COUNT + 1, np.float32)[1:]  # 4 bytes off the allocation's start
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    buffer = cl.Buffer(context, flags, hostbuf=host)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyopencl repeats any non-empty build log
+        program = cl.Program(context, _SOURCE).build(cache_dir=False)
+    kernel = cl.Kernel(program, "probe")
+    kernel.set_args(buffer)
+    for start in (1.0, 5.0):  # the second round sees a stale copy, if there is one
+        host[:] = start
+        cl.enqueue_nd_range_kernel(queue, kernel, (_COUNT,), None)
+        queue.finish()
+        if not bool((host == start + 1.0).all()):
+            return False
+    return True
+
+
+def _tested_apart(
+    question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
+) -> bool:
+    return bool(_apart(question, names, library, variables)[question])
+
+
+def _apart(
+    question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The answer of a process of its own, by the question.
+
+    ``library``, ``variables``: see ``Device.apart``. Raises RuntimeError where there is none.
+    """
+    done = child_process.answer(
+        "ocl_inductor.device.probe",
+        question,
+        json.dumps(asdict(names)),
+        library,
+        seconds=_SECONDS,
+        variables=variables,
+    )
+    for line in done.stdout.splitlines():  # drivers print to standard output too
+        mark, _, text = line.partition(": ")
+        if mark == _MARK:
+            return dict(json.loads(text))
+    raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
+
+
+def _test_here(question: str, names: Names, library: str) -> dict[str, Any]:
+    from ocl_inductor.device.device import devices_in, list_devices
+
+    devices = devices_in(library) if library else list_devices()
+    device = next(d for d in devices if d.names == names)
+    if question == "target":
+        target = compile_target(device.context)
+        return {"target": {} if target is None else asdict(target)}
+    return {question: _TESTS[question](device)}
+
+
+def _calling_thread_test(device: Device) -> bool:
+    return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
+
+
+_TESTS: Mapping[str, Callable[[Any], bool]] = {
+    "command_buffer": command_buffer_test,
+    "amx": lambda device: (
+        matrix_unit.permitted() and matrix_unit.amx_test(device.context, device.queue)
+    ),
+    "calling_thread": _calling_thread_test,
+    "zero_copy": lambda device: zero_copy_test(device.context, device.queue),
+}
+
+
+def _folder() -> PrivateFolder:
+    return PrivateFolder(default_cache_dir()).folder("probe")
+
+
+def _name(question: str, key: str) -> str:
+    """The file with the answer."""
+    digest = hashlib.sha256(f"{_SCHEMA}\n{question}\n{key}".encode()).hexdigest()[:24]
+    return f"{digest}.json"
+
+
+def _kept(question: str, key: str) -> Any:
+    try:
+        answer = json.loads(_folder().read(_name(question, key)))
+        return answer[question] if answer["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # missing or damaged: a miss
+
+
+def _keep(question: str, key: str, value: Any) -> None:
+    try:
+        _folder().write(_name(question, key), json.dumps({"key": key, question: value}))
+    except OSError as error:
+        _log.info("the self-test's answer was not kept: %s", error)
+
+
+if __name__ == "__main__":
+    _question, _facts, _library = sys.argv[1:]
+    _answers = _test_here(_question, Names(**json.loads(_facts)), _library)
+    print(f"\n{_MARK}: {json.dumps(_answers)}", flush=True)
+    os._exit(0)  # some drivers do not end well

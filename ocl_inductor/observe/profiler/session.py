@@ -1,0 +1,64 @@
+"""Taking a profile."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from torch._dynamo.callback import callback_handler
+
+from ocl_inductor.observe.profiler.result import Profile
+from ocl_inductor.runtime.recording import Recorder
+
+
+@contextlib.contextmanager
+def profile() -> Iterator[Profile]:
+    """Take times of every kernel, transfer and host call of compiled graphs in the block.
+
+    Graphs compiled before and in the block count alike, in all threads. Read the result after the
+    block::
+
+        with ocl_inductor.profile() as p:
+            model(x)
+        print(p.table())
+
+    Raises OpenCLInductorError inside of another profile.
+    """
+    result = Profile()
+    compiling = _Compiling(result.compiles)
+    with Recorder() as recorder, compiling:
+        result.start_ns = time.time_ns()
+        try:
+            yield result
+        finally:
+            result.end_ns = time.time_ns()
+            result.calls = tuple(recorder.calls)
+            result.overhead_ns = recorder.overhead_ns
+
+
+class _Compiling:
+    """Notes when Dynamo compiles, through its callbacks."""
+
+    def __init__(self, found: list[tuple[int, int]]) -> None:
+        self.found = found
+        self.since = 0
+
+    def __enter__(self) -> None:
+        callback_handler.register_start_callback(self.start)
+        callback_handler.register_end_callback(self.end)
+
+    def __exit__(self, *error: object) -> None:
+        # torch.compiler.reset() inside of the block removes all callbacks.
+        with contextlib.suppress(ValueError):
+            callback_handler.remove_start_callback(self.start)
+            callback_handler.remove_end_callback(self.end)
+
+    def start(self, args: Any) -> None:
+        self.since = time.time_ns()
+
+    def end(self, args: Any) -> None:
+        if self.since:
+            self.found.append((self.since, time.time_ns()))
+        self.since = 0

@@ -1,6 +1,0 @@
-"""``ocl_inductor.profile()``: where the time of compiled graphs goes on the device."""
-
-from ocl_inductor.profiler.result import Breakdown, HostTime, KernelTime, Profile
-from ocl_inductor.profiler.session import profile
-
-__all__ = ["Breakdown", "HostTime", "KernelTime", "Profile", "profile"]

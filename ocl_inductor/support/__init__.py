@@ -1,0 +1,1 @@
+"""Files, folders, threads and units: nothing here knows of OpenCL or of graphs."""
