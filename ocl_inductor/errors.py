@@ -70,8 +70,8 @@ class NoSuchPlaceError(OpenCLInductorError):
 
     def __init__(self, number: int) -> None:
         super().__init__(
-            f"There is no device ocl:{number}: a process has one, ocl:0. Which OpenCL device that is "
-            'is chosen by OCL_INDUCTOR_DEVICE or ocl_inductor.eager.choose("..."); '
+            f"There is no device ocl:{number}: a process has one, ocl:0. Which OpenCL device "
+            'that is is chosen by OCL_INDUCTOR_DEVICE or ocl_inductor.eager.choose("..."); '
             "`ocl-inductor devices` lists them.",
             number=number,
         )
@@ -82,8 +82,8 @@ class PlaceTakenError(OpenCLInductorError):
 
     def __init__(self, present: str, wanted: str) -> None:
         super().__init__(
-            f"The device `ocl` of this process is {present} and cannot become {wanted}. Choose before "
-            "the first tensor is made there, or use a process for each.",
+            f"The device `ocl` of this process is {present} and cannot become {wanted}. Choose "
+            "before the first tensor is made there, or use a process for each.",
             present=present,
             wanted=wanted,
         )
@@ -94,8 +94,8 @@ class OtherDeviceError(OpenCLInductorError):
 
     def __init__(self, asked: str, tensors: str) -> None:
         super().__init__(
-            f"The tensors are on ocl, which is {tensors}, and the option `device` asks for {asked!r}. Leave the "
-            "option out, or move the tensors.",
+            f"The tensors are on ocl, which is {tensors}, and the option `device` asks for "
+            f"{asked!r}. Leave the option out, or move the tensors.",
             asked=asked,
             tensors=tensors,
         )
@@ -118,8 +118,8 @@ class ForeignBackendError(OpenCLInductorError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"The device `ocl` cannot be registered: PyTorch has one slot for a device that it does "
-            f"not know (PrivateUse1), and {name!r} has it. Use one of the two in a process.",
+            f"The device `ocl` cannot be registered: PyTorch has one slot for a device that it "
+            f"does not know (PrivateUse1), and {name!r} has it. Use one of the two in a process.",
             name=name,
         )
 

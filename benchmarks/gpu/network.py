@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from benchmarks.gpu.setup import Where, arguments, where
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Inputs
 from ocl_inductor.eager.registration import register
+from ocl_inductor.resident.places import NAME
 from ocl_inductor.sweep.child import short_message
 
 #: Contenders in the order in which they run.
@@ -61,7 +63,7 @@ def contender(name: str, model: nn.Module, inputs: Inputs, place: Where, trainin
 
 def reference(model: nn.Module, inputs: Inputs, place: Where, training: bool) -> Named:
     """Results in float64, on the card where there is one."""
-    there = "cuda" if place.cuda else "cpu"
+    there = "cuda" if place.cuda and not hasattr(torch, NAME) else "cpu"
     wide, double = copy.deepcopy(model).double().to(there), moved(inputs.double(), there)
     step = training_step(wide, wide) if training else wide
     return at_home(named(step(*double.args, **dict(double.kwargs))))
@@ -71,8 +73,25 @@ def at_home(found: Named) -> Named:
     return {k: v.cpu() for k, v in found.items()}
 
 
-def measure(case: str, place: Where, names: list[str], time_them: bool) -> None:
-    """All contenders, each in its turn; ``time_them`` false only compiles."""
+def reference_file(folder: Path, case: str, training: bool) -> Path:
+    return folder / f"{case}{'-train' if training else ''}.pt"
+
+
+def known_reference(folder: Path | None, case: str, training: bool) -> Named:
+    """What another process has found and kept; empty where there is nothing."""
+    if folder is None or not reference_file(folder, case, training).exists():
+        return {}
+    found: Named = torch.load(reference_file(folder, case, training))
+    return found
+
+
+def measure(
+    case: str, place: Where, names: list[str], time_them: bool, references: Path | None
+) -> None:
+    """All contenders, each in its turn; ``time_them`` false only compiles. ``references``: where
+    results in float64 are kept for other processes.
+    """
+    torch.manual_seed(0)
     case, _, kind = case.partition("/")
     training = kind == "train"
     entry_name, _, batch = case.partition("@")
@@ -82,7 +101,12 @@ def measure(case: str, place: Where, names: list[str], time_them: bool) -> None:
     model = trainable(entry, place.small) if training else entry.build(place.small)
     inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
     facts = {"case": case, "training": training}
-    expected = reference(model, inputs, place, training) if time_them else {}
+    expected = known_reference(references, case, training) if time_them else {}
+    if time_them and not expected:
+        expected = reference(model, inputs, place, training)
+        if references is not None:
+            references.mkdir(exist_ok=True)
+            torch.save(expected, reference_file(references, case, training))
     for name in names:
         if name not in OURS and not place.cuda:
             continue
@@ -112,14 +136,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="+")
     parser.add_argument("--compile-only", action="store_true", help="only fill the caches")
+    parser.add_argument("--references", type=Path, help="folder of results in float64, kept")
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     arguments(parser)
     parsed = parser.parse_args()
-    register()  # before autograd's engine starts its threads, one for each device
     names = parsed.contenders.split(",")
+    if "ocl" in names:
+        register()  # before autograd's engine starts its threads, one for each device
     with torch.no_grad():
         for case in parsed.cases:
-            measure(case, where(parsed), names, not parsed.compile_only)
+            measure(case, where(parsed), names, not parsed.compile_only, parsed.references)
 
 
 if __name__ == "__main__":

@@ -106,12 +106,18 @@ class Session:
         self.wait(running, 0)
 
     def network(self, cases: Sequence[str]) -> list[str]:
-        return ["-m", "benchmarks.gpu.network", *cases, *self.options]
+        kept = ["--references", str(self.out / "references")]
+        return ["-m", "benchmarks.gpu.network", *cases, *kept, *self.options]
 
     def networks(self) -> None:
         """What a contender does on all networks comes before the next contender."""
-        for contenders in (f"{self.ours},cuda-eager", "cuda-inductor") if self.cuda else (self.ours,):
-            self.all_networks(contenders)
+        on_cpu = [name for name in self.ours.split(",") if name != "ocl"]
+        others = ["cuda-eager"] if self.cuda else []
+        # CUDA's autograd does not work in a process with the device `ocl`.
+        turns = [",".join((*on_cpu, *others)), "ocl" if "ocl" in self.ours else ""]
+        for contenders in (*turns, "cuda-inductor" if self.cuda else ""):
+            if contenders:
+                self.all_networks(contenders)
 
     def all_networks(self, contenders: str) -> None:
         """One process for all networks, and another where it ends too soon."""

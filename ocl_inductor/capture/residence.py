@@ -55,7 +55,8 @@ def with_cpu_tensors(gm: GraphModule) -> Residence:
         if isinstance(x, Node) and _is_on_cpu(x.meta.get("val"))
     )
     for node in nodes:
-        node.meta = {k: _moved(v) if k in ("val", "tensor_meta") else v for k, v in node.meta.items()}
+        if "val" in node.meta:
+            node.meta["val"] = tree_map(_fake_on_cpu, node.meta["val"])
         node.args = tree_map(_named, node.args)
         node.kwargs = {k: tree_map(_named, v) for k, v in node.kwargs.items()}
     return Residence(True, homeward)
@@ -79,10 +80,6 @@ def _is_on_cpu(x: object) -> bool:
 def _named(x: Any) -> Any:
     """A device in a call of the graph."""
     return _CPU if isinstance(x, torch.device) and x.type == NAME else x
-
-
-def _moved(value: Any) -> Any:
-    return tree_map(_fake_on_cpu, value)
 
 
 def _fake_on_cpu(x: Any) -> Any:

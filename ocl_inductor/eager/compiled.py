@@ -2,14 +2,14 @@
 
 Each overload is compiled for the sizes, strides and numbers it is called with. What has no
 lowering, gives results whose sizes depend on data, or is called with ever new numbers runs on the
-host.
+host; so does everything where the host has the memory, as its kernels are there already.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
-from torch.utils import _pytree as pytree
 
 from ocl_inductor.compile import compile_with
 from ocl_inductor.eager.on_host import run_on_host
 from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.places import is_resident
+from ocl_inductor.resident.schemas import result_of_writing, returns_a_view, written_arguments
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
@@ -35,14 +35,58 @@ _MOST_FORMS, _MOST_NUMBERS = 256, 8
 Function = Callable[..., Any]
 
 
-class _Known:
-    """What was compiled. None: the host runs it."""
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """``tensors``: each once, detached. ``form``: what these are, which of them each argument is,
+    and how the arguments are nested; ``numbers``: the other arguments."""
 
-    lock = threading.RLock()
-    functions: dict[Hashable, Function | None] = {}
-    forms: Counter[Any] = Counter()
-    numbers: Counter[Hashable] = Counter()
-    compiling = threading.local()
+    tensors: tuple[torch.Tensor, ...]
+    form: tuple[Hashable, ...]
+    numbers: tuple[Hashable, ...]
+
+
+class _Functions:
+    """What was compiled, by operator, form and numbers; None: the host runs it."""
+
+    def __init__(self) -> None:
+        self.found: dict[Hashable, Function | None] = {}
+        self._lock = threading.RLock()
+        self._forms: Counter[Any] = Counter()
+        self._numbers: Counter[Hashable] = Counter()
+        #: Whether the thread is compiling, whose own operators are not compiled in turn.
+        self.here = threading.local()
+
+    def get(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call) -> Any:
+        key = (op, call.form, call.numbers)
+        try:
+            return self.found[key]
+        except KeyError:
+            with self._lock:
+                return self._new(key, op, args, kwargs, call)
+        except TypeError:  # an argument that is not hashable
+            return None
+
+    def _new(
+        self, key: Hashable, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call
+    ) -> Function | None:
+        if key in self.found:
+            return self.found[key]
+        form = (op, call.form)
+        self._numbers[form] += 1
+        if self._numbers[form] == 1:
+            self._forms[op] += 1
+        if self._numbers[form] > _MOST_NUMBERS or self._forms[op] > _MOST_FORMS:
+            return None
+        self.here.compiling = True
+        try:
+            function = _compiled(op, args, kwargs, call)
+        finally:
+            self.here.compiling = False
+        self.found[key] = function
+        return function
+
+
+_functions = _Functions()
 
 
 def run(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -50,43 +94,44 @@ def run(op: Any, *args: Any, **kwargs: Any) -> Any:
 
     Raises what the CPU's kernel raises, and DeviceMemoryError.
     """
-    if tensors.in_place() or getattr(_Known.compiling, "now", False):
+    if returns_a_view(op):
+        return op.redispatch(tensors.ON_CPU, *args, **kwargs)
+    if tensors.in_place() or getattr(_functions.here, "compiling", False):
         return run_on_host(op, *args, **kwargs)
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    call = _call(leaves)
-    if call is None:
-        return run_on_host(op, *args, **kwargs)
-    key = (op, spec, call.form, call.numbers)
-    try:
-        function = _Known.functions[key]
-    except KeyError:
-        function = _compile(op, leaves, spec, call, key)
-    except TypeError:  # an argument that is not hashable
-        function = None
-    if function is None:
+    call = _call(args, kwargs)
+    function = None if call is None else _functions.get(op, args, kwargs, call)
+    if call is None or function is None:
         return run_on_host(op, *args, **kwargs)
     count("eager_compiled")
-    return _aliased(op, args, kwargs, function(*call.tensors))
+    found = function(*call.tensors)
+    if op._schema.is_mutable:
+        for x in written_arguments(op, args, kwargs):
+            tensors.note_write(x)
+        return result_of_writing(op, args, kwargs)
+    return found[0] if len(op._schema.returns) == 1 else tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """``tensors``: each once, detached. ``form``: what these are, and which of them each argument
-    is; ``numbers``: the other arguments."""
+def _leaves(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """All arguments, those in lists one by one; and between them what tells lists apart."""
+    for x in args:
+        if isinstance(x, (list, tuple)):
+            yield len(x)
+            yield from x
+        else:
+            yield x
+    for name in sorted(kwargs):
+        yield name
+        yield from _leaves((kwargs[name],), {})
 
-    tensors: tuple[torch.Tensor, ...]
-    form: tuple[Any, ...]
-    numbers: tuple[Any, ...]
 
-
-def _call(leaves: list[Any]) -> _Call | None:
+def _call(args: Sequence[Any], kwargs: dict[str, Any]) -> _Call | None:
     """What a graph is compiled for; None where it is not for arguments like these."""
-    found: dict[Any, int] = {}
+    found: dict[Hashable, int] = {}
     unique: list[torch.Tensor] = []
     which: list[int] = []
-    numbers: list[Any] = []
+    numbers: list[Hashable] = []
     storages = set()
-    for x in leaves:
+    for x in _leaves(args, kwargs):
         if isinstance(x, torch.Tensor):
             if not is_resident(x) or x.layout is not torch.strided or x.is_complex():
                 return None
@@ -99,82 +144,47 @@ def _call(leaves: list[Any]) -> _Call | None:
         elif isinstance(x, torch.Generator):
             return None
         else:
-            numbers.append((type(x), x))
+            which.append(-1)
+            # 0.0 and -0.0 are equal, and no NaN equals itself.
+            numbers.append((type(x), x.hex() if isinstance(x, float) else x))
     # Parts of one memory would have to be traced as views of it.
     if len(storages) < len(unique):
         return None
-    form = (tuple(what[1:] for what in found), tuple(which))
+    form = (tuple(what[1:] for what in found), tuple(which))  # type: ignore[index]
     return _Call(tuple(unique), form, tuple(numbers))
 
 
-def _compile(op: Any, leaves: list[Any], spec: Any, call: _Call, key: Any) -> Function | None:
-    with _Known.lock:
-        if key in _Known.functions:
-            return _Known.functions[key]
-        form = key[:-1]
-        _Known.numbers[form] += 1
-        if _Known.numbers[form] == 1:
-            _Known.forms[op] += 1
-        few = _Known.numbers[form] <= _MOST_NUMBERS and _Known.forms[op] <= _MOST_FORMS
-        function = _function(op, leaves, spec, call) if few else None
-        if few or _Known.numbers[form] > _MOST_NUMBERS + 1:
-            _Known.functions[key] = function
-        return function
-
-
-def _function(op: Any, leaves: list[Any], spec: Any, call: _Call) -> Function | None:
-    _Known.compiling.now = True
+def _compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call) -> Function | None:
     try:
-        gm = _graph(op, leaves, spec, call)
         mode = FakeTensorMode()
         with torch.no_grad():
             fakes = [mode.from_tensor(x) for x in call.tensors]
-            return compile_with(gm, fakes, options={"fallback": "error"})
+            return compile_with(
+                _graph(op, args, kwargs, call), fakes, options={"fallback": "error"}
+            )
     except Exception as error:
         _log.info("%s runs on the host: %s", op, error)
         return None
-    finally:
-        _Known.compiling.now = False
 
 
-def _graph(op: Any, leaves: list[Any], spec: Any, call: _Call) -> GraphModule:
+def _graph(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call) -> GraphModule:
+    """The operator alone. Of one that writes its arguments, nothing is returned."""
     graph = Graph()
     inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
-    which = iter(call.form[1])
-    given = [inputs[next(which)] if isinstance(x, torch.Tensor) else x for x in leaves]
-    args, kwargs = pytree.tree_unflatten(given, spec)
-    made = graph.call_function(op, args, kwargs)
+    which = iter([n for n in call.form[1] if n >= 0])  # type: ignore[attr-defined]
+
+    def given(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [given(y) for y in x]
+        return inputs[next(which)] if isinstance(x, torch.Tensor) else x
+
+    there = [given(x) for x in args]
+    made = graph.call_function(op, tuple(there), {k: given(kwargs[k]) for k in sorted(kwargs)})
     results = len(op._schema.returns)
-    if _returns_arguments(op):
+    if op._schema.is_mutable:
         graph.output(())
     elif results == 1:
         graph.output((made,))
     else:
         graph.output(tuple(graph.call_function(getitem, (made, n)) for n in range(results)))
     return GraphModule(torch.nn.Module(), graph)
-
-
-def _returns_arguments(op: Any) -> bool:
-    """Whether all results are arguments that the operator writes."""
-    return bool(op._schema.is_mutable)
-
-
-def _aliased(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
-    """The results as the operator gives them."""
-    returns = op._schema.returns
-    if not _returns_arguments(op):
-        return found[0] if len(returns) == 1 else tuple(found)
-    written = []
-    for n, own in enumerate(op._schema.arguments):
-        if own.alias_info is not None and own.alias_info.is_write:
-            x = args[n] if n < len(args) else kwargs.get(own.name)
-            written.append(x)
-    for x in written:
-        for y in x if isinstance(x, (list, tuple)) else (x,):
-            if is_resident(y):
-                tensors.note_write(y)
-    if not returns:
-        return None
-    return written[0] if len(returns) == 1 else tuple(written)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -13,7 +13,7 @@ from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import index_of, place, place_count
 from ocl_inductor.resident.tensors import synchronize as _wait
 
-Where = torch.device | str | int | None
+Where: TypeAlias = torch.device | str | int | None
 
 
 class Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]

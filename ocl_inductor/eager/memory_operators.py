@@ -68,7 +68,7 @@ def resize(
 ) -> torch.Tensor:
     """In place; elements that were there stay the first ones of the memory."""
     stride = _strides(size, memory_format)
-    needed = (0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)))
+    needed = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     storage = x.untyped_storage()
     have = storage.nbytes() // x.itemsize - x.storage_offset()
     if needed <= have:

@@ -31,10 +31,10 @@ def register() -> None:
         raise ForeignBackendError(name)
     setup = backend_registration._setup_privateuseone_for_python_backend  # type: ignore[attr-defined]
     setup(NAME, device_module, device_module.Hooks(), device_module.Guard())
-    aten = torch.library.Library("aten", "IMPL")  # noqa: TOR901  (lives as long as the process)
+    aten = torch.library.Library("aten", "IMPL")
     for overload, kernel in memory_operators.KERNELS.items():
         aten.impl(overload, kernel, "PrivateUse1")
-    rest = torch.library.Library("_", "IMPL")  # noqa: TOR901
+    rest = torch.library.Library("_", "IMPL")
     rest.fallback(run, "PrivateUse1")
     _libraries.extend((aten, rest))
     keep_identity_of_parameters()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.places import NAME, is_resident
+from ocl_inductor.resident.schemas import written_arguments
 
 _cpu = torch.device("cpu")
 
@@ -42,7 +43,7 @@ class Borrowed:
 
     def written(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Bring home what the operator, called with these arguments, has written by its schema."""
-        for x in _written(operator, args, kwargs):
+        for x in written_arguments(operator, args, kwargs):
             self.wrote(x)
 
     def wrote(self, x: torch.Tensor) -> None:
@@ -59,16 +60,3 @@ class Borrowed:
     def all(self) -> list[torch.Tensor]:
         """The ``ocl`` tensors."""
         return [x for x, _ in self._hosts.values()]
-
-
-def _written(
-    operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Iterable[torch.Tensor]:
-    schema = operator._schema
-    if not schema.is_mutable:
-        return
-    for n, own in enumerate(schema.arguments):
-        if own.alias_info is None or not own.alias_info.is_write:
-            continue
-        given = args[n] if n < len(args) else kwargs.get(own.name)
-        yield from filter(is_resident, given if isinstance(given, (list, tuple)) else (given,))

@@ -50,9 +50,7 @@ class ResidentMemory(UnifiedMemory):
 
     # -- tensors ---------------------------------------------------------------------------
 
-    def empty(
-        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor:
+    def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         return empty_strided(size, stride, dtype)
 
     def maker(self, spec: BufferSpec) -> ResidentMaker:

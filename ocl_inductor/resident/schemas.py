@@ -1,0 +1,52 @@
+"""What an operator's schema says of its arguments and results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.resident.places import is_resident
+
+
+@functools.cache
+def returns_a_view(op: Any) -> bool:
+    """Whether its results are other tensors of an argument's memory."""
+    aliases = [r.alias_info for r in op._schema.returns if r.alias_info is not None]
+    return bool(aliases) and not any(a.is_write for a in aliases)
+
+
+@functools.cache
+def _written(op: Any) -> tuple[tuple[int, str], ...]:
+    """Position and name of each argument that it writes."""
+    return tuple(
+        (n, own.name)
+        for n, own in enumerate(op._schema.arguments)
+        if own.alias_info is not None and own.alias_info.is_write
+    )
+
+
+def _arguments(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    return [args[n] if n < len(args) else kwargs.get(name) for n, name in _written(op)]
+
+
+def written_arguments(
+    op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[torch.Tensor]:
+    """The ``ocl`` tensors that it writes, those in lists too."""
+    for x in _arguments(op, args, kwargs):
+        yield from filter(is_resident, x if isinstance(x, (list, tuple)) else (x,))
+
+
+def result_of_writing(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What an operator that writes its arguments returns: these, or nothing."""
+    results = _arguments(op, args, kwargs)
+    match len(op._schema.returns):
+        case 0:
+            return None
+        case 1:
+            return results[0]
+        case _:
+            return tuple(results)
