@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ocl_inductor.resident.places import index_of, is_resident
 from ocl_inductor.resident.tensors import ON_CPU
 
 aten = torch.ops.aten
+_copying = threading.local()
 
 
 def empty(
@@ -45,12 +47,28 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     if is_resident(target):
         if is_resident(source):
             if not tensors.copy_on_device(target, source):
-                run(aten.copy_.default, target, source)
+                _copy_by_kernel(target, source)
         else:
             tensors.from_host(target, source)
     else:
         target.copy_(tensors.to_host(source))
     return target
+
+
+def _copy_by_kernel(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Between tensors that look different in memory.
+
+    A plan may leave it to the runtime to copy its result into an argument, which gets here again;
+    that copy goes by the host.
+    """
+    if getattr(_copying, "now", False):
+        tensors.from_host(target, tensors.to_host(source))
+        return
+    _copying.now = True
+    try:
+        run(aten.copy_.default, target, source)
+    finally:
+        _copying.now = False
 
 
 def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from ocl_inductor.eager import device_module, memory_operators
 from ocl_inductor.eager.compiled import run
 from ocl_inductor.eager.modules import keep_identity_of_parameters
 from ocl_inductor.eager.serialization import register_loading
+from ocl_inductor.eager.storages import copy_storages_here
 from ocl_inductor.errors import ForeignBackendError
 from ocl_inductor.resident.places import NAME
 
@@ -33,9 +34,11 @@ def register() -> None:
     setup(NAME, device_module, device_module.Hooks(), device_module.Guard())
     aten = torch.library.Library("aten", "IMPL")
     for overload, kernel in memory_operators.KERNELS.items():
-        aten.impl(overload, kernel, "PrivateUse1")
+        aten.impl(overload, torch.compiler.disable(kernel), "PrivateUse1")
     rest = torch.library.Library("_", "IMPL")
-    rest.fallback(run, "PrivateUse1")
+    # Dynamo would trace the kernels where a program that it compiles calls operators eagerly.
+    rest.fallback(torch.compiler.disable(run), "PrivateUse1")
     _libraries.extend((aten, rest))
     keep_identity_of_parameters()
     register_loading()
+    copy_storages_here()

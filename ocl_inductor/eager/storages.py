@@ -1,0 +1,24 @@
+"""Copies of ``ocl`` storages: PyTorch's own way wants an allocator written in C++."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from ocl_inductor.resident.places import NAME
+
+
+def copy_storages_here() -> None:
+    """Have ``UntypedStorage.clone``, as ``copy.deepcopy`` of a tensor calls it, work for ``ocl``."""
+    clone = torch.UntypedStorage.clone
+
+    @functools.wraps(clone)
+    def cloned(self: Any) -> Any:
+        if self.device.type != NAME:
+            return clone(self)
+        x = torch.empty(0, dtype=torch.uint8, device=self.device).set_(self)
+        return x.clone().untyped_storage()
+
+    torch.UntypedStorage.clone = cloned  # type: ignore[method-assign]

@@ -1,0 +1,56 @@
+"""The device ``ocl``: each driver, with memory that the host shares and with memory of its own.
+
+PyTorch has one slot for such a device and keeps what takes it, so all of it happens in processes of
+its own (``ocl_checks.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKS = Path(__file__).with_name("ocl_checks.py")
+
+
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_tensors_that_live_on_the_device(device: str, memory: str) -> None:
+    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": device, "OCL_INDUCTOR_MEMORY": memory}
+    command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-x", "-p", "no:cacheprovider"]
+    ended = subprocess.run(
+        [*command, "--noconftest", "-p", "no:xdist"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
+    assert " passed" in ended.stdout
+
+
+def test_another_backend_has_the_slot() -> None:
+    code = """
+import torch
+torch.utils.rename_privateuse1_backend("other")
+from ocl_inductor.errors import ForeignBackendError
+try:
+    import ocl_inductor.eager
+except ForeignBackendError as error:
+    print("refused", error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "refused" in ended.stdout
+    assert "other" in ended.stdout
+
+
+def test_a_program_with_cpu_tensors_does_not_take_the_slot() -> None:
+    code = """
+import torch
+f = torch.compile(lambda x: x + 1, backend="opencl")
+print(f(torch.ones(3)).tolist(), torch._C._get_privateuse1_backend_name(), hasattr(torch, "ocl"))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[2.0, 2.0, 2.0] privateuseone False" in ended.stdout
