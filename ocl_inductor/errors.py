@@ -70,8 +70,8 @@ class NoSuchPlaceError(OpenCLInductorError):
 
     def __init__(self, number: int) -> None:
         super().__init__(
-            f"There is no device ocl:{number}: a process has one, ocl:0. Which OpenCL device "
-            'that is is chosen by OCL_INDUCTOR_DEVICE or ocl_inductor.eager.choose("..."); '
+            f"There is no device ocl:{number}: a process has one, ocl:0. OCL_INDUCTOR_DEVICE or "
+            'ocl_inductor.eager.choose("...") says which OpenCL device that is; '
             "`ocl-inductor devices` lists them.",
             number=number,
         )

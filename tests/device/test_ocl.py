@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from ocl_inductor.device.device import Device
+
 CHECKS = Path(__file__).with_name("ocl_checks.py")
 
 
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
-def test_tensors_that_live_on_the_device(device: str, memory: str) -> None:
-    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": device, "OCL_INDUCTOR_MEMORY": memory}
+def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
+    name = device.short_name
+    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": name, "OCL_INDUCTOR_MEMORY": memory}
     command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-x", "-p", "no:cacheprovider"]
     ended = subprocess.run(
         [*command, "--noconftest", "-p", "no:xdist"],
