@@ -11,7 +11,7 @@ from ocl_inductor.resident.places import NAME
 
 
 def copy_storages_here() -> None:
-    """Have ``UntypedStorage.clone``, which ``copy.deepcopy`` of a tensor calls, work for ``ocl``."""
+    """Have ``UntypedStorage.clone``, of which ``copy.deepcopy`` is made, work for ``ocl``."""
     clone = torch.UntypedStorage.clone
 
     @functools.wraps(clone)
