@@ -120,11 +120,24 @@ def test_unknown_names_get_the_nearest(tmp_path: Path) -> None:
 def test_every_row_of_the_repository_is_valid() -> None:
     rows = load_all(CONFIGS)
     assert rows
-    assert all(path.suffix == ".yaml" for path in CONFIGS.iterdir())
+    others = {path.name for path in CONFIGS.iterdir() if path.suffix != ".yaml"}
+    assert others - {"__pycache__"} == {"__init__.py", "models"}
     assert len(PAPER) == 84
     assert {name for name, row in rows.items() if "paper" in row.suites} == set(PAPER)
     assert {"llama", "nanogpt", "hf_Whisper", "sam", "stable_diffusion_unet"} <= set(rows)
     assert 6 <= sum("smoke" in row.suites for row in rows.values()) <= 12
+
+
+def test_every_file_of_models_serves_a_row() -> None:
+    """Named by a row, by another model, or by the harness (``choice``)."""
+    files = {path.stem for path in (CONFIGS / "models").glob("*.py")} - {"__init__"}
+    sources = [*CONFIGS.glob("*.yaml"), *(CONFIGS / "models").glob("*.py")]
+    sources.append(CONFIGS.parent / "ocl_inductor" / "sweep" / "kinks.py")
+    texts = [path.read_text() for path in sources]
+    named = {
+        name for text in texts for name in re.findall(r"torchbench_configs\.models\.(\w+)", text)
+    }
+    assert files == named
 
 
 def test_table_in_the_docs_has_every_row() -> None:
