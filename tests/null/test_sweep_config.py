@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ocl_inductor.sweep.build import build
 from ocl_inductor.sweep.config import CONFIGS, ConfigError, UnknownModelError, load, load_all
 
 # The suite of TorchBench in January 2023, when the paper (arXiv 2304.14226) counts 84 models.
@@ -138,6 +139,15 @@ def test_every_file_of_models_serves_a_row() -> None:
         name for text in texts for name in re.findall(r"torchbench_configs\.models\.(\w+)", text)
     }
     assert files == named
+
+
+def test_the_row_in_adding_is_one(tmp_path: Path) -> None:
+    page = (CONFIGS.parent / "docs" / "adding.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    path = tmp_path / "small_mlp.yaml"
+    path.write_text(text)
+    model = build(load(path), "training", batch_size=2)
+    assert model.forward().shape == (2, 1)
 
 
 def test_table_in_the_docs_has_every_row() -> None:
