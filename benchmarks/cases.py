@@ -1,4 +1,4 @@
-"""What the benchmarks time: an entry of the zoo, at a batch size of its own or another."""
+"""What the benchmarks time: a model by its name, at a batch size of its own or another."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import click
 
-from benchmarks.zoo import ALL
+from benchmarks.zoo import ALL, find
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An entry of the zoo; ``batch`` None stands for the entry's own."""
+    """An entry of the zoo or a row of the sweep; ``batch`` None stands for its own."""
 
     entry: str
     batch: int | None = None
@@ -50,8 +50,8 @@ def expand(
 ) -> list[Case]:
     """Cases from names, ``name@batch``, families ("vision", "micro" …), "table" and "all".
 
-    In the order given, families in the zoo's order; ``batch`` is for those that name none, and
-    ``table`` what "table" stands for.
+    Names are the zoo's or those of the sweep's rows. In the order given, families in the zoo's
+    order; ``batch`` is for those that name none, and ``table`` what "table" stands for.
 
     Raises:
         click.BadParameter: a name is none of these, or a batch is not a positive number.
@@ -66,9 +66,11 @@ def expand(
             found |= {Case(key, batch): None for key in ALL}
         elif name in families:
             found |= {Case(key, batch): None for key, e in ALL.items() if e.family == name}
-        elif entry not in ALL:
+        elif find(entry) is None:
             known = ", ".join(["table", "all", *sorted(families), *ALL])
-            raise click.BadParameter(f"no case {entry!r}; there are {known}")
+            raise click.BadParameter(
+                f"no case {entry!r}; there are {known}, and the rows of torchbench_configs"
+            )
         elif at and not (size.isdecimal() and int(size) > 0):
             raise click.BadParameter(f"{name!r}: after @ comes a batch size, as in {entry}@4")
         else:

@@ -9,23 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, tensor_outputs
-
-
-def without_randomness(model: nn.Module) -> nn.Module:
-    """Turn every dropout and stochastic depth off; everything else trains."""
-    for module in model.modules():
-        random = isinstance(module, nn.modules.dropout._DropoutNd)
-        if random or type(module).__name__ == "StochasticDepth":
-            module.p = 0.0
-        for name, value in vars(module).items():
-            if "dropout" in name and isinstance(value, float):
-                setattr(module, name, 0.0)
-    return model
+from ocl_inductor.sweep.weights import without_dropout
 
 
 def trainable(entry: Entry, small: bool = True) -> nn.Module:
     """A zoo model, ready to train."""
-    return without_randomness(entry.build(small=small).requires_grad_(True).train())
+    model = entry.build(small=small).requires_grad_(True).train()
+    without_dropout(model)
+    return model
 
 
 def loss_of(output: Any) -> Tensor:

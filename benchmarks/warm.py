@@ -27,7 +27,7 @@ from rich.table import Table
 from benchmarks.contenders import is_opencl, opencl
 from benchmarks.drivers import present_drivers
 from benchmarks.run import ROOT, WORKER
-from benchmarks.zoo import ALL
+from benchmarks.zoo import find
 from ocl_inductor.sweep.isolation import Limits, run_job
 
 TIMEOUT_S = 1800.0
@@ -138,7 +138,7 @@ def main(
 ) -> None:
     """Seconds to the first result: with empty caches, and in later processes."""
     for case in cases:
-        if case not in ALL:
+        if find(case) is None:
             raise click.UsageError(f"no case {case!r}; `python -m benchmarks.run --list` shows all")
     if "all" in against or any(is_opencl(c) for c in against):
         raise click.UsageError("name OpenCL devices with --device")

@@ -27,7 +27,7 @@ from torch import nn
 from benchmarks.contenders import compiling, is_opencl, preload, prepare
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
 from benchmarks.training import trainable, training_step
-from benchmarks.zoo import ALL, Entry, Inputs
+from benchmarks.zoo import Entry, Inputs, find
 from ocl_inductor.observe import explain
 from ocl_inductor.observe.report.roofline import least_seconds
 from ocl_inductor.sweep.child import (
@@ -58,7 +58,9 @@ def first_call(contender: str, function: Callable[..., Any], inputs: Inputs) -> 
 
 
 def load(job: dict[str, Any]) -> tuple[Entry, nn.Module, Inputs]:
-    entry = ALL[job["case"]]
+    entry = find(job["case"])
+    if entry is None:
+        raise ValueError(f"no case {job['case']!r}")
     small = job["small"]
     model = trainable(entry, small) if job.get("training") else entry.build(small)
     return entry, model, entry.inputs(small, batch=job.get("batch"))

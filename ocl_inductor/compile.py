@@ -16,7 +16,6 @@ from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.checked import add_checks
 from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
-from ocl_inductor.capture.torch_versions import guarding_hint
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.device.device import Device, select_device
 from ocl_inductor.errors import (
@@ -25,6 +24,7 @@ from ocl_inductor.errors import (
     UnsupportedMinifierError,
     UnsupportedOperatorError,
 )
+from ocl_inductor.ir.size_hint import size_hint
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.lowering.interpret import lower_graph
@@ -288,7 +288,7 @@ def make_plan(
     )
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
-    hint = _size_hint(shape_env)
+    hint = partial(size_hint, shape_env)
     schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
     schedule = batch_launches(graph, schedule, hint)
     check(verify_schedule, graph, schedule)
@@ -339,20 +339,6 @@ def make_plan(
 def _operators(gm: GraphModule) -> dict[str, str]:
     """FX node -> operator."""
     return {n.name: str(n.target) for n in gm.graph.nodes if n.op == "call_function"}
-
-
-def _size_hint(shape_env: Any) -> Callable[[Any], int]:
-    """A typical value of a size: exact for static ones, the traced example's otherwise."""
-
-    def hint(size: Any) -> int:
-        if isinstance(size, int) or size.is_Integer:
-            return int(size)
-        try:
-            return guarding_hint(shape_env, size)
-        except Exception:  # no hint for sizes that depend on data
-            return 8192
-
-    return hint
 
 
 def reset() -> None:

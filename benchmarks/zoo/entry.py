@@ -44,7 +44,7 @@ class Entry:
         build_raw: ``build_raw(small)`` makes the module with explicit configuration.
         make_inputs: ``make_inputs(small, batch, generator)`` makes the arguments of a call.
         batch: the batch used for benchmarks; ``small_batch`` the one used for tests.
-        family: "vision", "text", "recurrent", "tabular" or "micro".
+        family: "vision", "text", "recurrent", "tabular", "micro", or "row" for one of the sweep.
         dynamo_config: settings of ``torch._dynamo.config`` without which it does not capture.
     """
 

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-
-
-def _mlp(*widths: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for a, b in pairwise(widths):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+from torchbench_configs.models.blocks import mlp
 
 
 class Dlrm(nn.Module):
@@ -25,13 +17,13 @@ class Dlrm(nn.Module):
 
     def __init__(self, tables: int, rows: int, width: int) -> None:
         super().__init__()
-        self.bottom = _mlp(13, 64, width)
+        self.bottom = mlp((13, 64, width))
         self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(tables))
         for table in self.tables:
             # Unit variance would drive the sigmoid into saturation, where errors vanish.
             nn.init.normal_(table.weight, std=width**-0.5)
         pairs = tables * (tables + 1) // 2
-        self.top = _mlp(width + pairs, 64, 1)
+        self.top = mlp((width + pairs, 64, 1))
         self.register_buffer("pairs", torch.tril_indices(tables + 1, tables + 1, offset=-1))
 
     def forward(self, dense: Tensor, ids: Tensor) -> Tensor:

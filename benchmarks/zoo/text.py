@@ -6,24 +6,15 @@ relative position bias) and shrinks widths and depths.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, Inputs
 from ocl_inductor.sweep.vision_import import import_torchvision
+from torchbench_configs.models.huggingface import build
 
 VOCABULARY = 1000
 SMALL_LENGTH, LENGTH = 16, 128
-
-
-def _make(model: str, config: str, **settings: Any) -> nn.Module:
-    """``transformers.<model>(transformers.<config>(**settings))``, default attention (sdpa)."""
-    import_torchvision()
-    import transformers
-
-    return getattr(transformers, model)(getattr(transformers, config)(**settings))
 
 
 def tokens(small: bool, batch: int, generator: torch.Generator, length: int = 0) -> Tensor:
@@ -50,30 +41,32 @@ def _ids_and_mask(small: bool, batch: int, generator: torch.Generator) -> Inputs
 
 def bert(hidden: int, layers: int, heads: int) -> nn.Module:
     """A BERT encoder with pooler; hidden 768 and 12 heads are the base dimensions."""
-    return _make(
+    return build(
         "BertModel",
-        "BertConfig",
-        vocab_size=VOCABULARY,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * hidden,
+        {
+            "vocab_size": VOCABULARY,
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * hidden,
+        },
     )
 
 
 def gpt2(hidden: int, layers: int, heads: int, vocabulary: int = VOCABULARY) -> nn.Module:
     """GPT-2 with its language-model head; hidden 768 and 12 heads are the base dimensions."""
-    return _make(
+    return build(
         "GPT2LMHeadModel",
-        "GPT2Config",
-        vocab_size=vocabulary,
-        n_embd=hidden,
-        n_layer=layers,
-        n_head=heads,
-        n_positions=512,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
+        {
+            "vocab_size": vocabulary,
+            "n_embd": hidden,
+            "n_layer": layers,
+            "n_head": heads,
+            "n_positions": 512,
+            "bos_token_id": 0,
+            "eos_token_id": 0,
+            "use_cache": False,
+        },
     )
 
 
@@ -87,32 +80,34 @@ def _gpt2(small: bool) -> nn.Module:
 
 def _distilbert(small: bool) -> nn.Module:
     hidden, layers, heads = (64, 2, 4) if small else (768, 6, 12)
-    return _make(
+    return build(
         "DistilBertModel",
-        "DistilBertConfig",
-        vocab_size=VOCABULARY,
-        dim=hidden,
-        n_layers=layers,
-        n_heads=heads,
-        hidden_dim=4 * hidden,
+        {
+            "vocab_size": VOCABULARY,
+            "dim": hidden,
+            "n_layers": layers,
+            "n_heads": heads,
+            "hidden_dim": 4 * hidden,
+        },
     )
 
 
 def _t5(small: bool) -> nn.Module:
     """Encoder and decoder with cross-attention and language-model head (T5-small dims)."""
     hidden, layers, heads = (64, 2, 4) if small else (512, 6, 8)
-    return _make(
+    return build(
         "T5ForConditionalGeneration",
-        "T5Config",
-        vocab_size=VOCABULARY,
-        d_model=hidden,
-        d_kv=hidden // heads,
-        d_ff=4 * hidden,
-        num_layers=layers,
-        num_decoder_layers=layers,
-        num_heads=heads,
-        use_cache=False,
-        decoder_start_token_id=0,
+        {
+            "vocab_size": VOCABULARY,
+            "d_model": hidden,
+            "d_kv": hidden // heads,
+            "d_ff": 4 * hidden,
+            "num_layers": layers,
+            "num_decoder_layers": layers,
+            "num_heads": heads,
+            "use_cache": False,
+            "decoder_start_token_id": 0,
+        },
     )
 
 
@@ -126,17 +121,18 @@ def _t5_inputs(small: bool, batch: int, generator: torch.Generator) -> Inputs:
 def _llama(small: bool) -> nn.Module:
     """Two layers with rotary embedding, SwiGLU, and two query heads per key/value head."""
     hidden, heads = (64, 4) if small else (512, 8)
-    return _make(
+    return build(
         "LlamaForCausalLM",
-        "LlamaConfig",
-        vocab_size=VOCABULARY,
-        hidden_size=hidden,
-        intermediate_size=hidden * 11 // 4,
-        num_hidden_layers=2,
-        num_attention_heads=heads,
-        num_key_value_heads=heads // 2,
-        max_position_embeddings=512,
-        use_cache=False,
+        {
+            "vocab_size": VOCABULARY,
+            "hidden_size": hidden,
+            "intermediate_size": hidden * 11 // 4,
+            "num_hidden_layers": 2,
+            "num_attention_heads": heads,
+            "num_key_value_heads": heads // 2,
+            "max_position_embeddings": 512,
+            "use_cache": False,
+        },
     )
 
 

@@ -33,13 +33,13 @@ from ocl_inductor.codegen.plan_specs import (
 from ocl_inductor.codegen.streaming import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.ir.index import Size, extent, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin, dense_buffer
 from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.kernel_text.renaming import renamed
 from ocl_inductor.log import artifact
-from ocl_inductor.memory.liveness import root_of
 from ocl_inductor.memory.planner import MemoryPlan
+from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.plan.launch_example import LaunchExample
 from ocl_inductor.plan.plan import (
     FAULT,
@@ -126,9 +126,8 @@ class _PlanBuilder:
         self.device = device
         self.buffers: dict[str, Buffer] = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
         for name, tensor in graph.constants:
-            self.buffers[name] = Buffer(
-                name, tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), _extent(tensor)
-            )
+            size, stride = tuple(tensor.shape), tuple(tensor.stride())
+            self.buffers[name] = Buffer(name, tensor.dtype, size, stride, extent(size, stride))
         for node in graph.nodes:
             for b in node.writes():
                 self.buffers[b.name] = b
@@ -406,9 +405,3 @@ def _writes_nothing(group: Group) -> bool:
     if isinstance(group, ExternGroup):
         return False
     return all(any(is_static(n) and n == 0 for n in b.size) for b in group.writes())
-
-
-def _extent(tensor: Any) -> int:
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))

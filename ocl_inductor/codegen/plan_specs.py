@@ -12,6 +12,7 @@ from ocl_inductor.ir import nodes
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern, Graph, GraphOutput
 from ocl_inductor.memory.planner import MemoryPlan
+from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.plan.plan import (
     BufferSpec,
     HostCall,
@@ -76,13 +77,7 @@ def buffer_specs(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> list[B
     """What the groups write, but for what lies in the memory of another."""
     outputs = {o.name for o in graph.results if o.kind == "buffer"}
     aliases = {**memory.aliases, **memory.updated}
-    rooted: dict[str, str] = {}
-    for name in aliases:
-        root = name
-        while root in aliases:
-            root = aliases[root]
-        rooted[name] = root
-    output_roots = {rooted.get(o, o) for o in outputs}
+    output_roots = {root_of(o, aliases) for o in outputs}
     specs: list[BufferSpec] = []
     for group in schedule.groups:
         for b in group.writes():

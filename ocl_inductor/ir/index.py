@@ -52,6 +52,14 @@ def prod(sizes: Sequence[Size]) -> Size:
     return as_size(result)
 
 
+def extent(size: Sequence[Size], stride: Sequence[Size]) -> Size:
+    """Elements from the first to the last one of a strided tensor; 0 for an empty one."""
+    if any(is_static(s) and s == 0 for s in size):
+        return 0
+    reach = [(n - 1) * s for n, s in zip(size, stride, strict=True)]
+    return as_size(sympy.expand(sympy.Add(1, *reach)))
+
+
 def same(a: Size, b: Size) -> bool:
     """Equality that holds for every value of the size symbols."""
     if is_static(a) and is_static(b):

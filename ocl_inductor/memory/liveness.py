@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ocl_inductor.ir.expr import indices
 from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph
+from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup
 
 
@@ -66,12 +67,6 @@ def analyse(graph: Graph, groups: Sequence[Group], batches: Sequence[range] = ()
     output_roots = {root_of(o, aliases) for o in outputs}
     scratch = tuple(name for name in first if name not in output_roots and name not in kept)
     return Liveness(first, last, buffers, aliases, hoisted, kept, scratch)
-
-
-def root_of(name: str, aliases: dict[str, str]) -> str:
-    while name in aliases:
-        name = aliases[name]
-    return name
 
 
 def _aliases(groups: Sequence[Group]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch.utils import _pytree as pytree
 
+from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.plan.plan import BufferSpec, HostCall, InputSpec, Launch, Plan, Step
 
 
@@ -62,7 +63,9 @@ class Roles:
             on_host=frozenset(noted if only_kernels else inputs),
             written=frozenset(overwritten | filled),
             passing=_passing(plan),
-            saved=frozenset({b.name for b in outputs} - {_root(o.name, aliases) for o in visible}),
+            saved=frozenset(
+                {b.name for b in outputs} - {root_of(o.name, aliases) for o in visible}
+            ),
             handed_on=_handed_on(plan),
             in_slot=in_slot,
             done_after=_done_after(plan.steps, outputs, aliases) if only_kernels else {},
@@ -70,13 +73,7 @@ class Roles:
 
     def root(self, name: str) -> str:
         """The buffer or input in whose memory ``name`` lies."""
-        return _root(name, self.aliases)
-
-
-def _root(name: str, aliases: Mapping[str, str]) -> str:
-    while name in aliases:
-        name = aliases[name]
-    return name
+        return root_of(name, self.aliases)
 
 
 def _handed_on(plan: Plan) -> tuple[int, ...]:
@@ -99,7 +96,7 @@ def _done_after(
     last: dict[str, int] = {}
     for step in steps:
         assert isinstance(step, Launch)
-        last |= dict.fromkeys(names & {_root(n, aliases) for n in step.buffers}, id(step))
+        last |= dict.fromkeys(names & {root_of(n, aliases) for n in step.buffers}, id(step))
     found: dict[int, tuple[str, ...]] = {}
     for name, step_id in last.items():
         if step_id == id(steps[-1]):

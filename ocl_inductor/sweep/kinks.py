@@ -31,9 +31,9 @@ from ocl_inductor.sweep.accuracy import Rule, compare
 from ocl_inductor.sweep.backends import Backend
 from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
-from ocl_inductor.sweep.models.choice import Choice
 from ocl_inductor.sweep.options import ACCURACY_BATCH
 from ocl_inductor.sweep.subject import Subject, fresh, in_float64, load_subject, reset_seeds
+from torchbench_configs.models.choice import Choice
 
 Compile = Callable[[nn.Module], Callable[..., Any]]
 #: What was taken where, by the module's name and which of its calls it is: of a ReLU, for each

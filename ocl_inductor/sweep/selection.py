@@ -14,7 +14,6 @@ from ocl_inductor.sweep.job import Mode
 from ocl_inductor.sweep.schema import ModelConfig
 
 _MODELS = ("torchbenchmark", "models")
-SUITES = ("smoke", "paper", "today", "full")
 
 
 class BadSelectionError(OpenCLInductorError):
@@ -80,7 +79,7 @@ class Selection:
     """What to run.
 
     Attributes:
-        suite: one of ``SUITES``; ``full`` has every row.
+        suite: ``schema.Suite``, or ``full``, which has every row.
         only: exact names, which win over ``suite``.
         keep, exclude: regular expressions searched in names, ignoring case.
         partitions, partition: split the rest into equal contiguous parts and take one.

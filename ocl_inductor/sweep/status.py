@@ -52,9 +52,6 @@ MEANINGS = {
     Status.UNSUPPORTED: "its row says that it cannot run here, and why",
 }
 
-#: Phases a measuring process goes through, in order. See ``ended_early``.
-PHASES = ("start", "load", "eager", "float64", "backend", "compare")
-
 
 def ended_early(outcome: str, phase: str) -> Status:
     """The status of a process that did not get to give one.

@@ -65,11 +65,13 @@ def calibrate(
 def without_dropout(model: nn.Module) -> None:
     """Set every dropout probability to 0, so that training steps can be compared.
 
-    Covers the dropout modules, recurrent layers and attention of torch.nn, and the attributes
-    with ``dropout`` or ``drop_prob`` in their names that packages pass to functions.
+    Covers the dropout modules, recurrent layers and attention of torch.nn, torchvision's stochastic
+    depth, and the attributes with ``dropout`` or ``drop_prob`` in their names that packages pass to
+    functions.
     """
     for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
+        stochastic_depth = type(module).__name__ == "StochasticDepth"  # torchvision's
+        if stochastic_depth or isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0
         for name, value in list(vars(module).items()):
             named = "dropout" in name or "drop_prob" in name

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from benchmarks.cases import TABLE, Case, expand
-from benchmarks.zoo import ALL
+from benchmarks.zoo import ALL, find
+from ocl_inductor.sweep.config import CONFIGS, load
 
 
 def test_no_name_is_the_table() -> None:
@@ -25,6 +26,17 @@ def test_batch_is_for_those_that_name_none() -> None:
 def test_families() -> None:
     assert {str(case) for case in expand(("recurrent",))} == {"lstm_tagger", "gru_tagger"}
     assert len(expand(("all",))) == len(ALL)
+
+
+def test_rows_of_the_sweep_are_cases() -> None:
+    assert expand(("phlippe_resnet@3",)) == [Case("phlippe_resnet", 3)]
+    entry, row = find("phlippe_resnet"), load(CONFIGS / "phlippe_resnet.yaml")
+    assert entry is not None and entry.batch == row.batch.inference
+    (images,) = entry.inputs(batch=3).args
+    assert images.shape == (3, 3, 32, 32)
+    assert entry.build()(images).shape == (3, 10)
+    with pytest.raises(ValueError, match="no small form"):
+        entry.build(small=True)
 
 
 @pytest.mark.parametrize("name", ["resnet", "mlp3@", "mlp3@0", "mlp3@two"])

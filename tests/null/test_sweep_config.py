@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ocl_inductor.sweep.build import build
 from ocl_inductor.sweep.config import CONFIGS, ConfigError, UnknownModelError, load, load_all
 
 # The suite of TorchBench in January 2023, when the paper (arXiv 2304.14226) counts 84 models.
@@ -120,11 +121,33 @@ def test_unknown_names_get_the_nearest(tmp_path: Path) -> None:
 def test_every_row_of_the_repository_is_valid() -> None:
     rows = load_all(CONFIGS)
     assert rows
-    assert all(path.suffix == ".yaml" for path in CONFIGS.iterdir())
+    others = {path.name for path in CONFIGS.iterdir() if path.suffix != ".yaml"}
+    assert others - {"__pycache__"} == {"__init__.py", "models"}
     assert len(PAPER) == 84
     assert {name for name, row in rows.items() if "paper" in row.suites} == set(PAPER)
     assert {"llama", "nanogpt", "hf_Whisper", "sam", "stable_diffusion_unet"} <= set(rows)
     assert 6 <= sum("smoke" in row.suites for row in rows.values()) <= 12
+
+
+def test_every_file_of_models_serves_a_row() -> None:
+    """Named by a row, by another model, or by the harness (``choice``)."""
+    files = {path.stem for path in (CONFIGS / "models").glob("*.py")} - {"__init__"}
+    sources = [*CONFIGS.glob("*.yaml"), *(CONFIGS / "models").glob("*.py")]
+    sources.append(CONFIGS.parent / "ocl_inductor" / "sweep" / "kinks.py")
+    texts = [path.read_text() for path in sources]
+    named = {
+        name for text in texts for name in re.findall(r"torchbench_configs\.models\.(\w+)", text)
+    }
+    assert files == named
+
+
+def test_the_row_in_adding_is_one(tmp_path: Path) -> None:
+    page = (CONFIGS.parent / "docs" / "adding.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    path = tmp_path / "small_mlp.yaml"
+    path.write_text(text)
+    model = build(load(path), "training", batch_size=2)
+    assert model.forward().shape == (2, 1)
 
 
 def test_table_in_the_docs_has_every_row() -> None:

@@ -19,13 +19,13 @@ from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
 from ocl_inductor.sweep.config import CONFIGS, load
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.loss_curve import judge
-from ocl_inductor.sweep.models.tacotron2 import Tacotron2
 from ocl_inductor.sweep.results import collect, run_once
 from ocl_inductor.sweep.schema import Tolerance
 from ocl_inductor.sweep.status import Status
 from ocl_inductor.sweep.subject import in_float64, load_subject
 from ocl_inductor.sweep.torchbench import load_torchbench
 from ocl_inductor.sweep.weights import without_dropout
+from torchbench_configs.models.tacotron2 import Tacotron2
 
 RULE = Rule(1e-4)
 

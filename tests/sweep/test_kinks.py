@@ -13,7 +13,7 @@ from torch import nn
 
 from ocl_inductor.sweep.job import Job
 from ocl_inductor.sweep.kinks import explain, main
-from ocl_inductor.sweep.models.choice import Choice
+from torchbench_configs.models.choice import Choice
 
 JOB = Job("accuracy", mode="training", backends=("opencl",))
 NEAR = 1e-6  # what a backend's rounding moves the inputs of a ReLU by

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
-from ocl_inductor.capture.torch_versions import guarding_hint
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import (
     Check,
@@ -25,7 +24,6 @@ from ocl_inductor.ir.index import (
     as_size,
     coefficients,
     contiguous_strides,
-    is_static,
     linear,
     loop_vars,
     prod,
@@ -42,6 +40,7 @@ from ocl_inductor.ir.nodes import (
     Template,
     dense_buffer,
 )
+from ocl_inductor.ir.size_hint import size_hint
 from ocl_inductor.lowering.core.values import ZERO, Value, buffer_value, strided_view
 from ocl_inductor.settings import Settings
 
@@ -92,14 +91,7 @@ class LoweringContext:
 
     def hint(self, size: Size) -> int:
         """A typical value of ``size``, for choices that affect speed but not results."""
-        if is_static(size):
-            return int(size)
-        if self.shape_env is not None:
-            try:
-                return guarding_hint(self.shape_env, sympy.sympify(size))
-            except Exception:  # unbacked symbols have no hint
-                pass
-        return 8192
+        return size_hint(self.shape_env, size)
 
     def is_kept(self, value: Value) -> bool:
         """Whether ``value`` depends on what stays the same between calls alone."""

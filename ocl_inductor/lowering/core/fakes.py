@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
 import torch
 
 from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
-from ocl_inductor.ir.index import as_size, is_static, same
+from ocl_inductor.ir.index import same
 from ocl_inductor.lowering.core.values import HostValue, Value
 
 
@@ -48,14 +47,6 @@ def is_device_tensor(x: Any) -> bool:
         and not x.is_quantized
         and not x.is_neg()
     )
-
-
-def extent(size: Sequence[Any], stride: Sequence[Any]) -> Any:
-    """Elements from the first to the last one of a strided tensor; 0 for an empty one."""
-    if any(is_static(s) and s == 0 for s in size):
-        return 0
-    reach = [(n - 1) * s for n, s in zip(size, stride, strict=True)]
-    return as_size(sympy.expand(sympy.Add(1, *reach)))
 
 
 def tensor_leaves(tree: Any) -> list[Any]:

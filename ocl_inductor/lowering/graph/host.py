@@ -11,10 +11,9 @@ from torch.fx import Node as FxNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.errors import UnsupportedOperatorError
-from ocl_inductor.ir.index import contiguous_strides, prod, same
+from ocl_inductor.ir.index import contiguous_strides, extent, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
 from ocl_inductor.lowering.core.fakes import (
-    extent,
     is_device_tensor,
     overlaps,
     same_strides,

@@ -9,9 +9,9 @@ import sympy
 import torch
 from torch.fx import Node as FxNode
 
-from ocl_inductor.ir.index import loop_vars, prod, same
+from ocl_inductor.ir.index import extent, loop_vars, prod, same
 from ocl_inductor.ir.nodes import GraphOutput, Loop, Update
-from ocl_inductor.lowering.core.fakes import extent, overlaps, same_strides, storage_of
+from ocl_inductor.lowering.core.fakes import overlaps, same_strides, storage_of
 from ocl_inductor.lowering.core.values import HostValue, Value, reindex, strided_view
 from ocl_inductor.lowering.graph.mutated_input_views import views_of_renewed
 from ocl_inductor.lowering.graph.walk import Walk, origin_of

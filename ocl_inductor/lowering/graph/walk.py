@@ -13,10 +13,10 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from ocl_inductor.ir.expr import loads
-from ocl_inductor.ir.index import as_size, is_static
+from ocl_inductor.ir.index import as_size, extent, is_static
 from ocl_inductor.ir.nodes import Buffer, Origin
 from ocl_inductor.lowering.core.context import LoweringContext, Pending
-from ocl_inductor.lowering.core.fakes import extent, tensor_leaves
+from ocl_inductor.lowering.core.fakes import tensor_leaves
 from ocl_inductor.lowering.core.values import Value, strided_view
 from ocl_inductor.lowering.graph.in_flight import in_flight
 

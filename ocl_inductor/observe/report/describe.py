@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sympy
@@ -26,6 +27,7 @@ from ocl_inductor.observe.report.values import (
     StepReport,
     live_bytes,
 )
+from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.plan.plan import BufferSpec, Launch, Plan, SizeText, Step
 from ocl_inductor.runtime.arena import Lifetime, aligned, place
 from ocl_inductor.runtime.sizes import Sizes
@@ -239,13 +241,7 @@ def _extents(graph: Graph, hint: Callable[[Any], int]) -> dict[str, int]:
 
 def memory_report(plan: Plan, steps: Sequence[StepReport], evaluate: Evaluate) -> MemoryReport:
     """When each buffer of a plan is alive, and where it lies."""
-    roots = dict(plan.aliases)
-
-    def root(name: str) -> str:
-        while name in roots:
-            name = roots[name]
-        return name
-
+    root = partial(root_of, aliases=dict(plan.aliases))
     used: dict[str, list[int]] = {}
     for step in steps:
         for name in (*step.reads, *step.writes):

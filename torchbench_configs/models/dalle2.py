@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.diffusion import DiffusionUNet, time_embedding
-from ocl_inductor.sweep.models.huggingface import build
-from ocl_inductor.sweep.models.transformer import Layer
+from torchbench_configs.models.diffusion import DiffusionUNet, time_embedding
+from torchbench_configs.models.huggingface import build
+from torchbench_configs.models.transformer import Layer
 
 _CLIP = {
     "vocab_size": 49408,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.blocks import Residual, conv_block
+from torchbench_configs.models.blocks import Residual, conv_block
 
 _ANCHORS = (
     ((116, 90), (156, 198), (373, 326)),

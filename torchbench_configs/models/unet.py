@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.blocks import conv_block
+from torchbench_configs.models.blocks import conv_block
 
 
 def _double(inputs: int, outputs: int, middle: int | None = None) -> nn.Sequential:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.transformer import Layer
+from torchbench_configs.models.transformer import Layer
 
 
 class NanoGpt(nn.Module):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import sinusoids
-from ocl_inductor.sweep.models.transformer import Layer
+from torchbench_configs.models.blocks import sinusoids
+from torchbench_configs.models.transformer import Layer
 
 
 class _Stack(nn.Module):

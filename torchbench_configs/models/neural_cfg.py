@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import Residual
+from torchbench_configs.models.blocks import Residual
 
 
 def _residual_net(width: int) -> nn.Sequential:

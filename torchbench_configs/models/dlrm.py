@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import mlp
+from torchbench_configs.models.blocks import mlp
 
 
 class Dlrm(nn.Module):

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.choice import Choice
-from ocl_inductor.sweep.models.detection_backbone import Pyramid, ResNet
-from ocl_inductor.sweep.models.detection_boxes import (
+from torchbench_configs.models.choice import Choice
+from torchbench_configs.models.detection_backbone import Pyramid, ResNet
+from torchbench_configs.models.detection_boxes import (
     anchors,
     best,
     clip,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import conv_block
+from torchbench_configs.models.blocks import conv_block
 
 
 class _Block(nn.Module):

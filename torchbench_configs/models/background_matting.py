@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import conv_block, residual_block
+from torchbench_configs.models.blocks import conv_block, residual_block
 
 _NORM = nn.BatchNorm2d
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ocl_inductor.sweep.models.blocks import BasicBlock, conv_block
+from torchbench_configs.models.blocks import BasicBlock, conv_block
 
 
 def actor(inputs: int = 9, outputs: int = 65) -> nn.Sequential:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import mlp
+from torchbench_configs.models.blocks import mlp
 
 
 def autoencoder(items: int, hidden: Sequence[int], dropout: float) -> nn.Sequential:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ocl_inductor.sweep.models.blocks import mlp
+from torchbench_configs.models.blocks import mlp
 
 
 class LennardJones(nn.Module):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.blocks import conv_block
 from ocl_inductor.sweep.vision_import import import_torchvision
+from torchbench_configs.models.blocks import conv_block
 
 
 class DbNet(nn.Module):

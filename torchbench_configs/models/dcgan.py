@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ocl_inductor.sweep.models.blocks import conv_block
+from torchbench_configs.models.blocks import conv_block
 
 
 def discriminator(width: int = 64) -> nn.Sequential:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.transformer import Attention
+from torchbench_configs.models.transformer import Attention
 
 
 def time_embedding(time: Tensor, width: int) -> Tensor:

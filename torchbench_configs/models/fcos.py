@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.sweep.models.blocks import conv_block
-from ocl_inductor.sweep.models.detection_backbone import Pyramid
-from ocl_inductor.sweep.models.detection_boxes import survivors, take
+from torchbench_configs.models.blocks import conv_block
+from torchbench_configs.models.detection_backbone import Pyramid
+from torchbench_configs.models.detection_boxes import survivors, take
 
 _CANDIDATES = 300
 

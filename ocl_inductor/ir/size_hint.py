@@ -1,0 +1,25 @@
+"""Typical values of sizes, for choices that affect speed but not results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+
+from ocl_inductor.capture.torch_versions import guarding_hint
+from ocl_inductor.ir.index import Size, is_static
+
+#: What a size counts as that depends on data.
+_UNKNOWN = 8192
+
+
+def size_hint(shape_env: Any, size: Size) -> int:
+    """A static size itself; the traced example's value of another."""
+    if is_static(size):
+        return int(size)
+    if shape_env is not None:
+        try:
+            return guarding_hint(shape_env, sympy.sympify(size))
+        except Exception:  # unbacked symbols have no hint
+            pass
+    return _UNKNOWN

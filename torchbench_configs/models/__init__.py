@@ -1,0 +1,1 @@
+"""Models that no package which pip installs has, and adapters to those that packages have."""
