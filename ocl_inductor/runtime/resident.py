@@ -45,8 +45,9 @@ class ResidentMemory(UnifiedMemory):
         self.allocator = allocator_of(device)
         #: CPU tensors whose new contents come home at the end of a call.
         self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
-        #: Whether a call has to wait for its kernels.
-        self.waits = False
+        #: Whether a call has to wait for its kernels. On a CPU the host would only take the cores
+        #: that they run on, and PoCL 3.0 has once crashed in calls that did not.
+        self.waits = device.kind == "cpu"
 
     # -- tensors ---------------------------------------------------------------------------
 
