@@ -50,15 +50,15 @@ def _plan_only(
     plans: list[Plan],
     free_outputs: frozenset[int],
     **more: Any,
-) -> _Unrun:
+) -> _NotRun:
     plan = make_plan(gm, device=device, settings=settings, free_outputs=free_outputs, **more)
     plans.append(plan)
     report_strides(plan, free_outputs)
-    return _Unrun(gm, plan)
+    return _NotRun(gm, plan)
 
 
 @dataclass
-class _Unrun:
+class _NotRun:
     """What AOTAutograd calls in place of a plan's executor."""
 
     results: list[Any]

@@ -37,8 +37,8 @@ from ocl_inductor.device.probe import (
     broken_builtins_of,
     calling_thread_works,
     check_builtins,
+    inline_device_works,
     target_of,
-    twin_works,
     zero_copy_known,
     zero_copy_works,
 )
@@ -67,16 +67,16 @@ class Device:
         cl_device: Any,
         listed: Listed | None = None,
         library: str = "",
-        twin: quirks.Twin | None = None,
+        inline_device: quirks.InlineDevice | None = None,
     ) -> None:
         """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``, and
-        may list as ``twin`` as well.
+        may list as ``inline_device`` as well.
         """
         self._opened = cl_device
         self._listed = listed if listed is not None else _listed((0, 0), cl_device)
         self.library = library
-        self._twin = twin
-        self._opened_twin: Any = None
+        self._inline_device = inline_device
+        self._opened_inline_device: Any = None
         self._opened_apart = cl_device is None
         self.names = self._listed.names
         self.kind = self._listed.kind
@@ -97,14 +97,14 @@ class Device:
 
     def _open(self) -> Any:
         platform, number = self._listed.place
-        twin = self._wanted_twin()
+        inline_device = self._wanted_inline_device()
         try:
-            with opening({} if twin is None else twin.variables):
+            with opening({} if inline_device is None else inline_device.variables):
                 devices = driver_platforms(self.library)[platform].get_devices()
-            if twin is not None:
+            if inline_device is not None:
                 named = {d.name.strip(): d for d in devices}
-                self._opened_twin = named.get(twin.name(self.names))
-                devices = [d for d in devices if d is not self._opened_twin]
+                self._opened_inline_device = named.get(inline_device.name(self.names))
+                devices = [d for d in devices if d is not self._opened_inline_device]
             found = devices[number]
         except (IndexError, load_pyopencl().Error):
             found = None
@@ -112,9 +112,9 @@ class Device:
             forget_survey()
             _devices.cache_clear()
             raise DriverChangedError(str(self))
-        for opened in (found, self._opened_twin):
+        for opened in (found, self._opened_inline_device):
             if opened is not None:
-                cpu_name_override.introduce(opened, names_of(opened))
+                cpu_name_override.override_cpu_name(opened, names_of(opened))
         return found
 
     @property
@@ -127,23 +127,23 @@ class Device:
         # The other drivers need not be surveyed with these variables.
         return self.library, {**self.variables, "OCL_ICD_VENDORS": "/nonexistent"}
 
-    def _wanted_twin(self) -> quirks.Twin | None:
+    def _wanted_inline_device(self) -> quirks.InlineDevice | None:
         """What to have the driver list besides, if the user lets us."""
-        twin = self._twin
-        if twin is None or any(v in os.environ for v in twin.variables):
+        inline_device = self._inline_device
+        if inline_device is None or any(v in os.environ for v in inline_device.variables):
             return None
-        return twin if Settings.resolve().calling_thread else None
+        return inline_device if Settings.resolve().calling_thread else None
 
-    def _twin_device(self) -> Device | None:
-        """The opened twin, if kernels run well on it."""
-        if self._opened_twin is None:
+    def _working_inline_device(self) -> Device | None:
+        """The opened inline device, if kernels run well on it."""
+        if self._opened_inline_device is None:
             return None
-        assert self._twin is not None
-        found = Device(self._opened_twin, library=self.library)
-        found.variables = self._twin.variables
+        assert self._inline_device is not None
+        found = Device(self._opened_inline_device, library=self.library)
+        found.variables = self._inline_device.variables
         tester = None if self.tester is None else partial(self.tester, found)
         key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
-        return found if twin_works(key, found, tester) else None
+        return found if inline_device_works(key, found, tester) else None
 
     @property
     def calling_thread(self) -> Device | None:
@@ -158,7 +158,7 @@ class Device:
         info = self.info  # opens the driver
         if not info.zero_copy:
             return None
-        found = self._twin_device()
+        found = self._working_inline_device()
         has_queues = found is None and EXTENSION in info.extensions
         if has_queues and calling_thread_works(info.key, self.names):
             found = Device(self._opened, self._listed)
@@ -304,7 +304,9 @@ def _devices() -> tuple[Device, ...]:
         found = _of_the_loader()
     else:
         load_pyopencl()  # a missing pyopencl is found out here
-        found = [[Device(None, d, x.name, _twin_of(x)) for d in x.devices] for x in libraries]
+        found = [
+            [Device(None, d, x.name, _inline_device_of(x)) for d in x.devices] for x in libraries
+        ]
     seen: set[tuple[quirks.Names, ...]] = set()
     devices: list[Device] = []
     for here in found:
@@ -316,9 +318,9 @@ def _devices() -> tuple[Device, ...]:
     return tuple(sorted(devices, key=lambda d: d.sort_key))
 
 
-def _twin_of(library: Library) -> quirks.Twin | None:
+def _inline_device_of(library: Library) -> quirks.InlineDevice | None:
     """What a driver may list besides its only device; several might not all be listed then."""
-    return quirks.twin(library.devices[0].names) if len(library.devices) == 1 else None
+    return quirks.inline_device(library.devices[0].names) if len(library.devices) == 1 else None
 
 
 def _of_the_loader() -> list[list[Device]]:
@@ -358,7 +360,7 @@ def _devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
         _log.info("platform %s lists no devices: %s", platform.name, error)
         return []
     for device in devices:
-        cpu_name_override.introduce(device, names_of(device))
+        cpu_name_override.override_cpu_name(device, names_of(device))
     return [(d, _listed((number, k), d)) for k, d in enumerate(devices)]
 
 

@@ -138,20 +138,20 @@ def calling_thread_works(key: str, names: Names) -> bool:
     return _answered("calling_thread", key, lambda: _tested_apart("calling_thread", names))
 
 
-def twin_works(key: str, twin: Device, tester: Callable[[], bool] | None = None) -> bool:
+def inline_device_works(key: str, inline: Device, tester: Callable[[], bool] | None = None) -> bool:
     """The same of a device that runs all kernels so, listed when its variables are set."""
-    return _answered("calling_thread", key, lambda: _tested(tester, twin.names, twin))
+    return _answered("calling_thread", key, lambda: _tested(tester, inline.names, inline))
 
 
-def _tested(tester: Callable[[], bool] | None, names: Names, twin: Device | None = None) -> bool:
+def _tested(tester: Callable[[], bool] | None, names: Names, inline: Device | None = None) -> bool:
     try:
         if tester is not None:
             return tester()
     except Exception as error:
         _log.info("self-test of %s in a process that was there: %s", names.name, error)
-    if twin is None:
+    if inline is None:
         return _tested_apart("zero_copy", names)
-    return _tested_apart("calling_thread", names, *twin.apart)
+    return _tested_apart("calling_thread", names, *inline.apart)
 
 
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:

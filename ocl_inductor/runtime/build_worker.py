@@ -121,11 +121,11 @@ def _steer(names: quirks.Names, folder: str) -> Take:
     """Before the driver is opened, and after it is listed (device/driver/inventory.py says why)."""
     for name, value in quirks.compiling(names).items():
         os.environ.setdefault(name, value)
-    unrun = quirks.unrun(names)
-    if unrun is None or not folder or not can_leave_out(Path(folder)):
+    unused_variant = quirks.unused_variant(names)
+    if unused_variant is None or not folder or not can_leave_out(Path(folder)):
         return lambda build: binary_of(build())
-    os.environ[unrun.variable] = folder
-    return partial(binary_without, unrun, Path(folder))
+    os.environ[unused_variant.variable] = folder
+    return partial(binary_without, unused_variant, Path(folder))
 
 
 def _end_with_parent(folder: str) -> None:

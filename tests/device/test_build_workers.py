@@ -142,7 +142,7 @@ def test_what_a_worker_leaves(driver: str, tmp_path: Path, monkeypatch: pytest.M
 def test_what_was_killed_with_its_process_is_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = next((d for d in two_drivers() if quirks.unrun(select_device(d).names)), None)
+    driver = next((d for d in two_drivers() if quirks.unused_variant(select_device(d).names)), None)
     if driver is None:
         pytest.skip("no driver here gives its workers folders")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -229,8 +229,8 @@ def _command_buffers(device: Device) -> str:
 
 
 def _calling_thread(device: Device) -> str:
-    twin = device.calling_thread
-    if twin is None:
+    inline = device.calling_thread
+    if inline is None:
         raise Absent("the driver does not offer it, or fails the test of it")
     a = np.arange(_COUNT, dtype=np.float32)
     out = np.zeros_like(a)
@@ -238,7 +238,7 @@ def _calling_thread(device: Device) -> str:
         "__global float *out, __global const float *a) "
         "{ size_t i = get_global_id(0); out[i] = a[i] + a[i]; }"
     )
-    _run(twin, body, out, a)
+    _run(inline, body, out, a)
     _expect(out, a + a)
     return "small plans run in it"
 
