@@ -14,7 +14,8 @@ from gpu_check.cases import Case
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.saved_layout import report_strides
 from ocl_inductor.compile import make_plan
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.settings import Settings
 

@@ -17,7 +17,8 @@ from ocl_inductor.capture.checked import add_checks
 from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
 from ocl_inductor.codegen.plan_builder import build_plan
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import (
     OtherDeviceError,
     UnsupportedLayoutError,

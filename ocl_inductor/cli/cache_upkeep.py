@@ -71,7 +71,7 @@ def verify(cache: Cache, repair: bool, as_json: bool) -> None:
 
 def present_devices() -> dict[str, Device]:
     """The devices that are here, by the key in their entries."""
-    from ocl_inductor.device.device import list_devices
+    from ocl_inductor.device.select import list_devices
 
     devices = list_devices()
     inline = (d.calling_thread for d in devices)

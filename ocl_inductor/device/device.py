@@ -1,36 +1,33 @@
-"""Devices: the list of what is there, and the choice.
-
-``Device`` holds the facts (facts.py) together with the OpenCL objects, which are made at
-first use and live as long as the process.
+"""A device: its facts (facts.py) together with its OpenCL objects, which are made at first use and
+live as long as the process.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
-from ocl_inductor.device import fork, quirks
+from ocl_inductor.device import quirks
 from ocl_inductor.device.builtin_check import Builds
 from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.cpu.compile_target import Target
-from ocl_inductor.device.driver import cpu_name_override, icd_loader
-from ocl_inductor.device.driver.inventory import Library, Listed
+from ocl_inductor.device.driver import cpu_name_override
+from ocl_inductor.device.driver.inventory import Listed
+from ocl_inductor.device.driver.listing import listed_device
 from ocl_inductor.device.driver.pyopencl_loader import (
     driver_platforms,
-    forget_survey,
     load_pyopencl,
     opening,
     release_code,
-    surveyed,
 )
-from ocl_inductor.device.facts import DeviceInfo, ask, kind_of, names_of
+from ocl_inductor.device.driver.questions import names_of
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.inline_queue import EXTENSION, calling_queue
 from ocl_inductor.device.probe import (
     amx_works,
@@ -42,7 +39,7 @@ from ocl_inductor.device.probe import (
     zero_copy_known,
     zero_copy_works,
 )
-from ocl_inductor.errors import DeviceNotFoundError, DriverChangedError, NoDeviceError
+from ocl_inductor.errors import DriverChangedError
 from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.background import made_meanwhile
@@ -68,14 +65,16 @@ class Device:
         listed: Listed | None = None,
         library: str = "",
         inline_device: quirks.InlineDevice | None = None,
+        driver_changed: Callable[[], None] | None = None,
     ) -> None:
         """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``, and
-        may list as ``inline_device`` as well.
+        may list as ``inline_device`` as well. ``driver_changed``: called where it does not.
         """
         self._opened = cl_device
-        self._listed = listed if listed is not None else _listed((0, 0), cl_device)
+        self._listed = listed if listed is not None else listed_device((0, 0), cl_device)
         self.library = library
         self._inline_device = inline_device
+        self._driver_changed = driver_changed
         self._opened_inline_device: Any = None
         self._opened_apart = cl_device is None
         self.names = self._listed.names
@@ -109,8 +108,8 @@ class Device:
         except (IndexError, load_pyopencl().Error):
             found = None
         if found is None or names_of(found) != self.names:
-            forget_survey()
-            _devices.cache_clear()
+            if self._driver_changed is not None:
+                self._driver_changed()
             raise DriverChangedError(str(self))
         for opened in (found, self._opened_inline_device):
             if opened is not None:
@@ -143,7 +142,7 @@ class Device:
         found.variables = self._inline_device.variables
         tester = None if self.tester is None else partial(self.tester, found)
         key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
-        return found if inline_device_works(key, found, tester) else None
+        return found if inline_device_works(key, found.names, found.apart, tester) else None
 
     @property
     def calling_thread(self) -> Device | None:
@@ -292,161 +291,3 @@ class Device:
 
     def __repr__(self) -> str:
         return f"<Device {self}>"
-
-
-_listing = threading.Lock()
-
-
-@cache
-def _devices() -> tuple[Device, ...]:
-    libraries = surveyed()
-    if libraries is None:
-        found = _of_the_loader()
-    else:
-        load_pyopencl()  # a missing pyopencl is found out here
-        found = [
-            [Device(None, d, x.name, _inline_device_of(x)) for d in x.devices] for x in libraries
-        ]
-    seen: set[tuple[quirks.Names, ...]] = set()
-    devices: list[Device] = []
-    for here in found:
-        # One driver can be found over two ways: beside the bundled loader and in a folder.
-        identity = tuple(d.names for d in here)
-        if identity not in seen:
-            seen.add(identity)
-            devices += here
-    return tuple(sorted(devices, key=lambda d: d.sort_key))
-
-
-def _inline_device_of(library: Library) -> quirks.InlineDevice | None:
-    """What a driver may list besides its only device; several might not all be listed then."""
-    return quirks.inline_device(library.devices[0].names) if len(library.devices) == 1 else None
-
-
-def _of_the_loader() -> list[list[Device]]:
-    """The devices of each platform that the OpenCL loader lists; opens every driver."""
-    cl = load_pyopencl()
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        return []
-    return [[Device(cl_device, d) for cl_device, d in _devices_of(p, 0)] for p in platforms]
-
-
-def devices_in(library: str) -> list[Device]:
-    """The devices of one driver, opened now in a process that opens no other.
-
-    Raises:
-        NeedsLoaderError: only the OpenCL loader can open it.
-    """
-    cl = load_pyopencl()
-    platforms = [cl.Platform.from_int_ptr(x) for x in icd_loader.platform_ids(library)]
-    return [
-        Device(cl_device, found)
-        for number, platform in enumerate(platforms)
-        for cl_device, found in _devices_of(platform, number)
-    ]
-
-
-def listed(platforms: Sequence[Any]) -> tuple[Listed, ...]:
-    """The devices of a driver's pyopencl Platforms, as plain data."""
-    return tuple(d for n, p in enumerate(platforms) for _, d in _devices_of(p, n))
-
-
-def _devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
-    try:
-        devices = platform.get_devices()
-    except load_pyopencl().Error as error:
-        _log.info("platform %s lists no devices: %s", platform.name, error)
-        return []
-    for device in devices:
-        cpu_name_override.override_cpu_name(device, names_of(device))
-    return [(d, _listed((number, k), d)) for k, d in enumerate(devices)]
-
-
-def _listed(place: tuple[int, int], device: Any) -> Listed:
-    unified = bool(ask(device, "host_unified_memory", False))
-    return Listed(place, names_of(device), kind_of(device), unified)
-
-
-def list_devices() -> list[Device]:
-    """Every device of every driver, the preferred one first; the same objects at every call."""
-    fork.check()
-    with _listing:  # two listings would be two devices, and two contexts
-        return list(_devices())
-
-
-def select_device(
-    spec: str | None = None, meanwhile: Callable[[Device], None] | None = None
-) -> Device:
-    """The device `spec` names, or the preferred one for None.
-
-    A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
-    platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
-    (from 0, in order of preference). ``meanwhile`` is called when it is chosen, before its driver
-    is opened and asked. Raises NoDeviceError where there is no device at all and
-    DeviceNotFoundError where none matches.
-    """
-    chosen = _choose(spec)
-    if meanwhile is not None:
-        meanwhile(chosen)
-    try:
-        chosen.cl_device  # noqa: B018  (opens the driver)
-    except DriverChangedError as error:
-        _log.info("%s", error)
-        chosen = _choose(spec)
-    chosen.ask_meanwhile()
-    return chosen
-
-
-def _choose(spec: str | None) -> Device:
-    devices = list_devices()
-    if not devices:
-        raise NoDeviceError()
-    if spec is None:
-        return devices[0]
-    text, index = _split_spec(spec)
-    matching, _ = _matching(devices, text)
-    if index >= len(matching):
-        raise DeviceNotFoundError(spec, [str(d) for d in devices])
-    return matching[index]
-
-
-def why_chosen(spec: str | None) -> str:
-    """Why ``select_device(spec)`` takes the device that it takes. Raises as it does."""
-    chosen, devices = select_device(spec), list_devices()
-    if spec is not None:
-        text, index = _split_spec(spec)
-        matching, how = _matching(devices, text)
-        place = f"number {index} of {len(matching)} matches" if len(matching) > 1 else "the match"
-        return f"{spec!r} was asked for: {place} by {how}"
-    if len(devices) == 1:
-        return "the only device"
-    same = [d for d in devices if d.sort_key[:2] == chosen.sort_key[:2]]
-    order = "no device was named; discrete GPUs come first, then integrated ones, then CPUs"
-    return order if len(same) == 1 else f"{order}; of {len(same)} alike, its driver is preferred"
-
-
-def _split_spec(spec: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.*?)(?::(\d+))?", spec.strip(), re.S)
-    assert found is not None  # the pattern matches everything
-    return found.group(1).strip().lower(), int(found.group(2) or 0)
-
-
-def _matching(devices: list[Device], text: str) -> tuple[list[Device], str]:
-    """The devices that match, and by what."""
-    # Platforms before device names: a CPU's name can hold the name of another vendor's platform.
-    ways: tuple[tuple[str, Callable[[Device], bool]], ...] = (
-        ("kind", lambda d: d.kind == text),
-        ("spec", lambda d: text in d.short_name),
-        (
-            "platform",
-            lambda d: text in f"{d.names.platform_name} {d.names.platform_version}".lower(),
-        ),
-        ("name", lambda d: text in d.names.name.lower()),
-    )
-    for how, way in ways:
-        found = [d for d in devices if way(d)]
-        if found:
-            return found, how
-    return [], ""

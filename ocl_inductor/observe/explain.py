@@ -18,7 +18,7 @@ from torch._logging._internal import trace_log
 from torch.fx import GraphModule
 
 from ocl_inductor.compile import compile_with, reset
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.log import ALIAS, logger
 from ocl_inductor.observe.report.values import (
     BreakReport,

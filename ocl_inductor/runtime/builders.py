@@ -190,7 +190,7 @@ class Builders:
         return self._answer((source, tuple(options)), most) or None
 
     def test(self) -> bool:
-        """Whether the device works in place (device/probe.py), tested by a worker.
+        """Whether the device works in place (device/zero_copy.py), tested by a worker.
 
         Raises:
             CompilerFailedError, WorkerLostError: see there.

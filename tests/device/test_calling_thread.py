@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device import child_process, device, probe
-from ocl_inductor.device.device import list_devices, select_device
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.observe.profiler import profile
 from ocl_inductor.runtime.builders import Builders
 
@@ -209,11 +208,11 @@ def test_answers_are_remembered(
 
     monkeypatch.setattr(probe, "_tested_apart", tested)
     names = select_device(caller).names
-    inline: Any = SimpleNamespace(names=names, apart=("library.so", {"A": "1"}))
+    apart = ("library.so", {"A": "1"})
     for _ in range(2):
         assert probe.calling_thread_works("key", names)
-        assert probe.inline_device_works("other key", inline)
-        assert probe.inline_device_works("third key", inline, lambda: True)
+        assert probe.inline_device_works("other key", names, apart)
+        assert probe.inline_device_works("third key", names, apart, lambda: True)
     assert asked == [(names.name,), (names.name, "library.so", {"A": "1"})]
 
 
@@ -227,7 +226,7 @@ def test_the_test_of_an_inline_device_opens_one_driver(
     if not inline.variables:
         pytest.skip("the driver has no inline device")
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
-    assert probe.inline_device_works("key", inline)
+    assert probe.inline_device_works("key", inline.names, inline.apart)
     made = Builders(inline)
     assert made.test()
     made.end()
@@ -247,7 +246,7 @@ def test_what_the_user_says_of_a_driver_holds() -> None:
     if chosen is None or chosen.calling_thread is None:
         pytest.skip("no PoCL that lists a device for the calling thread")
     program = (
-        "from ocl_inductor.device.device import list_devices\n"
+        "from ocl_inductor.device.select import list_devices\n"
         f"d = next(d for d in list_devices() if d.short_name == {chosen.short_name!r})\n"
         "print('inline:', d.names.name.split('-')[0], d.calling_thread)"
     )

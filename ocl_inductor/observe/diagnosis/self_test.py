@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device.command_buffer import EXTENSION
-from ocl_inductor.device.device import Device, list_devices
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.device.probe import command_buffers_work, zero_copy_test
+from ocl_inductor.device.probe import command_buffers_work
+from ocl_inductor.device.select import list_devices
+from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.observe.diagnosis.finding import Finding
 
 _SECONDS = 120

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.log import logger
 from ocl_inductor.observe.profiler import intervals
