@@ -50,8 +50,6 @@ _log = logger(__name__)
 class Device:
     """One device: its facts, and its OpenCL objects made at first use."""
 
-    #: With these in its environment a process lists the device.
-    variables: Mapping[str, str] = MappingProxyType({})
     #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
     tester: Callable[[Device], bool] | None = None
     #: Asks the driver's compiler for its target, in such a process; may raise.
@@ -66,13 +64,16 @@ class Device:
         library: str = "",
         inline_device: quirks.InlineDevice | None = None,
         driver_changed: Callable[[], None] | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``, and
         may list as ``inline_device`` as well. ``driver_changed``: called where it does not.
+        ``variables``: with these in its environment a process lists the device.
         """
         self._opened = cl_device
         self._listed = listed if listed is not None else listed_device((0, 0), cl_device)
         self.library = library
+        self.variables = variables
         self._inline_device = inline_device
         self._driver_changed = driver_changed
         self._opened_inline_device: Any = None
@@ -133,13 +134,17 @@ class Device:
             return None
         return inline_device if Settings.resolve().calling_thread else None
 
-    def _working_inline_device(self) -> Device | None:
+    def _working_inline_device(self, info: DeviceInfo) -> Device | None:
         """The opened inline device, if kernels run well on it."""
         if self._opened_inline_device is None:
             return None
         assert self._inline_device is not None
-        found = Device(self._opened_inline_device, library=self.library)
-        found.variables = self._inline_device.variables
+        found = _CallingThreadDevice(
+            info,
+            self._opened_inline_device,
+            library=self.library,
+            variables=self._inline_device.variables,
+        )
         tester = None if self.tester is None else partial(self.tester, found)
         key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
         return found if inline_device_works(key, found.names, found.apart, tester) else None
@@ -157,20 +162,10 @@ class Device:
         info = self.info  # opens the driver
         if not info.zero_copy:
             return None
-        found = self._working_inline_device()
+        found = self._working_inline_device(info)
         has_queues = found is None and EXTENSION in info.extensions
         if has_queues and calling_thread_works(info.key, self.names):
-            found = Device(self._opened, self._listed)
-        if found is None:
-            return None
-        found._queue = calling_queue(found.cl_device, found.context)
-        found._info = dataclasses.replace(
-            info,
-            name=found.names.name,
-            device_version=cpu_name_override.device_version(found.cl_device),
-            compute_units=1,
-        )
-        found._calling_thread = None
+            found = _CallingThreadDevice(info, self._opened, self._listed)
         return found
 
     @property
@@ -291,3 +286,32 @@ class Device:
 
     def __repr__(self) -> str:
         return f"<Device {self}>"
+
+
+class _CallingThreadDevice(Device):
+    """A device that runs kernels in the thread that launches them: its own inline device, or one
+    whose queues can do so.
+    """
+
+    def __init__(self, all_cores: DeviceInfo, cl_device: Any, *args: Any, **more: Any) -> None:
+        """``all_cores``: the facts of the same processor with all of its cores."""
+        super().__init__(cl_device, *args, **more)
+        self._all_cores = all_cores
+
+    @property
+    def calling_thread(self) -> Device | None:
+        """None: this is it."""
+        return None
+
+    @cached_property
+    def _info(self) -> DeviceInfo:
+        return dataclasses.replace(
+            self._all_cores,
+            name=self.names.name,
+            device_version=cpu_name_override.device_version(self.cl_device),
+            compute_units=1,
+        )
+
+    @cached_property
+    def _queue(self) -> Any:
+        return calling_queue(self.cl_device, self.context)
