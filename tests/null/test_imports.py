@@ -3,8 +3,7 @@
 ``LAYERS`` lists the folders and files of the package from low to high; names of one row may import
 one another, and a file that is not listed belongs to its folder's row. ``FORBIDDEN`` adds rules
 that the order alone does not give. Every import counts,
-lazy ones and those for type checking too. And no files import one another in a circle, but those of
-``CIRCLES``.
+lazy ones and those for type checking too. No files import one another in a circle.
 """
 
 from __future__ import annotations
@@ -70,12 +69,6 @@ LAYERS: list[set[str]] = [
 ]
 #: Rooms whose files each have a row: their own ``__init__.py`` imports nothing.
 ROOMS = {"device", "device.cpu", "device.driver", "observe", "pipeline", "support"}
-
-#: Circles that are still there: files that import one another. None is to be added.
-CIRCLES: list[set[str]] = [
-    # Parts of one class that stand in files of their own: each is given an object of it.
-    {"codegen.emitter", "codegen.guarded", "codegen.stores"},
-]
 
 COMPILER = {
     "capture",
@@ -178,9 +171,7 @@ def test_imports_make_no_circle() -> None:
         for name in graph
         if name in reached[name]
     }
-    known = set(map(frozenset, CIRCLES))
-    assert not circles - known, [sorted(c) for c in circles - known]
-    assert not known - circles, f"remove from CIRCLES: {[sorted(c) for c in known - circles]}"
+    assert not circles, [sorted(c) for c in circles]
 
 
 def _name(module: tuple[str, ...]) -> str:
