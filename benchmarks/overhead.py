@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.runtime.executor import Executor
 
 WARM_UP = 300

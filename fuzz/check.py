@@ -160,7 +160,7 @@ def _prepare(device: str) -> None:
     if device == OCLGRIND:
         os.environ["OCL_ICD_VENDORS"] = str(oclgrind_library())
         os.environ["OCLGRIND_DATA_RACES"] = "1"
-        import ocl_inductor.device.device as ours
+        import ocl_inductor.device.facts as ours
 
         # The simulator says that it has no vectors; the code to check is the one of CPUs.
         ours._vector_width = lambda profile, native: 8 if profile == "vector" else 1

@@ -14,7 +14,8 @@ from gpu_check.cases import Case
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.saved_layout import report_strides
 from ocl_inductor.compile import make_plan
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.settings import Settings
 
@@ -50,15 +51,15 @@ def _plan_only(
     plans: list[Plan],
     free_outputs: frozenset[int],
     **more: Any,
-) -> _Unrun:
+) -> _NotRun:
     plan = make_plan(gm, device=device, settings=settings, free_outputs=free_outputs, **more)
     plans.append(plan)
     report_strides(plan, free_outputs)
-    return _Unrun(gm, plan)
+    return _NotRun(gm, plan)
 
 
 @dataclass
-class _Unrun:
+class _NotRun:
     """What AOTAutograd calls in place of a plan's executor."""
 
     results: list[Any]

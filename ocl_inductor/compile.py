@@ -17,7 +17,8 @@ from ocl_inductor.capture.checked import add_checks
 from ocl_inductor.capture.refused import why_refused
 from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
 from ocl_inductor.codegen.plan_builder import build_plan
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import (
     OtherDeviceError,
     UnsupportedLayoutError,
@@ -35,9 +36,10 @@ from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.observe.debug_folder import DebugFolder
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.observe.report.describe import describe
+from ocl_inductor.observe.report.report import Report
 from ocl_inductor.observe.report.text import memory_text
 from ocl_inductor.observe.report.trace import compile_id, trace_plan
-from ocl_inductor.observe.report.values import GraphReport, Report
+from ocl_inductor.observe.report.values import GraphReport
 from ocl_inductor.passes import run_passes
 from ocl_inductor.passes.stages import depends_on_data
 from ocl_inductor.pipeline.data_dependent import plan_stages

@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _device_names() -> list[str]:
-    from ocl_inductor.device.device import list_devices
+    from ocl_inductor.device.select import list_devices
 
     wanted = os.environ.get("OCL_INDUCTOR_TEST_DEVICES")
     found = list(dict.fromkeys(d.short_name for d in list_devices()))
@@ -82,7 +82,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def device(device_name: str):
     """The Device of the driver the test runs on."""
-    from ocl_inductor.device.device import select_device
+    from ocl_inductor.device.select import select_device
 
     return select_device(device_name)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.resident.places import NAME, choose
 from ocl_inductor.settings import Settings
 

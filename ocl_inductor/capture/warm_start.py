@@ -31,7 +31,8 @@ from ocl_inductor.capture.plan_key import (
 )
 from ocl_inductor.capture.torch_sources import provide_digest
 from ocl_inductor.capture.unseen_code import why_not_storable
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.observe.report.trace import trace_kernels

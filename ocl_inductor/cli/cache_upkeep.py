@@ -71,12 +71,12 @@ def verify(cache: Cache, repair: bool, as_json: bool) -> None:
 
 def present_devices() -> dict[str, Device]:
     """The devices that are here, by the key in their entries."""
-    from ocl_inductor.device.device import list_devices
+    from ocl_inductor.device.select import list_devices
 
     devices = list_devices()
-    twins = (d.calling_thread for d in devices)
-    # A twin may have its device's key: then the device is meant.
-    return {d.info.key: d for d in (*twins, *devices) if d is not None}
+    inline = (d.calling_thread for d in devices)
+    # An inline device may have its device's key: then the device is meant.
+    return {d.info.key: d for d in (*inline, *devices) if d is not None}
 
 
 def _verify(cache: Cache, key: str, devices: dict[str, Device], repair: bool) -> Finding | None:

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from ocl_inductor.cli.console import console, print_json
 from ocl_inductor.device import quirks
-from ocl_inductor.device.device import Device, list_devices, select_device, why_chosen
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.device.select import list_devices, select_device, why_chosen
 from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError, OpenCLInductorError
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.units import format_size

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ocl_inductor.cli.console import console, print_json
-from ocl_inductor.device.device import list_devices, select_device, why_chosen
+from ocl_inductor.device.select import list_devices, select_device, why_chosen
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.observe.diagnosis.discovery import discovery
 from ocl_inductor.observe.diagnosis.finding import Finding

@@ -15,7 +15,7 @@ import click
 from ocl_inductor.cli.program import run_program, why_it_ended
 
 if TYPE_CHECKING:
-    from ocl_inductor.observe.report.values import Report
+    from ocl_inductor.observe.report.report import Report
 
 _HELP = """\
 TARGET is one of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 import sympy
 import torch
@@ -12,18 +11,14 @@ import torch
 from ocl_inductor.codegen.ahead import Ahead
 from ocl_inductor.codegen.conversions import literal, widen_by_parts
 from ocl_inductor.codegen.emitted import Result, Scope, Stash, Text
-from ocl_inductor.codegen.guarded import emit_masked
 from ocl_inductor.codegen.indexing import (
     Literals,
-    index_text,
     known_multiple,
-    lane_stride,
     same_side,
 )
 from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.primitives import (
     PRIMITIVES,
-    Target,
     emit_gather_lanes,
     emit_load,
     emit_random_run,
@@ -31,23 +26,20 @@ from ocl_inductor.codegen.primitives import (
     positions_of_a_counter,
     prefetch,
 )
+from ocl_inductor.codegen.statements import StatementWriter
 from ocl_inductor.codegen.stores import positions_of_lanes, store_elements
-from ocl_inductor.codegen.streaming import emit_streamed
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
-from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.schedule.groups import Member
 
 
-class Emitter:
-    """Writes statements into a stack of scopes.
+class Emitter(StatementWriter):
+    """Writes expressions as statements.
 
-    ``width`` lanes run along ``vector_var`` (None: scalar code). ``members`` are the loops whose
-    results live in this kernel; a load from one of them becomes its expression, or the variable
-    that ``results`` gives it, or a load from memory when it is in ``in_memory``. ``streamed``:
-    buffers whose whole vectors are written around the caches. ``outside``: where it keeps indices
-    out of range.
+    ``members`` are the loops whose results live in this kernel; a load from one of them becomes its
+    expression, or the variable that ``results`` gives it, or a load from memory when it is in
+    ``in_memory``. ``outside``: where it keeps indices out of range.
     """
 
     def __init__(
@@ -64,56 +56,24 @@ class Emitter:
         streamed: frozenset[str] = frozenset(),
         outside: Outside | None = None,
     ) -> None:
-        self.device = device
+        super().__init__(
+            device,
+            width=width,
+            vector_var=vector_var,
+            index_type=index_type,
+            names=names,
+            temporaries=temporaries,
+            literals=literals,
+            streamed=streamed,
+        )
         self.members = members
-        self.width = width
-        self.vector_var = vector_var if width > 1 else None
-        self.literals = literals
         self.outside = outside
-        self.streamed = streamed
-        #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
-        self.aligned = True
-        self.index_type = index_type
-        self.names: dict[sympy.Symbol, str] = dict(names or {})
-        self.target = Target(width, device)
-        self.scalar = Target(1, device)
-        self.scopes: list[Scope] = []
         self.results: dict[str, Result] = {}
         self.in_memory: set[str] = set()
         self.stash: dict[Expr, Stash] = {}
         #: What to ask for where it is loaded (ahead.py).
         self.ahead: Ahead = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
-        self.numbers = temporaries if temporaries is not None else iter(range(1 << 30))
-
-    # -- scopes ----------------------------------------------------------------------------
-
-    def line(self, text: str) -> None:
-        self.scopes[-1].lines.append(text)
-
-    def fresh(self, prefix: str = "t") -> str:
-        return f"{prefix}{next(self.numbers)}"
-
-    @contextmanager
-    def block(
-        self,
-        head: str,
-        variables: frozenset[sympy.Symbol] = frozenset(),
-        guarded: bool = False,
-        pragma: str = "",
-    ) -> Iterator[None]:
-        """``head { ... }``; the block's lines follow what it hoisted into the outer scopes."""
-        inner_guard = guarded or (bool(self.scopes) and self.scopes[-1].guarded)
-        self.scopes.append(Scope(variables, guarded=inner_guard))
-        try:
-            yield
-        finally:
-            scope = self.scopes.pop()
-            if pragma:
-                self.line(pragma)
-            self.line(f"{head} {{" if head else "{")
-            self.scopes[-1].lines += [f"    {x}" for x in scope.lines]
-            self.line("}")
 
     def free(self, e: Expr) -> frozenset[sympy.Symbol]:
         """Loop variables the value depends on, through members computed in this kernel too."""
@@ -190,13 +150,6 @@ class Emitter:
         """Text of ``e`` as a full register."""
         return self.broadcast(self.emit(e), e.dtype)
 
-    def broadcast(self, t: Text, dtype: torch.dtype) -> str:
-        if t.lanes or self.width == 1:
-            return t.text
-        kind = register_type(dtype, self.width)
-        # Scalar truth is 1, a lane's truth is -1.
-        return f"({kind})(-({t.text}))" if dtype is torch.bool else f"({kind})({t.text})"
-
     def _emit(self, e: Expr) -> Text:
         if e.op == "const":
             return Text(literal(e.payload, e.dtype), False)
@@ -209,7 +162,7 @@ class Emitter:
             text = emit_load(self.target, stash.dtype, stash.name, stash.index, "__private")
             return Text(text, self.width > 1)
         if e.op == "masked":
-            return emit_masked(self, e)
+            return self._emit_masked(e)
         if e.op == "cast" and self._is_rounded(e.args[0], e.dtype):
             return self.emit(e.args[0].args[0])
         if e.op in ("lt", "ge") and self.vector_var is not None:
@@ -283,34 +236,6 @@ class Emitter:
         wide = vector(kind, self.width)
         return Text(f"({wide})({text}) + {self._ramp(kind, stride)}", True)
 
-    def lanes_of(self, index: sympy.Expr) -> tuple[sympy.Expr, int] | None:
-        """The first lane's index and what lies between two lanes', where that is one number."""
-        if self.vector_var is None:
-            return index, 0
-        return lane_stride(index, self.vector_var, self.width)
-
-    def _ramp(self, kind: str, stride: int) -> str:
-        steps = ", ".join(str(i * stride) for i in range(self.width))
-        return f"({vector(kind, self.width)})({steps})"
-
-    def index_text(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
-        """The index as C text for one lane."""
-        return index_text(index, {**self.names, **names}, self.literals)
-
-    def index_vector(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
-        """The index of each lane, as an integer vector."""
-        kind = vector(self.index_type, self.width)
-        all_names = {**self.names, **names}
-        if self.index_type == "int":  # sizes are passed as long, which no vector of int may meet
-            sizes = size_symbols([index])
-            all_names = {s: f"(int)({s.name})" for s in sizes} | all_names
-        if self.vector_var is not None and self.vector_var in index.free_symbols:
-            base = self.names.get(self.vector_var, self.vector_var.name)
-            all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"
-        # No arguments for integers here: dividing vectors by what is not constant is slow.
-        literals = None if self.literals is None else self.literals.without_integers()
-        return index_text(index, all_names, literals)
-
     # -- memory ----------------------------------------------------------------------------
 
     def _emit_load(self, e: Expr) -> Text:
@@ -368,24 +293,68 @@ class Emitter:
         """Store a value at an affine or computed index (no indirection)."""
         store_elements(self, buffer, dtype, index, {}, False, value)
 
-    def is_aligned(self, index: sympy.Expr) -> bool:
-        """Whether a vector from there is known to be aligned to all of it.
+    # -- what may be read only where a condition holds --------------------------------------
 
-        Of the simt profile only: on CPUs an access that may be unaligned costs nothing.
-        """
-        if self.device.profile != "simt" or not self.device.aligned_buffers or not self.aligned:
-            return False
-        assert self.vector_var is not None
-        return known_multiple(index, self.vector_var, self.width) % self.width == 0
+    def _emit_masked(self, e: Expr) -> Text:
+        """``masked(condition, value, other)``: reads of ``value`` happen only where it holds."""
+        condition, value, other = e.args
+        if condition.op == "const":
+            return self.emit(value if condition.payload else other)
+        test = self.emit(condition)
+        reads = any(n.op == "load" for n in walk(value))
+        if not reads:
+            return self.emit(Expr("where", (condition, value, other), e.dtype))
+        if not test.lanes:
+            return self._masked_branch(e, test.text)
+        return self._masked_lanes(e, test.text)
 
-    def store_vector(
-        self, buffer: str, dtype: torch.dtype, index: str, value: str, aligned: bool = False
-    ) -> None:
-        """Store a full register at neighbouring elements."""
-        if buffer in self.streamed:
-            self.line(emit_streamed(dtype, self.width, buffer, index, value))
-        else:
-            self.line(emit_store(self.target, dtype, buffer, index, value, aligned=aligned))
+    def _masked_branch(self, e: Expr, test: str) -> Text:
+        """All lanes agree: a plain branch around the reads."""
+        _, value, other = e.args
+        lanes = self.vector_var is not None and (
+            self.vector_var in self.free(value) or self.vector_var in self.free(other)
+        )
+        kind = register_type(e.dtype, self.width if lanes else 1)
+        name = self.fresh("m")
+        start = self.emit(other)
+        start_text = self.broadcast(start, other.dtype) if lanes else start.text
+        self.line(f"{kind} {name} = {start_text};")
+        with self.block(f"if ({test})", guarded=True):
+            inside = self.emit(value)
+            text = self.broadcast(inside, value.dtype) if lanes else inside.text
+            self.line(f"{name} = {text};")
+        result = Text(name, lanes)
+        self.scopes[-1].known[e] = result
+        return result
+
+    def _masked_lanes(self, e: Expr, test: str) -> Text:
+        """Lanes differ: whole vectors where all lanes hold, else one lane after the other."""
+        _, value, other = e.args
+        name, array = self.fresh("m"), self.fresh("lane")
+        kind = register_type(e.dtype, self.width)
+        self.line(f"{kind} {name} = {self.vectorised(other)};")
+        with self.block(f"if (all({test}))", guarded=True):
+            self.line(f"{name} = {self.vectorised(value)};")
+        with self.block(f"else if (any({test}))", guarded=True):
+            scalar_kind = register_type(e.dtype, 1)
+            self.line(f"{scalar_kind} {array}[{self.width}];")
+            self.line(f"vstore{self.width}({name}, 0, {array});")
+            counter = self.fresh("l")
+            with self.block(
+                f"for (int {counter} = 0; {counter} < {self.width}; ++{counter})", guarded=True
+            ):
+                lane = self.lane(counter)
+                lane_test = lane.emit(e.args[0]).text
+                with lane.block(f"if ({lane_test})", guarded=True):
+                    text = lane.emit(value).text
+                    if e.dtype is torch.bool:
+                        text = f"-({text})"  # back to a lane's truth
+                    lane.line(f"{array}[{counter}] = {text};")
+                self.scopes[-1].lines += lane.scopes[-1].lines
+            self.line(f"{name} = vload{self.width}(0, {array});")
+        result = Text(name, True)
+        self.scopes[-1].known[e] = result
+        return result
 
     # -- one lane ---------------------------------------------------------------------------
 

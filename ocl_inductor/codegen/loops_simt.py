@@ -14,11 +14,9 @@ from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops_base import LoopKernel
-from ocl_inductor.codegen.simt_groups import Shape, choose_shape, required_size
+from ocl_inductor.codegen.simt_groups import Shape, required_size
 from ocl_inductor.codegen.simt_kept import kept_rows, swept_loads
 from ocl_inductor.codegen.simt_points import quotient
-from ocl_inductor.codegen.simt_scans import scan_rows, scans_rows
-from ocl_inductor.codegen.simt_transposes import find_transpose, transposed
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.index import Size, is_static, prod
@@ -33,16 +31,8 @@ MAX_FOLD = 8
 class SimtKernel(LoopKernel):
     """Profile ``simt``: work-items for points, or work-groups for rows or columns."""
 
-    def build(self) -> KernelSource:
-        shape = choose_shape(self.group, self.device, bool(self.in_place))
-        #: Whether several work-items, ``down`` of them, have what belongs to a point.
-        self.shared = shape is not None and shape.down > 1
-        if shape is not None:
-            return self.sweeps(shape)
-        if scans_rows(self.group):
-            return scan_rows(self)
-        transpose = find_transpose(self.group, self.device, bool(self.in_place))
-        return self.points() if transpose is None else transposed(self, transpose)
+    #: Whether several work-items, ``down`` of them, have what belongs to a point.
+    shared = False
 
     # -- a point, or some, for each work-item ------------------------------------------------
 
@@ -100,6 +90,7 @@ class SimtKernel(LoopKernel):
 
     def sweeps(self, shape: Shape) -> KernelSource:
         """Sweeps that work-items share, and whose results they fold in local memory."""
+        self.shared = shape.down > 1
         lanes, across = shape.lanes, shape.across
         levels = [self.swept(level) for level in range(self.levels)]
         self.kept = kept_rows(

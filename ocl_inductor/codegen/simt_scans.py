@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import sympy
 
@@ -21,6 +20,7 @@ from ocl_inductor.codegen.emitted import Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.loops_simt import SimtKernel
 from ocl_inductor.codegen.simt_groups import USUAL_GROUP, WIDTH, by_columns, required_size
 from ocl_inductor.codegen.simt_points import fits_vector, quotient
 from ocl_inductor.codegen.stores import LANES
@@ -28,9 +28,6 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup, Member
-
-if TYPE_CHECKING:
-    from ocl_inductor.codegen.loops_simt import SimtKernel
 
 #: Shortest row that a group scans; a work-item alone does shorter ones.
 MIN_ROW = 64

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sympy
 
@@ -16,6 +15,7 @@ from ocl_inductor.codegen.emitted import Text
 from ocl_inductor.codegen.emitter import Emitter
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.loops_simt import SimtKernel
 from ocl_inductor.codegen.simt_groups import required_size
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.device.facts import DeviceInfo
@@ -23,9 +23,6 @@ from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import coefficients, is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup
-
-if TYPE_CHECKING:
-    from ocl_inductor.codegen.loops_simt import SimtKernel
 
 #: Points along each side of a square, and of a row in local memory: of another bank each.
 SIDE, ROW = 32, 33

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import sympy
 import torch
@@ -11,16 +10,14 @@ import torch
 from ocl_inductor.codegen.emitted import Scope, Text
 from ocl_inductor.codegen.indexing import lane_step
 from ocl_inductor.codegen.primitives import emit_store
+from ocl_inductor.codegen.statements import StatementWriter
 from ocl_inductor.ir.dtypes import register_type, vector
-
-if TYPE_CHECKING:
-    from ocl_inductor.codegen.emitter import Emitter
 
 LANES = "0123456789abcdef"
 
 
 def store_elements(
-    writer: Emitter,
+    writer: StatementWriter,
     buffer: str,
     dtype: torch.dtype,
     index: sympy.Expr,
@@ -57,7 +54,7 @@ def store_elements(
 
 
 def positions_of_lanes(
-    writer: Emitter,
+    writer: StatementWriter,
     scope: Scope,
     index: sympy.Expr,
     split: tuple[sympy.Expr, int] | None,
@@ -66,7 +63,7 @@ def positions_of_lanes(
 ) -> list[str]:
     """Where each lane's element is, from variables that are declared in ``scope``.
 
-    ``split``: the index as :meth:`Emitter.lanes_of` has it; ``indirect``: parts of it, by
+    ``split``: the index as :meth:`StatementWriter.lanes_of` has it; ``indirect``: parts of it, by
     ``names``, differ between lanes. Steps of one length are part of the instructions' addresses;
     other positions are taken out of a vector one by one.
     """

@@ -1,48 +1,45 @@
-"""Devices: the list of what is there, and the choice.
-
-``Device`` holds the facts (facts.py) together with the OpenCL objects, which are made at
-first use and live as long as the process.
+"""A device: its facts (facts.py) together with its OpenCL objects, which are made at first use and
+live as long as the process.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
-from ocl_inductor.device import fork, quirks
+from ocl_inductor.device import quirks
 from ocl_inductor.device.builtin_check import Builds
 from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.cpu.compile_target import Target
-from ocl_inductor.device.driver import cpu_name_override, icd_loader
-from ocl_inductor.device.driver.inventory import Library, Listed
+from ocl_inductor.device.driver import cpu_name_override
+from ocl_inductor.device.driver.inventory import Listed
+from ocl_inductor.device.driver.listing import listed_device
 from ocl_inductor.device.driver.pyopencl_loader import (
     driver_platforms,
-    forget_survey,
     load_pyopencl,
     opening,
     release_code,
-    surveyed,
 )
-from ocl_inductor.device.facts import DeviceInfo, ask, kind_of, names_of
+from ocl_inductor.device.driver.questions import names_of
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.inline_queue import EXTENSION, calling_queue
 from ocl_inductor.device.probe import (
     amx_works,
     broken_builtins_of,
     calling_thread_works,
     check_builtins,
+    inline_device_works,
     target_of,
-    twin_works,
     zero_copy_known,
     zero_copy_works,
 )
-from ocl_inductor.errors import DeviceNotFoundError, DriverChangedError, NoDeviceError
+from ocl_inductor.errors import DriverChangedError
 from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.background import made_meanwhile
@@ -53,8 +50,6 @@ _log = logger(__name__)
 class Device:
     """One device: its facts, and its OpenCL objects made at first use."""
 
-    #: With these in its environment a process lists the device.
-    variables: Mapping[str, str] = MappingProxyType({})
     #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
     tester: Callable[[Device], bool] | None = None
     #: Asks the driver's compiler for its target, in such a process; may raise.
@@ -67,16 +62,21 @@ class Device:
         cl_device: Any,
         listed: Listed | None = None,
         library: str = "",
-        twin: quirks.Twin | None = None,
+        inline_device: quirks.InlineDevice | None = None,
+        driver_changed: Callable[[], None] | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``cl_device``: pyopencl's; None for the one that ``library`` lists as ``listed``, and
-        may list as ``twin`` as well.
+        may list as ``inline_device`` as well. ``driver_changed``: called where it does not.
+        ``variables``: with these in its environment a process lists the device.
         """
         self._opened = cl_device
-        self._listed = listed if listed is not None else _listed((0, 0), cl_device)
+        self._listed = listed if listed is not None else listed_device((0, 0), cl_device)
         self.library = library
-        self._twin = twin
-        self._opened_twin: Any = None
+        self.variables = variables
+        self._inline_device = inline_device
+        self._driver_changed = driver_changed
+        self._opened_inline_device: Any = None
         self._opened_apart = cl_device is None
         self.names = self._listed.names
         self.kind = self._listed.kind
@@ -97,24 +97,24 @@ class Device:
 
     def _open(self) -> Any:
         platform, number = self._listed.place
-        twin = self._wanted_twin()
+        inline_device = self._wanted_inline_device()
         try:
-            with opening({} if twin is None else twin.variables):
+            with opening({} if inline_device is None else inline_device.variables):
                 devices = driver_platforms(self.library)[platform].get_devices()
-            if twin is not None:
+            if inline_device is not None:
                 named = {d.name.strip(): d for d in devices}
-                self._opened_twin = named.get(twin.name(self.names))
-                devices = [d for d in devices if d is not self._opened_twin]
+                self._opened_inline_device = named.get(inline_device.name(self.names))
+                devices = [d for d in devices if d is not self._opened_inline_device]
             found = devices[number]
         except (IndexError, load_pyopencl().Error):
             found = None
         if found is None or names_of(found) != self.names:
-            forget_survey()
-            _devices.cache_clear()
+            if self._driver_changed is not None:
+                self._driver_changed()
             raise DriverChangedError(str(self))
-        for opened in (found, self._opened_twin):
+        for opened in (found, self._opened_inline_device):
             if opened is not None:
-                cpu_name_override.introduce(opened, names_of(opened))
+                cpu_name_override.override_cpu_name(opened, names_of(opened))
         return found
 
     @property
@@ -127,23 +127,27 @@ class Device:
         # The other drivers need not be surveyed with these variables.
         return self.library, {**self.variables, "OCL_ICD_VENDORS": "/nonexistent"}
 
-    def _wanted_twin(self) -> quirks.Twin | None:
+    def _wanted_inline_device(self) -> quirks.InlineDevice | None:
         """What to have the driver list besides, if the user lets us."""
-        twin = self._twin
-        if twin is None or any(v in os.environ for v in twin.variables):
+        inline_device = self._inline_device
+        if inline_device is None or any(v in os.environ for v in inline_device.variables):
             return None
-        return twin if Settings.resolve().calling_thread else None
+        return inline_device if Settings.resolve().calling_thread else None
 
-    def _twin_device(self) -> Device | None:
-        """The opened twin, if kernels run well on it."""
-        if self._opened_twin is None:
+    def _working_inline_device(self, info: DeviceInfo) -> Device | None:
+        """The opened inline device, if kernels run well on it."""
+        if self._opened_inline_device is None:
             return None
-        assert self._twin is not None
-        found = Device(self._opened_twin, library=self.library)
-        found.variables = self._twin.variables
+        assert self._inline_device is not None
+        found = _CallingThreadDevice(
+            info,
+            self._opened_inline_device,
+            library=self.library,
+            variables=self._inline_device.variables,
+        )
         tester = None if self.tester is None else partial(self.tester, found)
         key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
-        return found if twin_works(key, found, tester) else None
+        return found if inline_device_works(key, found.names, found.apart, tester) else None
 
     @property
     def calling_thread(self) -> Device | None:
@@ -158,20 +162,10 @@ class Device:
         info = self.info  # opens the driver
         if not info.zero_copy:
             return None
-        found = self._twin_device()
+        found = self._working_inline_device(info)
         has_queues = found is None and EXTENSION in info.extensions
         if has_queues and calling_thread_works(info.key, self.names):
-            found = Device(self._opened, self._listed)
-        if found is None:
-            return None
-        found._queue = calling_queue(found.cl_device, found.context)
-        found._info = dataclasses.replace(
-            info,
-            name=found.names.name,
-            device_version=cpu_name_override.device_version(found.cl_device),
-            compute_units=1,
-        )
-        found._calling_thread = None
+            found = _CallingThreadDevice(info, self._opened, self._listed)
         return found
 
     @property
@@ -294,157 +288,30 @@ class Device:
         return f"<Device {self}>"
 
 
-_listing = threading.Lock()
-
-
-@cache
-def _devices() -> tuple[Device, ...]:
-    libraries = surveyed()
-    if libraries is None:
-        found = _of_the_loader()
-    else:
-        load_pyopencl()  # a missing pyopencl is found out here
-        found = [[Device(None, d, x.name, _twin_of(x)) for d in x.devices] for x in libraries]
-    seen: set[tuple[quirks.Names, ...]] = set()
-    devices: list[Device] = []
-    for here in found:
-        # One driver can be found over two ways: beside the bundled loader and in a folder.
-        identity = tuple(d.names for d in here)
-        if identity not in seen:
-            seen.add(identity)
-            devices += here
-    return tuple(sorted(devices, key=lambda d: d.sort_key))
-
-
-def _twin_of(library: Library) -> quirks.Twin | None:
-    """What a driver may list besides its only device; several might not all be listed then."""
-    return quirks.twin(library.devices[0].names) if len(library.devices) == 1 else None
-
-
-def _of_the_loader() -> list[list[Device]]:
-    """The devices of each platform that the OpenCL loader lists; opens every driver."""
-    cl = load_pyopencl()
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        return []
-    return [[Device(cl_device, d) for cl_device, d in _devices_of(p, 0)] for p in platforms]
-
-
-def devices_in(library: str) -> list[Device]:
-    """The devices of one driver, opened now in a process that opens no other.
-
-    Raises:
-        NeedsLoaderError: only the OpenCL loader can open it.
+class _CallingThreadDevice(Device):
+    """A device that runs kernels in the thread that launches them: its own inline device, or one
+    whose queues can do so.
     """
-    cl = load_pyopencl()
-    platforms = [cl.Platform.from_int_ptr(x) for x in icd_loader.platform_ids(library)]
-    return [
-        Device(cl_device, found)
-        for number, platform in enumerate(platforms)
-        for cl_device, found in _devices_of(platform, number)
-    ]
 
+    def __init__(self, all_cores: DeviceInfo, cl_device: Any, *args: Any, **more: Any) -> None:
+        """``all_cores``: the facts of the same processor with all of its cores."""
+        super().__init__(cl_device, *args, **more)
+        self._all_cores = all_cores
 
-def listed(platforms: Sequence[Any]) -> tuple[Listed, ...]:
-    """The devices of a driver's pyopencl Platforms, as plain data."""
-    return tuple(d for n, p in enumerate(platforms) for _, d in _devices_of(p, n))
+    @property
+    def calling_thread(self) -> Device | None:
+        """None: this is it."""
+        return None
 
+    @cached_property
+    def _info(self) -> DeviceInfo:
+        return dataclasses.replace(
+            self._all_cores,
+            name=self.names.name,
+            device_version=cpu_name_override.device_version(self.cl_device),
+            compute_units=1,
+        )
 
-def _devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
-    try:
-        devices = platform.get_devices()
-    except load_pyopencl().Error as error:
-        _log.info("platform %s lists no devices: %s", platform.name, error)
-        return []
-    for device in devices:
-        cpu_name_override.introduce(device, names_of(device))
-    return [(d, _listed((number, k), d)) for k, d in enumerate(devices)]
-
-
-def _listed(place: tuple[int, int], device: Any) -> Listed:
-    unified = bool(ask(device, "host_unified_memory", False))
-    return Listed(place, names_of(device), kind_of(device), unified)
-
-
-def list_devices() -> list[Device]:
-    """Every device of every driver, the preferred one first; the same objects at every call."""
-    fork.check()
-    with _listing:  # two listings would be two devices, and two contexts
-        return list(_devices())
-
-
-def select_device(
-    spec: str | None = None, meanwhile: Callable[[Device], None] | None = None
-) -> Device:
-    """The device `spec` names, or the preferred one for None.
-
-    A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
-    platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
-    (from 0, in order of preference). ``meanwhile`` is called when it is chosen, before its driver
-    is opened and asked. Raises NoDeviceError where there is no device at all and
-    DeviceNotFoundError where none matches.
-    """
-    chosen = _choose(spec)
-    if meanwhile is not None:
-        meanwhile(chosen)
-    try:
-        chosen.cl_device  # noqa: B018  (opens the driver)
-    except DriverChangedError as error:
-        _log.info("%s", error)
-        chosen = _choose(spec)
-    chosen.ask_meanwhile()
-    return chosen
-
-
-def _choose(spec: str | None) -> Device:
-    devices = list_devices()
-    if not devices:
-        raise NoDeviceError()
-    if spec is None:
-        return devices[0]
-    text, index = _split_spec(spec)
-    matching, _ = _matching(devices, text)
-    if index >= len(matching):
-        raise DeviceNotFoundError(spec, [str(d) for d in devices])
-    return matching[index]
-
-
-def why_chosen(spec: str | None) -> str:
-    """Why ``select_device(spec)`` takes the device that it takes. Raises as it does."""
-    chosen, devices = select_device(spec), list_devices()
-    if spec is not None:
-        text, index = _split_spec(spec)
-        matching, how = _matching(devices, text)
-        place = f"number {index} of {len(matching)} matches" if len(matching) > 1 else "the match"
-        return f"{spec!r} was asked for: {place} by {how}"
-    if len(devices) == 1:
-        return "the only device"
-    same = [d for d in devices if d.sort_key[:2] == chosen.sort_key[:2]]
-    order = "no device was named; discrete GPUs come first, then integrated ones, then CPUs"
-    return order if len(same) == 1 else f"{order}; of {len(same)} alike, its driver is preferred"
-
-
-def _split_spec(spec: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.*?)(?::(\d+))?", spec.strip(), re.S)
-    assert found is not None  # the pattern matches everything
-    return found.group(1).strip().lower(), int(found.group(2) or 0)
-
-
-def _matching(devices: list[Device], text: str) -> tuple[list[Device], str]:
-    """The devices that match, and by what."""
-    # Platforms before device names: a CPU's name can hold the name of another vendor's platform.
-    ways: tuple[tuple[str, Callable[[Device], bool]], ...] = (
-        ("kind", lambda d: d.kind == text),
-        ("spec", lambda d: text in d.short_name),
-        (
-            "platform",
-            lambda d: text in f"{d.names.platform_name} {d.names.platform_version}".lower(),
-        ),
-        ("name", lambda d: text in d.names.name.lower()),
-    )
-    for how, way in ways:
-        found = [d for d in devices if way(d)]
-        if found:
-            return found, how
-    return [], ""
+    @cached_property
+    def _queue(self) -> Any:
+        return calling_queue(self.cl_device, self.context)

@@ -1,4 +1,4 @@
-"""The facts about a device that codegen and runtime ask for, and how a driver is asked for them.
+"""The facts about a device that codegen and runtime ask for.
 
 Plain data: picklable, without an OpenCL handle.
 """
@@ -19,6 +19,7 @@ from ocl_inductor.device.cpu.compile_target import Target
 from ocl_inductor.device.cpu.core_costs import CoreCosts
 from ocl_inductor.device.driver import cpu_name_override
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.driver.questions import ask, kind_of, names_of
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.settings import Settings
 
@@ -243,34 +244,6 @@ class DeviceInfo:
             one_lane_attribute="",
             **_NOTHING_SPECIAL,
         )
-
-
-def names_of(device: Any) -> quirks.Names:
-    """What the driver says of itself and its device."""
-    platform = device.platform
-    return quirks.Names(
-        platform_name=platform.name.strip(),
-        platform_version=platform.version.strip(),
-        name=device.name.strip(),
-        vendor=device.vendor.strip(),
-        driver_version=device.driver_version.strip(),
-    )
-
-
-def kind_of(device: Any) -> str:
-    """cpu, gpu or accelerator."""
-    types = load_pyopencl().device_type
-    if device.type & types.CPU:
-        return "cpu"
-    return "gpu" if device.type & types.GPU else "accelerator"
-
-
-def ask(device: Any, attribute: str, default: Any) -> Any:
-    """A device attribute, or `default` where the driver does not know the question."""
-    try:
-        return getattr(device, attribute)
-    except (load_pyopencl().Error, AttributeError):
-        return default
 
 
 def _vector_width(profile: str, native: int) -> int:

@@ -4,7 +4,7 @@ A CPU driver hands each kernel to threads of its own and wakes the caller when t
 for a kernel that computes for two on Intel's runtime, 50 to 250 on PoCL, where a Linear(64, 64)
 in eager takes 8. A plan whose kernels are that small is faster with one core and no one to wait
 for. Intel's runtime has queues that do so (extension cl_intel_exec_by_local_thread), PoCL a device
-(``Twin`` in quirks.py).
+(``InlineDevice`` in quirks.py).
 """
 
 from __future__ import annotations

@@ -1,45 +1,32 @@
-"""Self-tests of what a driver says it can: run once a driver, in a process of its own, remembered.
-
-The one of zero copy: does the driver work in place on host memory that USE_HOST_PTR names? The
-standard lets a driver keep a copy and demands map and unmap around host access. Zero copy over a
-tensor's storage needs more: any 4-byte offset, host writes seen by the next kernel, kernel writes
-seen by the host after ``finish``. That is implementation behaviour, hence tested.
+"""Self-tests of what a driver says it can: run once a driver, in a process of its own
+(probe_process.py), remembered.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from ocl_inductor.device import child_process
 from ocl_inductor.device.builtin_check import Builds, failing
-from ocl_inductor.device.command_buffer import command_buffer_test
-from ocl_inductor.device.cpu import matrix_unit
-from ocl_inductor.device.cpu.compile_target import Target, compile_target
-from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.device.inline_queue import calling_queue
+from ocl_inductor.device.cpu.compile_target import Target
 from ocl_inductor.device.quirks import Names
+from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.support.private_folder import PrivateFolder
 
-if TYPE_CHECKING:
-    from ocl_inductor.device.device import Device
-
 _log = logger(__name__)
+#: The only driver to open and further variables: see ``Device.apart``.
+Apart: TypeAlias = tuple[str, Mapping[str, str]]
+
 _SCHEMA = 2
-_SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
-_COUNT = 1024
 _SECONDS = 120
-_MARK = "ocl_inductor answers"
+#: Before the answer of a process, on a line of its own.
+MARK = "ocl_inductor answers"
 
 
 def zero_copy_works(
@@ -58,7 +45,9 @@ def zero_copy_works(
     return _answered(
         "zero_copy",
         key,
-        lambda: zero_copy_test(*handles()) if names is None else _tested(tester, names),
+        lambda: (
+            zero_copy_test(*handles()) if names is None else _tested("zero_copy", names, tester)
+        ),
     )
 
 
@@ -138,20 +127,25 @@ def calling_thread_works(key: str, names: Names) -> bool:
     return _answered("calling_thread", key, lambda: _tested_apart("calling_thread", names))
 
 
-def twin_works(key: str, twin: Device, tester: Callable[[], bool] | None = None) -> bool:
-    """The same of a device that runs all kernels so, listed when its variables are set."""
-    return _answered("calling_thread", key, lambda: _tested(tester, twin.names, twin))
+def inline_device_works(
+    key: str, names: Names, apart: Apart, tester: Callable[[], bool] | None = None
+) -> bool:
+    """The same of a device that runs all kernels so, listed when its variables are set.
+
+    ``apart``: see ``Device.apart``.
+    """
+    return _answered(
+        "calling_thread", key, lambda: _tested("calling_thread", names, tester, *apart)
+    )
 
 
-def _tested(tester: Callable[[], bool] | None, names: Names, twin: Device | None = None) -> bool:
+def _tested(question: str, names: Names, tester: Callable[[], bool] | None, *apart: Any) -> bool:
     try:
         if tester is not None:
             return tester()
     except Exception as error:
         _log.info("self-test of %s in a process that was there: %s", names.name, error)
-    if twin is None:
-        return _tested_apart("zero_copy", names)
-    return _tested_apart("calling_thread", names, *twin.apart)
+    return _tested_apart(question, names, *apart)
 
 
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
@@ -172,26 +166,6 @@ def _remembered(question: str, key: str) -> bool | None:
     return known if isinstance(known, bool) else None
 
 
-def zero_copy_test(context: Any, queue: Any) -> bool:
-    """Run the test now: whether the kernel's writes and the host's reach each other in place."""
-    cl = load_pyopencl()
-    host = np.zeros(_COUNT + 1, np.float32)[1:]  # 4 bytes off the allocation's start
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-    buffer = cl.Buffer(context, flags, hostbuf=host)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyopencl repeats any non-empty build log
-        program = cl.Program(context, _SOURCE).build(cache_dir=False)
-    kernel = cl.Kernel(program, "probe")
-    kernel.set_args(buffer)
-    for start in (1.0, 5.0):  # the second round sees a stale copy, if there is one
-        host[:] = start
-        cl.enqueue_nd_range_kernel(queue, kernel, (_COUNT,), None)
-        queue.finish()
-        if not bool((host == start + 1.0).all()):
-            return False
-    return True
-
-
 def _tested_apart(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> bool:
@@ -206,7 +180,7 @@ def _apart(
     ``library``, ``variables``: see ``Device.apart``. Raises RuntimeError where there is none.
     """
     done = child_process.answer(
-        "ocl_inductor.device.probe",
+        "ocl_inductor.device.probe_process",
         question,
         json.dumps(asdict(names)),
         library,
@@ -215,34 +189,9 @@ def _apart(
     )
     for line in done.stdout.splitlines():  # drivers print to standard output too
         mark, _, text = line.partition(": ")
-        if mark == _MARK:
+        if mark == MARK:
             return dict(json.loads(text))
     raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
-
-
-def _test_here(question: str, names: Names, library: str) -> dict[str, Any]:
-    from ocl_inductor.device.device import devices_in, list_devices
-
-    devices = devices_in(library) if library else list_devices()
-    device = next(d for d in devices if d.names == names)
-    if question == "target":
-        target = compile_target(device.context)
-        return {"target": {} if target is None else asdict(target)}
-    return {question: _TESTS[question](device)}
-
-
-def _calling_thread_test(device: Device) -> bool:
-    return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
-
-
-_TESTS: Mapping[str, Callable[[Any], bool]] = {
-    "command_buffer": command_buffer_test,
-    "amx": lambda device: (
-        matrix_unit.permitted() and matrix_unit.amx_test(device.context, device.queue)
-    ),
-    "calling_thread": _calling_thread_test,
-    "zero_copy": lambda device: zero_copy_test(device.context, device.queue),
-}
 
 
 def _folder() -> PrivateFolder:
@@ -268,10 +217,3 @@ def _keep(question: str, key: str, value: Any) -> None:
         _folder().write(_name(question, key), json.dumps({"key": key, question: value}))
     except OSError as error:
         _log.info("the self-test's answer was not kept: %s", error)
-
-
-if __name__ == "__main__":
-    _question, _facts, _library = sys.argv[1:]
-    _answers = _test_here(_question, Names(**json.loads(_facts)), _library)
-    print(f"\n{_MARK}: {json.dumps(_answers)}", flush=True)
-    os._exit(0)  # some drivers do not end well

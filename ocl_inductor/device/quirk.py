@@ -32,12 +32,12 @@ class Unregistered:
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class InlineDevice:
     """A device that a driver does not list by itself: the same processor in another way.
 
     Attributes:
         variables: have the driver list it, when they are set while it opens.
-        prefix, instead: the twin's name has the second where the device's has the first.
+        prefix, instead: the inline device's name has the second where the device's has the first.
     """
 
     variables: Mapping[str, str]
@@ -45,12 +45,12 @@ class Twin:
     instead: str
 
     def name(self, names: Names) -> str:
-        """The twin's name."""
+        """The inline device's name."""
         return self.instead + names.name.removeprefix(self.prefix)
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class CpuNameOverride:
     """A processor that a driver's compiler does not know: it has no name for it, or a wrong one.
 
     Attributes:
@@ -79,7 +79,7 @@ class CpuTargets:
 
 
 @dataclass(frozen=True, slots=True)
-class Unrun:
+class UnusedVariant:
     """A version of each kernel that a driver's binaries hold, though no launch of ours runs it.
 
     Attributes:
@@ -97,15 +97,20 @@ class Unrun:
 
 @dataclass(frozen=True, slots=True)
 class Quirk:
-    """One entry. `match` maps fields of ``Names`` to regular expressions that must all be found.
+    """One entry.
 
-    `changes` replaces fields of the ``DeviceInfo``; `preference` orders devices of one kind;
-    `short` is the name a user may give (``{version}`` is group 1 of the first pattern). `twin`: how
-    the driver comes to list the device a second time, for kernels that run in the calling thread.
-    `stranger`: a processor that it does not know or takes for another. `cpu_targets`: how it is
-    told another one. `compiling`: variables of the environment that the driver's compiler asks
-    for, in processes that do nothing else (builders.py). `unrun`: what they need not compile
-    (runtime/left_out.py).
+    Attributes:
+        match: fields of ``Names`` and regular expressions that must all be found in them.
+        changes: fields of the ``DeviceInfo`` that are replaced.
+        preference: orders devices of one kind.
+        short: the name a user may give (``{version}`` is group 1 of the first pattern).
+        inline_device: how the driver comes to list the device a second time, for kernels that run
+            in the calling thread.
+        cpu_name_override: a processor that it does not know or takes for another.
+        cpu_targets: how it is told another one.
+        compiling: variables of the environment that the driver's compiler asks for, in processes
+            that do nothing else (builders.py).
+        unused_variant: what they need not compile (runtime/left_out.py).
     """
 
     match: Mapping[str, str]
@@ -113,11 +118,11 @@ class Quirk:
     changes: Mapping[str, Any] = field(default_factory=dict)
     preference: int | None = None
     short: str = ""
-    twin: Twin | None = None
-    stranger: Stranger | None = None
+    inline_device: InlineDevice | None = None
+    cpu_name_override: CpuNameOverride | None = None
     cpu_targets: CpuTargets | None = None
     compiling: Mapping[str, str] = field(default_factory=dict)
-    unrun: Unrun | None = None
+    unused_variant: UnusedVariant | None = None
 
     def matches(self, names: Names) -> bool:
         """Whether every pattern is found (case-insensitively)."""

@@ -14,10 +14,26 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from ocl_inductor.device.quirk import CpuTargets, Names, Quirk, Stranger, Twin, Unregistered, Unrun
+from ocl_inductor.device.quirk import (
+    CpuNameOverride,
+    CpuTargets,
+    InlineDevice,
+    Names,
+    Quirk,
+    Unregistered,
+    UnusedVariant,
+)
 
 #: Whoever asks for entries gets these.
-__all__ = ["CpuTargets", "Names", "Quirk", "Stranger", "Twin", "Unregistered", "Unrun"]
+__all__ = [
+    "CpuNameOverride",
+    "CpuTargets",
+    "InlineDevice",
+    "Names",
+    "Quirk",
+    "Unregistered",
+    "UnusedVariant",
+]
 
 _Value = TypeVar("_Value")
 
@@ -163,7 +179,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.[01])", "name": "^pthread-"},
-        twin=Twin({"POCL_DEVICES": "pthread basic"}, "pthread-", "basic-"),
+        inline_device=InlineDevice({"POCL_DEVICES": "pthread basic"}, "pthread-", "basic-"),
         why="PoCL's basic device runs kernels in the thread that waits for them. It is listed only "
         "when it is asked for, and then before the other. From 4.0 on their names differ: not "
         "tried.",
@@ -190,7 +206,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.[01])"},
-        unrun=Unrun(
+        unused_variant=UnusedVariant(
             variable="POCL_CACHE_DIR",
             program="*/*/program.bc",
             version="{kernel}/0-0-0/{kernel}.so",
@@ -203,7 +219,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.0)"},
-        stranger=Stranger(
+        cpu_name_override=CpuNameOverride(
             "generic",
             {"skx": _AVX512, "haswell": _AVX2, "x86-64": frozenset()},
         ),
@@ -236,7 +252,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.0)"},
-        stranger=Stranger("znver3", {"skx": _AVX512}),
+        cpu_name_override=CpuNameOverride("znver3", {"skx": _AVX512}),
         why="LLVM 14 takes AMD's processors of 2022 (Zen 4: family 25, from model 16) for Zen 3, "
         "which has no AVX-512, while the device reports 16 lanes and links the built-in library "
         "that is made for AVX-512: rsqrt of 16 lanes ends the compiler (LLVM ERROR: Cannot select: "
@@ -295,14 +311,14 @@ def in_force(names: Names) -> tuple[Quirk, ...]:
     return tuple(q for q in QUIRKS if q.matches(names))
 
 
-def twin(names: Names) -> Twin | None:
+def inline_device(names: Names) -> InlineDevice | None:
     """How the driver comes to list this device a second time, for the calling thread."""
-    return next((q.twin for q in in_force(names) if q.twin is not None), None)
+    return next((q.inline_device for q in in_force(names) if q.inline_device is not None), None)
 
 
-def strangers(names: Names) -> tuple[Stranger, ...]:
+def cpu_name_overrides(names: Names) -> tuple[CpuNameOverride, ...]:
     """Which processors this driver does not know."""
-    return tuple(q.stranger for q in in_force(names) if q.stranger is not None)
+    return tuple(q.cpu_name_override for q in in_force(names) if q.cpu_name_override is not None)
 
 
 def cpu_targets(names: Names) -> CpuTargets | None:
@@ -321,9 +337,9 @@ def compiling(names: Names) -> dict[str, str]:
     return _merged(q.compiling for q in in_force(names))
 
 
-def unrun(names: Names) -> Unrun | None:
+def unused_variant(names: Names) -> UnusedVariant | None:
     """What processes that compile need not compile."""
-    return next((q.unrun for q in in_force(names) if q.unrun is not None), None)
+    return next((q.unused_variant for q in in_force(names) if q.unused_variant is not None), None)
 
 
 def _merged(entries: Iterable[Mapping[str, _Value]]) -> dict[str, _Value]:

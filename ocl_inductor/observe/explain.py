@@ -18,13 +18,13 @@ from torch._logging._internal import trace_log
 from torch.fx import GraphModule
 
 from ocl_inductor.compile import compile_with, reset
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.log import ALIAS, logger
+from ocl_inductor.observe.report.report import Report
 from ocl_inductor.observe.report.values import (
     BreakReport,
     GraphReport,
     RecompilationReport,
-    Report,
     RoofReport,
 )
 from ocl_inductor.settings import Settings

@@ -11,7 +11,8 @@ import threading
 
 import torch
 
-from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.errors import NoSuchPlaceError, PlaceTakenError
 from ocl_inductor.settings import Settings
 

@@ -12,7 +12,7 @@ driver to open, or empty (``Device.apart``).
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
 empty where the driver refuses the source or gives no binary. A job may be a question instead:
-``zero_copy``, whether the device works in place (device/probe.py), is answered by something, or
+``zero_copy``, whether the device works in place (device/zero_copy.py), is answered by something, or
 empty; ``target``, what its compiler makes code for (device/cpu/compile_target.py), by its facts as
 JSON.
 """
@@ -36,10 +36,11 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.compile_target import compile_target
-from ocl_inductor.device.device import Device, devices_in, list_devices
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.device.probe import zero_copy_test
+from ocl_inductor.device.select import devices_in, list_devices
+from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
 from ocl_inductor.runtime.left_out import binary_without, can_leave_out
 from ocl_inductor.support.temporary import hold, remove_abandoned
@@ -121,11 +122,11 @@ def _steer(names: quirks.Names, folder: str) -> Take:
     """Before the driver is opened, and after it is listed (device/driver/inventory.py says why)."""
     for name, value in quirks.compiling(names).items():
         os.environ.setdefault(name, value)
-    unrun = quirks.unrun(names)
-    if unrun is None or not folder or not can_leave_out(Path(folder)):
+    unused_variant = quirks.unused_variant(names)
+    if unused_variant is None or not folder or not can_leave_out(Path(folder)):
         return lambda build: binary_of(build())
-    os.environ[unrun.variable] = folder
-    return partial(binary_without, unrun, Path(folder))
+    os.environ[unused_variant.variable] = folder
+    return partial(binary_without, unused_variant, Path(folder))
 
 
 def _end_with_parent(folder: str) -> None:

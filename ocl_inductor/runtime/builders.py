@@ -33,7 +33,7 @@ from ocl_inductor.support.temporary import make_folder
 
 _log = logger(__name__)
 _MODULE = "ocl_inductor.runtime.build_worker"
-#: No twin of the device (``quirks.Twin``): it would be tested before it is opened.
+#: No inline device (``quirks.InlineDevice``): it would be tested before it is opened.
 _ALONE = {"OCL_INDUCTOR_CALLING_THREAD": "0"}
 #: A driver that ends so many workers is not tried again.
 _MOST_LOST = 3
@@ -71,7 +71,7 @@ class _Worker:
         self.printed = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as it runs)
         self.logged = 0
         try:
-            if quirks.unrun(device.names) is not None:
+            if quirks.unused_variant(device.names) is not None:
                 self.folder = str(make_folder())
             self.process = subprocess.Popen(
                 child_process.command(
@@ -190,7 +190,7 @@ class Builders:
         return self._answer((source, tuple(options)), most) or None
 
     def test(self) -> bool:
-        """Whether the device works in place (device/probe.py), tested by a worker.
+        """Whether the device works in place (device/zero_copy.py), tested by a worker.
 
         Raises:
             CompilerFailedError, WorkerLostError: see there.

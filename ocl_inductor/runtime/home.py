@@ -9,14 +9,14 @@ from ocl_inductor.settings import Settings
 
 
 def home_of(plan: Plan, device: Device, settings: Settings) -> Device:
-    """The device itself, or its twin for the calling thread (device/inline_queue.py)."""
+    """The device itself, or its inline device (device/inline_queue.py)."""
     # Tensors on the device are used in order with everything else there, so by its one queue.
     if plan.resident or not settings.calling_thread or not plan.alone:
         return device
     if settings.memory == "discrete":
         return device
-    twin = device.calling_thread
-    if twin is None:
+    inline = device.calling_thread
+    if inline is None:
         return device
     count("calling_thread_plans")
-    return twin
+    return inline

@@ -12,17 +12,36 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jinja2
 
 from ocl_inductor.device import fork
+from ocl_inductor.device.device import Device
+from ocl_inductor.plan.plan import Plan
+from ocl_inductor.runtime.binding import Binding
 from ocl_inductor.runtime.pressure import is_shortage
 from ocl_inductor.runtime.recording import active_recorder
-from ocl_inductor.runtime.steady import OUTPUT, VIEW
+from ocl_inductor.runtime.reuse import Reuse
+from ocl_inductor.runtime.scratch import Scratch
+from ocl_inductor.runtime.steady import OUTPUT, VIEW, SteadyCall
 
-if TYPE_CHECKING:
-    from ocl_inductor.runtime.executor import Executor
+
+class Launched(Protocol):
+    """What a launcher needs of the executor whose calls it takes over."""
+
+    plan: Plan
+    device: Device
+    cl: Any  # pyopencl
+    lock: threading.Lock
+    steady: SteadyCall | None
+    scratch: Scratch
+    binding: Binding
+    reuse: Reuse | None
+
+    def run(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """The general path."""
+        ...
 
 
 class Launcher:
@@ -32,7 +51,7 @@ class Launcher:
     ``disarm`` before it binds anything, and ``arm`` when all went well, both with the lock held.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Launched) -> None:
         """For an executor that ``serves`` accepts."""
         steady = executor.steady
         assert steady is not None
@@ -85,7 +104,7 @@ class Launcher:
         self.call: Callable[..., tuple[Any, ...]] = self.facts["launch"]
 
     @staticmethod
-    def serves(executor: Executor) -> bool:
+    def serves(executor: Launched) -> bool:
         """Whether nothing happens in a call but what the function has a place for."""
         steady = executor.steady
         return (

@@ -2,9 +2,10 @@
 
 A driver that makes several versions of a kernel looks whether one is there already, in the folder
 where it keeps what it compiled, and loads it. So a compile worker gives it a folder of its own, and
-a library with the right names in the version's place (``quirks.Unrun``). When the driver has loaded
-that, it is taken away again: the same program, built once more, has nothing to compile and nothing
-of the version to put into its binary. A launch that wants the version finds none, and compiles it.
+a library with the right names in the version's place (``quirks.UnusedVariant``). When the driver
+has loaded that, it is taken away again: the same program, built once more, has nothing to compile
+and nothing of the version to put into its binary. A launch that wants the version finds none, and
+compiles it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ocl_inductor.device.quirks import Unrun
+from ocl_inductor.device.quirks import UnusedVariant
 from ocl_inductor.runtime.driver_programs import binary_of, compile_all, kernels_of
 from ocl_inductor.runtime.stub_library import stub_library
 
@@ -33,20 +34,20 @@ def can_leave_out(folder: Path) -> bool:
     return True
 
 
-def binary_without(unrun: Unrun, folder: Path, build: Callable[[], Any]) -> bytes:
+def binary_without(unused_variant: UnusedVariant, folder: Path, build: Callable[[], Any]) -> bytes:
     """The binary of the program that ``build`` builds in ``folder``, without the version.
 
     Raises:
         OSError: the folder cannot be written.
         pyopencl.Error: the driver does not build the program.
     """
-    before = set(folder.glob(unrun.program))
+    before = set(folder.glob(unused_variant.program))
     program = build()
-    built = set(folder.glob(unrun.program))
+    built = set(folder.glob(unused_variant.program))
     kernels = kernels_of(program)
-    stub = stub_library([unrun.symbol.format(kernel=kernel) for kernel in kernels])
+    stub = stub_library([unused_variant.symbol.format(kernel=kernel) for kernel in kernels])
     places = [
-        found.parent / unrun.version.format(kernel=kernel)
+        found.parent / unused_variant.version.format(kernel=kernel)
         for found in built - before or built  # one of those that are there, if it is not new
         for kernel in kernels
     ]

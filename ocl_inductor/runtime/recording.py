@@ -2,8 +2,8 @@
 
 While a :class:`Recorder` is active, each call of an executor runs on a queue that takes times (the
 normal one does not: that costs about 0.1 µs a kernel). The call's objects keep their code: for the
-time of the call, their queue is replaced by its twin and their pyopencl by one that notes events.
-Without a recorder a call pays for asking whether there is one (0.1 µs).
+time of the call, their queue is replaced by one that takes times and their pyopencl by one that
+notes events. Without a recorder a call pays for asking whether there is one (0.1 µs).
 """
 
 from __future__ import annotations
@@ -115,15 +115,15 @@ class Recorder:
             if _is_queue(value):
                 lanes[value.int_ptr] = self._lane(value)
         for o, name, value in saved:
-            twin = lanes[value.int_ptr].twin if _is_queue(value) else notes.library
-            setattr(o, name, twin)
+            substitute = lanes[value.int_ptr].timed_queue if _is_queue(value) else notes.library
+            setattr(o, name, substitute)
         executor.recording = notes
         start = time.time_ns()
         try:
             yield
         finally:
             for lane in lanes.values():
-                lane.twin.finish()
+                lane.timed_queue.finish()
             end = time.time_ns()
             executor.recording = None
             for o, name, value in saved:
@@ -146,14 +146,14 @@ class Recorder:
 
 
 class _Lane:
-    """A queue, its twin that takes times, and the clock of its device."""
+    """A queue, another one of its device that takes times, and the clock of its device."""
 
     def __init__(self, queue: Any) -> None:
         cl = load_pyopencl()
         self.queue = queue  # keeps the address that names the lane from being used again
         properties = queue.properties | cl.command_queue_properties.PROFILING_ENABLE
-        self.twin = cl.CommandQueue(queue.context, queue.device, properties=properties)
-        self.clock = DeviceClock(self.twin)
+        self.timed_queue = cl.CommandQueue(queue.context, queue.device, properties=properties)
+        self.clock = DeviceClock(self.timed_queue)
 
 
 class CallRecording:
@@ -176,7 +176,7 @@ class CallRecording:
 
     def spans(self, lanes: dict[int, _Lane], start: int, end: int) -> tuple[Span, ...]:
         """All that ran, by time. Clocks agree to microseconds only, hence the clamps."""
-        clocks = {lane.twin.int_ptr: lane.clock for lane in lanes.values()}
+        clocks = {lane.timed_queue.int_ptr: lane.clock for lane in lanes.values()}
         found = list(self.host)
         cl = load_pyopencl()
         for event, queue, command, args in self.events:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device.device import list_devices
+from ocl_inductor.device.select import list_devices
 from ocl_inductor.runtime import discrete, executor, memory
 from ocl_inductor.runtime.bundle import Bundle
 from ocl_inductor.runtime.recycling import Recycler

@@ -64,7 +64,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def vector_driver(device_name: str) -> tuple[Any, str]:
     """Drivers for kernels that only the vector profile has."""
-    from ocl_inductor.device.device import select_device
+    from ocl_inductor.device.select import select_device
 
     device = select_device(device_name)
     if device_name == "oclgrind" or device.info.platform_name == "rusticl":
@@ -75,7 +75,7 @@ def vector_driver(device_name: str) -> tuple[Any, str]:
 @pytest.fixture(params=["vector", "simt"])
 def on(request: pytest.FixtureRequest, device_name: str) -> tuple[Any, str]:
     """Every driver in both profiles; the simulator is far too slow for these sizes."""
-    from ocl_inductor.device.device import select_device
+    from ocl_inductor.device.select import select_device
 
     if device_name == "oclgrind":
         pytest.skip("too slow on the simulator")

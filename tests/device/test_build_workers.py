@@ -24,9 +24,10 @@ from agreement import agree, random, two_drivers
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device import child_process, probe, quirks
-from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.quirks import compiling
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.errors import CompilerFailedError, KernelBuildError
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime import builders, making
@@ -142,7 +143,7 @@ def test_what_a_worker_leaves(driver: str, tmp_path: Path, monkeypatch: pytest.M
 def test_what_was_killed_with_its_process_is_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = next((d for d in two_drivers() if quirks.unrun(select_device(d).names)), None)
+    driver = next((d for d in two_drivers() if quirks.unused_variant(select_device(d).names)), None)
     if driver is None:
         pytest.skip("no driver here gives its workers folders")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -406,7 +407,7 @@ def test_workers_end_with_their_process(tmp_path: Path) -> None:
     """
     code = (
         "import sys, threading, time\n"
-        "from ocl_inductor.device.device import select_device\n"
+        "from ocl_inductor.device.select import select_device\n"
         "from ocl_inductor.runtime.builders import builders_of\n"
         f"made = builders_of(select_device({FIRST!r}))\n"
         "made.build('__kernel void k() {}', (), 1)\n"

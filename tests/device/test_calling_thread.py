@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device import child_process, device, probe
-from ocl_inductor.device.device import list_devices, select_device
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.observe.profiler import profile
 from ocl_inductor.runtime.builders import Builders
 
@@ -187,12 +186,12 @@ def test_driver_that_fails_the_test_is_left_alone(
     caller: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = select_device(caller)
-    fresh = [device.Device(chosen.cl_device, twin=chosen._twin) for _ in range(2)]
+    fresh = [device.Device(chosen.cl_device, inline_device=chosen._inline_device) for _ in range(2)]
     for found in fresh:
-        found._opened_twin = chosen._opened_twin
+        found._opened_inline_device = chosen._opened_inline_device
         found.library = chosen.library
     assert fresh[0].calling_thread is not None
-    for question in ("calling_thread_works", "twin_works"):
+    for question in ("calling_thread_works", "inline_device_works"):
         monkeypatch.setattr(device, question, lambda *args: False)
     assert fresh[1].calling_thread is None
 
@@ -209,37 +208,37 @@ def test_answers_are_remembered(
 
     monkeypatch.setattr(probe, "_tested_apart", tested)
     names = select_device(caller).names
-    twin: Any = SimpleNamespace(names=names, apart=("library.so", {"A": "1"}))
+    apart = ("library.so", {"A": "1"})
     for _ in range(2):
         assert probe.calling_thread_works("key", names)
-        assert probe.twin_works("other key", twin)
-        assert probe.twin_works("third key", twin, lambda: True)
+        assert probe.inline_device_works("other key", names, apart)
+        assert probe.inline_device_works("third key", names, apart, lambda: True)
     assert asked == [(names.name,), (names.name, "library.so", {"A": "1"})]
 
 
-def test_the_test_of_a_twin_opens_one_driver(
+def test_the_test_of_an_inline_device_opens_one_driver(
     caller: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process for it, and in one that compiles for the twin."""
+    """In a process for it, and in one that compiles for the inline device."""
     chosen = select_device(caller)
-    twin = chosen.calling_thread
-    assert twin is not None
-    if not twin.variables:
-        pytest.skip("the driver has no twin")
+    inline = chosen.calling_thread
+    assert inline is not None
+    if not inline.variables:
+        pytest.skip("the driver has no inline device")
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
-    assert probe.twin_works("key", twin)
-    made = Builders(twin)
+    assert probe.inline_device_works("key", inline.names, inline.apart)
+    made = Builders(inline)
     assert made.test()
     made.end()
     assert [x.name for x in tmp_path.iterdir()] == ["probe"]  # no survey of the others
 
 
-def test_twin_is_not_listed_and_leaves_the_environment_alone(caller: str) -> None:
-    twin = select_device(caller).calling_thread
-    assert twin is not None
-    assert twin not in list_devices()
-    assert all(d.names.name != twin.names.name for d in list_devices()) or not twin.variables
-    assert not any(name in os.environ for name in twin.variables)
+def test_inline_device_is_not_listed_and_leaves_the_environment_alone(caller: str) -> None:
+    inline = select_device(caller).calling_thread
+    assert inline is not None
+    assert inline not in list_devices()
+    assert all(d.names.name != inline.names.name for d in list_devices()) or not inline.variables
+    assert not any(name in os.environ for name in inline.variables)
 
 
 def test_what_the_user_says_of_a_driver_holds() -> None:
@@ -247,9 +246,9 @@ def test_what_the_user_says_of_a_driver_holds() -> None:
     if chosen is None or chosen.calling_thread is None:
         pytest.skip("no PoCL that lists a device for the calling thread")
     program = (
-        "from ocl_inductor.device.device import list_devices\n"
+        "from ocl_inductor.device.select import list_devices\n"
         f"d = next(d for d in list_devices() if d.short_name == {chosen.short_name!r})\n"
-        "print('twin:', d.names.name.split('-')[0], d.calling_thread)"
+        "print('inline:', d.names.name.split('-')[0], d.calling_thread)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -258,4 +257,4 @@ def test_what_the_user_says_of_a_driver_holds() -> None:
         text=True,
         timeout=120,
     )
-    assert "twin: pthread None" in done.stdout, done.stderr
+    assert "inline: pthread None" in done.stdout, done.stderr

@@ -11,14 +11,14 @@ from agreement import two_drivers
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.flags import cpu_flags
-from ocl_inductor.device.device import list_devices
+from ocl_inductor.device.select import list_devices
 
 LANES = {"avx512": 16, "avx2": 8, "avx": 8, "sse4.2": 4}
 HERE = [t for t, flags in quirks.CPU_TARGETS.items() if flags <= cpu_flags()]
 TOLD = [d.short_name for d in list_devices() if quirks.cpu_targets(d.names) is not None]
 WIDTH = """
 import json, sys
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 info = select_device(sys.argv[1]).info
 print(json.dumps([info.vector_width, info.target_fma, info.key]))
 """

@@ -16,13 +16,14 @@ import pytest
 from agreement import two_drivers
 
 from ocl_inductor.device import probe
-from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver import discovery
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.errors import DeviceNotFoundError
 from ocl_inductor.settings import Settings
 
 LIST = (
-    "import os\nfrom ocl_inductor.device.device import list_devices\n"
+    "import os\nfrom ocl_inductor.device.select import list_devices\n"
     "for d in list_devices(): print(d.short_name)\n"
     "assert os.environ.get('OCL_ICD_VENDORS') == os.environ.get('WANT'), 'leaked'\n"
 )
@@ -82,7 +83,7 @@ def test_unwritable_cache_folder_is_no_obstacle(clean_env: dict[str, str], tmp_p
 def test_no_device_error(clean_env: dict[str, str], tmp_path: Path) -> None:
     # A library that does not exist: an empty folder would leave what lies beside the loader.
     code = (
-        "from ocl_inductor.device.device import select_device\n"
+        "from ocl_inductor.device.select import select_device\n"
         "from ocl_inductor.errors import NoDeviceError\n"
         "try: select_device()\n"
         "except NoDeviceError as e: print(e)\n"
@@ -222,7 +223,7 @@ def test_tester_is_asked_first(
 _FIRST_USE = """
 import sys, torch
 from ocl_inductor import compile
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.runtime.builders import Builders
 
 _, driver, says = sys.argv
@@ -293,7 +294,7 @@ def test_facts_that_cannot_be_found_out_are_an_error_for_whoever_uses_them(
 def test_simulator_reports_invalid_writes(oclgrind_env: dict[str, str]) -> None:
     code = (
         "import numpy as np\n"
-        "from ocl_inductor.device.device import select_device\n"
+        "from ocl_inductor.device.select import select_device\n"
         "from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl\n"
         "cl, device = load_pyopencl(), select_device('oclgrind')\n"
         "assert device.info.profile == 'simt' and not device.info.unified_memory\n"

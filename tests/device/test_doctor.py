@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ocl_inductor.cli import main
-from ocl_inductor.device.device import Device, list_devices, select_device
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.discovery import icd_files
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.observe.diagnosis import discovery, self_test
 from ocl_inductor.observe.diagnosis.finding import Finding
 from ocl_inductor.tune import roof as roofs

@@ -12,7 +12,7 @@ from agreement import compiled, random, two_drivers
 from driver_calls import driver_calls
 from torch import nn
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

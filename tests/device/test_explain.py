@@ -19,7 +19,8 @@ from torch._dynamo.utils import counters
 import ocl_inductor
 from ocl_inductor.cli import main
 from ocl_inductor.observe.explain import observed, parse_break
-from ocl_inductor.observe.report.values import GraphReport, Report
+from ocl_inductor.observe.report.report import Report
+from ocl_inductor.observe.report.values import GraphReport
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ import torch
 from agreement import random, two_drivers
 
 from ocl_inductor.observe import explain
-from ocl_inductor.observe.report.values import Report
+from ocl_inductor.observe.report.report import Report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 

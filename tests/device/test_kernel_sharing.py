@@ -15,7 +15,7 @@ import torch
 from agreement import compiled, random, two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime import making

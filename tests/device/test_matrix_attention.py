@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.attention import flash_attention, matrix_attention
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.conv import conv, matrix_conv
 from ocl_inductor.lowering.conv.matrix_conv import ConvPartition
 from ocl_inductor.templates.matrix_gemm import BLOCK

@@ -12,7 +12,7 @@ import torch
 from agreement import agree, compiled, random, two_drivers
 
 from ocl_inductor.device.cpu import matrix_unit
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.lowering.matmul import matrix_product, product_template
 from ocl_inductor.lowering.matmul.matrix_product import Partition

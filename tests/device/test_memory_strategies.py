@@ -12,7 +12,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn import functional
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.runtime.residents import residents_of
 from ocl_inductor.runtime.scratch import Arena
 

@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 import ocl_inductor
 from ocl_inductor.device import fork
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
 from ocl_inductor.runtime.gathering import Gathering

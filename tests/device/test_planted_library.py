@@ -23,7 +23,7 @@ NOBODY = 65534
 #: Opens the first driver and says whether a library is in the process then.
 OPEN = (
     "import sys\n"
-    "from ocl_inductor.device.device import select_device\n"
+    "from ocl_inductor.device.select import select_device\n"
     "select_device().context\n"
     "print(sys.argv[1] in open('/proc/self/maps').read())\n"
 )

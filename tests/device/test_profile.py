@@ -14,7 +14,7 @@ import torch
 from agreement import two_drivers
 
 import ocl_inductor
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.observe.profiler import result
 from ocl_inductor.runtime import recording

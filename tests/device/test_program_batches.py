@@ -9,8 +9,8 @@ import pytest
 from agreement import two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device.device import select_device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.making import BuiltKernel

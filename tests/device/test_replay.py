@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 from benchmarks import overhead
 from ocl_inductor.device import probe
 from ocl_inductor.device.command_buffer import NotRecordedError
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.observe.profiler import profile
 from ocl_inductor.runtime import recycling, replay
 

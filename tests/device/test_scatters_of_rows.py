@@ -8,7 +8,7 @@ import pytest
 import torch
 from agreement import PROFILES, agree, compiled, poisoned_memory, random, two_drivers
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import Launch, Plan
 
 everywhere = pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from programs import PROGRAMS, Program, frozen
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime import executor, scratch
 from ocl_inductor.runtime.arena import Rules

@@ -11,8 +11,9 @@ import pytest
 import torch
 from lowered import check_on
 
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.index import contiguous_strides
 from ocl_inductor.ir.nodes import Template
 from ocl_inductor.templates.conv import CONV, parts_of_sum, table_entries

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from agreement import PROFILES, compiled
 from torch import Tensor
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 
 FLOAT8 = (
     torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz

@@ -18,7 +18,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device import fork
-from ocl_inductor.device.device import list_devices, select_device
+from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.errors import ForkedProcessError
 from ocl_inductor.runtime.counters import count
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from benchmarks.drivers import PIP_DRIVERS, is_present
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.blocking import candidate_blockings
 from ocl_inductor.templates.simt_tiles import Work, candidate_tiles

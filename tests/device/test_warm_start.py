@@ -22,7 +22,7 @@ from torch._dynamo.utils import counters
 from torch.compiler._cache import CacheArtifactManager
 
 from ocl_inductor.capture import warm_start
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.programs import forget_programs
 from ocl_inductor.settings import Settings

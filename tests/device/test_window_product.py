@@ -11,7 +11,8 @@ import torch
 from agreement import agree, random, two_drivers
 from lowered import check_on
 
-from ocl_inductor.device.device import Device, select_device
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.nodes import Template
 from ocl_inductor.lowering.conv import window_product
 from ocl_inductor.plan.plan import Plan

@@ -52,8 +52,8 @@ def kernel(n: int) -> Kernel:
 
 def compile_and_run(driver: str, folder: Path, numbers: range) -> dict[str, int]:
     """Build kernels through the cache and run each; the counters. Raises where one is wrong."""
-    from ocl_inductor.device.device import select_device
     from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+    from ocl_inductor.device.select import select_device
 
     cl = load_pyopencl()
     device = select_device(driver)
@@ -302,7 +302,7 @@ def read_only(driver: str, folder: Path, rounds: Rounds, seed: str) -> Any:
             p.chmod(0o500)
 
     def work() -> dict[str, int]:
-        from ocl_inductor.device.device import select_device
+        from ocl_inductor.device.select import select_device
 
         assert select_device(driver).queue is not None  # while all drivers can be read
         if os.geteuid() == 0:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.gpu import report
 from benchmarks.gpu.line import read_lines
-from ocl_inductor.device.device import list_devices
+from ocl_inductor.device.select import list_devices
 
 ROOT = Path(__file__).parents[2]
 

@@ -269,7 +269,7 @@ def test_clear_follows_no_link(root: Path, place: Path) -> None:
 
 @needs_another_user
 def test_a_planted_survey_opens_no_library(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    evil = inventory._text(_driver(("/tmp/evil.so",)))
+    evil = inventory.text_of(_driver(("/tmp/evil.so",)))
     document = json.dumps({"files": [], "stamps": [], "found": evil})
     path = root / "drivers" / _survey_name()
     open_to_all(root, path.parent)

@@ -37,11 +37,11 @@ class Driver:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_name_override, "_introduced", {})
+    monkeypatch.setattr(cpu_name_override, "_overridden", {})
 
 
 def told(driver: Driver, names: quirks.Names = POCL) -> bytes:
-    cpu_name_override.introduce(driver.device, names)
+    cpu_name_override.override_cpu_name(driver.device, names)
     return driver.text.value
 
 

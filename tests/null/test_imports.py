@@ -3,7 +3,7 @@
 ``LAYERS`` lists the folders and files of the package from low to high; names of one row may import
 one another, and a file that is not listed belongs to its folder's row. ``FORBIDDEN`` adds rules
 that the order alone does not give. Every import counts,
-lazy ones and those for type checking too.
+lazy ones and those for type checking too. No files import one another in a circle.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ LAYERS: list[set[str]] = [
     {"device.described", "device.targets"},
     {"settings"},
     {"log"},
+    {"device.builtin_check", "device.child_process", "device.fork", "device.quirk"},
+    {"device.cpu.caches", "device.cpu.core_costs", "device.cpu.flags"},
+    {"device.quirks"},
     {
         "capture.torch_versions",
         "ir.dtypes",
@@ -30,8 +33,16 @@ LAYERS: list[set[str]] = [
         "plan.launch_example",
         "support.private_folder",
     },
-    {"device.child_process", "device.fork", "device.quirk", "device.quirks"},
-    {"device"},
+    {"device.driver.code_pages", "device.driver.icd_loader", "device.driver.unregistered"},
+    {"device.driver.cpu_name_override", "device.driver.discovery", "device.driver.inventory"},
+    {"device.driver.pyopencl_loader"},
+    {"device.cpu.compile_target", "device.cpu.matrix_unit", "device.driver.questions"},
+    {"device.command_buffer", "device.inline_queue", "device.zero_copy"},
+    {"device.driver.listing", "device.facts", "device.probe"},
+    {"device.driver.survey"},
+    {"device.device"},
+    {"device.select"},
+    {"device.probe_process"},
     {"observe.diagnosis"},
     {"plan"},
     {"resident"},
@@ -57,7 +68,7 @@ LAYERS: list[set[str]] = [
     {"cli"},
 ]
 #: Rooms whose files each have a row: their own ``__init__.py`` imports nothing.
-ROOMS = {"observe", "pipeline", "support"}
+ROOMS = {"device", "device.cpu", "device.driver", "observe", "pipeline", "support"}
 
 COMPILER = {
     "capture",
@@ -127,7 +138,7 @@ def test_every_part_has_a_layer() -> None:
     unknown = {_part(_module(p)) for p in _files()} - set().union(*LAYERS) - ROOMS
     assert not unknown, f"add to LAYERS: {sorted(unknown)}"
     for room in ROOMS:
-        assert not _imports(PACKAGE / room / "__init__.py")
+        assert not _imports(PACKAGE.joinpath(*room.split("."), "__init__.py"))
 
 
 def test_every_row_is_there() -> None:
@@ -150,3 +161,29 @@ def test_imports_run_one_way() -> None:
             if other > own or (imported[1:2] and imported[1] in FORBIDDEN.get(folder, ())):
                 wrong.append(f"{path.relative_to(PACKAGE)}:{line}: {here} imports {target}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_imports_make_no_circle() -> None:
+    graph = {_name(_module(p)): {_name(m) for _, m in _imports(p)} for p in _files()}
+    reached = {name: _reached(name, graph) for name in graph}
+    circles = {
+        frozenset(other for other in reached[name] if name in reached.get(other, ()))
+        for name in graph
+        if name in reached[name]
+    }
+    assert not circles, [sorted(c) for c in circles]
+
+
+def _name(module: tuple[str, ...]) -> str:
+    return ".".join(module[1:]) or "__init__"
+
+
+def _reached(name: str, graph: dict[str, set[str]]) -> set[str]:
+    """Every module that one imports, itself or through others."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        new = graph.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found

@@ -12,6 +12,7 @@ import pytest
 
 from ocl_inductor.observe.report.layout import GAP_X, Box, place
 from ocl_inductor.observe.report.numbers import count_text, size_bytes, time_text
+from ocl_inductor.observe.report.report import Report
 from ocl_inductor.observe.report.roofline import bound, least_seconds
 from ocl_inductor.observe.report.values import (
     BreakReport,
@@ -22,7 +23,6 @@ from ocl_inductor.observe.report.values import (
     OperatorReport,
     RecompilationReport,
     RefusalReport,
-    Report,
     RoofReport,
     SourceLine,
     StepReport,

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rows import write_row
 
 from ocl_inductor.cli import main
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.sweep.record import Record, read_results
 from ocl_inductor.sweep.status import Status

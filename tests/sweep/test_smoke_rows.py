@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.sweep.accuracy import check_accuracy
 from ocl_inductor.sweep.backends import Backend

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from ocl_inductor.device.device import list_devices
+from ocl_inductor.device.select import list_devices
 from ocl_inductor.sweep.config import CONFIGS
 from ocl_inductor.sweep.record import read_results
 from ocl_inductor.sweep.status import Status

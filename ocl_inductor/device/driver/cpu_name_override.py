@@ -5,7 +5,7 @@ LLVM older than the processor says that it has no name for it, and refuses the a
 the name of an older one of the same family, without the newer one's instructions. The name
 lies in PoCL's own description of the device (``llvm_cpu`` of its ``struct _cl_device_id``), and
 nothing but that is asked: so an older processor is named there, all of whose instructions this one
-has (``Stranger`` in device/quirks.py); and so is what OCL_INDUCTOR_CPU_TARGET asks for.
+has (``CpuNameOverride`` in device/quirks.py); and so is what OCL_INDUCTOR_CPU_TARGET asks for.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _DESCRIPTION = 1024
 #: The processor's name in a device's version, behind the target triple.
 _NAME = re.compile(r"-linux-(?:gnu|musl)-(\S+)$")
 #: By the address of a device.
-_introduced: dict[int, str] = {}
+_overridden: dict[int, str] = {}
 
 
-def introduce(device: Any, names: quirks.Names) -> None:
+def override_cpu_name(device: Any, names: quirks.Names) -> None:
     """Name another processor to the driver of a pyopencl Device: the one that is asked for, or a
     relative of this one where the driver does not know it.
 
@@ -45,7 +45,7 @@ def introduce(device: Any, names: quirks.Names) -> None:
         UnknownOptionError: OCL_INDUCTOR_CPU_TARGET says nothing that exists.
     """
     found = _NAME.search(device.version.strip())
-    if found is None or device.int_ptr in _introduced:
+    if found is None or device.int_ptr in _overridden:
         return
     said = found.group(1)
     try:
@@ -56,7 +56,7 @@ def introduce(device: Any, names: quirks.Names) -> None:
     except (OSError, LookupError) as error:
         _log.info("%s cannot be told of this processor: %s", names.platform_version, error)
         return
-    _introduced[device.int_ptr] = name
+    _overridden[device.int_ptr] = name
     _log.info("%s calls this processor %s: it is told %s", names.platform_version, said, name)
 
 
@@ -79,11 +79,11 @@ def _asked_for(names: quirks.Names) -> str | None:
 
 
 def _relative(said: str, names: quirks.Names) -> str | None:
-    stranger = next((x for x in quirks.strangers(names) if x.name == said), None)
-    if stranger is None:
+    override = next((x for x in quirks.cpu_name_overrides(names) if x.name == said), None)
+    if override is None:
         return None
     flags = cpu_flags()
-    return next((name for name, needed in stranger.relatives.items() if needed <= flags), None)
+    return next((name for name, needed in override.relatives.items() if needed <= flags), None)
 
 
 def set_target_variables() -> None:
@@ -102,7 +102,7 @@ def set_target_variables() -> None:
 def device_version(device: Any) -> str:
     """What the driver says, with the name of the processor for which it compiles."""
     version: str = device.version.strip()
-    relative = _introduced.get(device.int_ptr)
+    relative = _overridden.get(device.int_ptr)
     return version if relative is None else f"{version} as {relative}"
 
 

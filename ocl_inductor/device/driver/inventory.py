@@ -1,7 +1,7 @@
 """What each OpenCL driver lists, found out once and remembered, so that a driver which is not
 chosen need not be opened.
 
-The survey runs in a process of its own (this file as a module), because a driver may end the
+The survey runs in a process of its own (survey.py), because a driver may end the
 process that opens it. What it found is kept in the cache folder, under everything that may change
 a driver's answer: its file, the environment, the device files of the system, the machine. It serves
 to choose only: whoever opens a device compares it with what was remembered.
@@ -15,15 +15,12 @@ import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ocl_inductor.device import child_process, quirks
-from ocl_inductor.device.driver import icd_loader
-from ocl_inductor.device.driver.code_pages import mapped_libraries
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.support.private_folder import PrivateFolder
@@ -31,8 +28,6 @@ from ocl_inductor.support.private_folder import PrivateFolder
 _log = logger(__name__)
 _SCHEMA = 2
 _SECONDS = 120
-#: From this size on a library is worth opening apart from the driver that needs it.
-_LARGE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,7 @@ def forget(names: Sequence[str]) -> None:
 def _ask(names: Sequence[str]) -> tuple[Library, ...] | None:
     try:
         done = child_process.answer(
-            "ocl_inductor.device.driver.inventory",
+            "ocl_inductor.device.driver.survey",
             *names,
             seconds=_SECONDS,
             variables={"OCL_ICD_VENDORS": "/nonexistent"},  # the loader need not open them as well
@@ -123,7 +118,8 @@ def _listed(entry: dict[str, Any]) -> Listed:
     return Listed(place, names, str(entry["kind"]), bool(entry["unified"]))
 
 
-def _text(libraries: Sequence[Library]) -> str:
+def text_of(libraries: Sequence[Library]) -> str:
+    """What a survey found, as the process that makes it prints it."""
     return json.dumps({"schema": _SCHEMA, "libraries": [asdict(x) for x in libraries]})
 
 
@@ -176,11 +172,11 @@ def _remembered(name: str, names: Sequence[str]) -> tuple[Library, ...] | None:
 
 
 def _remember(name: str, libraries: Sequence[Library]) -> None:
-    files = [_file_of(x.name) for x in libraries]
+    files = [file_of(x.name) for x in libraries]
     document = {
         "files": files,
         "stamps": [_stamp(f) for f in files],
-        "found": _text(libraries),
+        "found": text_of(libraries),
     }
     try:
         _folder().write(name, json.dumps(document))
@@ -188,7 +184,7 @@ def _remember(name: str, libraries: Sequence[Library]) -> None:
         _log.info("the survey of the drivers was not kept: %s", error)
 
 
-def _file_of(name: str) -> str:
+def file_of(name: str) -> str:
     """Where the dynamic loader usually finds a library that is named without a path."""
     if os.path.isabs(name):
         return name
@@ -197,38 +193,3 @@ def _file_of(name: str) -> str:
         if os.path.exists(os.path.join(folder, name)):
             return os.path.join(folder, name)
     return name
-
-
-# -- the process of its own ----------------------------------------------------------------
-
-
-def _survey_here(names: Sequence[str]) -> tuple[Library, ...]:
-    """Open every driver in this process.
-
-    Raises:
-        NeedsLoaderError: one of them wants the loader.
-    """
-    import pyopencl
-
-    from ocl_inductor.device.device import listed
-
-    found = []
-    for name in names:
-        before = mapped_libraries()
-        icd_loader.open_library(name)
-        parts = _parts(name, mapped_libraries() - before)
-        ids = icd_loader.platform_ids(name)
-        devices = listed([pyopencl.Platform.from_int_ptr(x) for x in ids])
-        found.append(Library(name, devices, parts))
-    return tuple(found)
-
-
-def _parts(name: str, opened: set[str]) -> tuple[str, ...]:
-    own = os.path.realpath(_file_of(name))
-    others = sorted(x for x in opened if os.path.realpath(x) != own)
-    return tuple(x for x in others if os.path.getsize(x) >= _LARGE_BYTES)
-
-
-if __name__ == "__main__":
-    print("\n" + _text(_survey_here(sys.argv[1:])), flush=True)
-    os._exit(0)  # some drivers do not end well

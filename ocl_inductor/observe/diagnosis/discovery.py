@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ocl_inductor.device import quirks
-from ocl_inductor.device.device import list_devices
 from ocl_inductor.device.driver.discovery import IcdFile, icd_files, vendor_folders
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.driver.unregistered import unregistered
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.device.select import list_devices
 from ocl_inductor.observe.diagnosis.finding import Finding
 from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device.command_buffer import EXTENSION
-from ocl_inductor.device.device import Device, list_devices
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.device.probe import command_buffers_work, zero_copy_test
+from ocl_inductor.device.probe import command_buffers_work
+from ocl_inductor.device.select import list_devices
+from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.observe.diagnosis.finding import Finding
 
 _SECONDS = 120
@@ -229,8 +231,8 @@ def _command_buffers(device: Device) -> str:
 
 
 def _calling_thread(device: Device) -> str:
-    twin = device.calling_thread
-    if twin is None:
+    inline = device.calling_thread
+    if inline is None:
         raise Absent("the driver does not offer it, or fails the test of it")
     a = np.arange(_COUNT, dtype=np.float32)
     out = np.zeros_like(a)
@@ -238,7 +240,7 @@ def _calling_thread(device: Device) -> str:
         "__global float *out, __global const float *a) "
         "{ size_t i = get_global_id(0); out[i] = a[i] + a[i]; }"
     )
-    _run(twin, body, out, a)
+    _run(inline, body, out, a)
     _expect(out, a + a)
     return "small plans run in it"
 

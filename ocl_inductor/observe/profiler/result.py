@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from ocl_inductor.device.device import select_device
+from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.log import logger
 from ocl_inductor.observe.profiler import intervals
@@ -96,8 +95,8 @@ class Breakdown:
 
 
 @dataclass
-class Profile:
-    """The result of ``ocl_inductor.profile()``; complete when the block has ended."""
+class ProfileData:
+    """What a profile measured: kernels, host calls, and where the time went."""
 
     calls: tuple[CallRecord, ...] = ()
     compiles: list[tuple[int, int]] = field(default_factory=list)
@@ -178,23 +177,6 @@ class Profile:
 
     def _spans(self, kind: str) -> Iterable[tuple[str, Span]]:
         return ((c.device, s) for c in self.calls for s in c.spans if s.kind == kind)
-
-    def table(self, width: int = 80, rows: int = 20) -> str:
-        """The result as text of ``width`` columns: the ``rows`` longest kernels, and the shares."""
-        from ocl_inductor.observe.profiler.table import text
-
-        return text(self, self.breakdown, width, rows)
-
-    def export_chrome_trace(self, path: str | Path, beside: str | Path | None = None) -> None:
-        """Write a trace for chrome://tracing and Perfetto; times line up with torch.profiler's.
-
-        ``beside``: a trace that torch.profiler exported; its events go into the new file too.
-        Raises OSError where a file cannot be read or written, ValueError where ``beside`` is no
-        trace.
-        """
-        from ocl_inductor.observe.profiler.trace import write
-
-        write(self, Path(path), Path(beside) if beside is not None else None)
 
     def as_dict(self, breakdown: Breakdown | None = None) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch._dynamo.callback import callback_handler
 
-from ocl_inductor.observe.profiler.result import Profile
+from ocl_inductor.observe.profiler.profile import Profile
 from ocl_inductor.runtime.recording import Recorder
 
 

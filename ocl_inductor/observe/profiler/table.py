@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from ocl_inductor.observe.profiler.result import Breakdown, KernelTime, Profile
+from ocl_inductor.observe.profiler.result import Breakdown, KernelTime, ProfileData
 
 
-def text(profile: Profile, breakdown: Breakdown, width: int, rows: int) -> str:
+def text(profile: ProfileData, breakdown: Breakdown, width: int, rows: int) -> str:
     """Plain text of ``width`` columns, without colours."""
     console = Console(width=width, color_system=None, force_terminal=False)
     with console.capture() as captured:
@@ -21,7 +18,7 @@ def text(profile: Profile, breakdown: Breakdown, width: int, rows: int) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def report(profile: Profile, breakdown: Breakdown, rows: int) -> RenderableType:
+def report(profile: ProfileData, breakdown: Breakdown, rows: int) -> RenderableType:
     """Tables of kernels and host calls, and the shares of the time."""
     if not profile.calls:
         return Text(
@@ -35,7 +32,7 @@ def report(profile: Profile, breakdown: Breakdown, rows: int) -> RenderableType:
     return Group(*parts)
 
 
-def _kernels(profile: Profile, rows: int) -> Table:
+def _kernels(profile: ProfileData, rows: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("kernel: operators", overflow="fold")
     for heading in ("calls", "total ms", "share", "GB/s", "GFLOP/s", "roof"):
@@ -81,7 +78,7 @@ def _rates(k: KernelTime) -> tuple[str, str, str]:
     )
 
 
-def _host(profile: Profile) -> Table:
+def _host(profile: ProfileData) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("on the host, between kernels", overflow="fold")
     table.add_column("calls", justify="right")

@@ -10,10 +10,9 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ocl_inductor.observe.profiler.result import Profile
+from ocl_inductor.observe.profiler.result import ProfileData
 
 _QUARTER_S = 7_889_238
 #: Process numbers of torch's own rows end well below.
@@ -25,7 +24,7 @@ def base_ns(now_ns: int) -> int:
     return now_ns // 1_000_000_000 // _QUARTER_S * _QUARTER_S * 1_000_000_000
 
 
-def write(profile: Profile, path: Path, beside: Path | None) -> None:
+def write(profile: ProfileData, path: Path, beside: Path | None) -> None:
     """Write the trace; see ``Profile.export_chrome_trace``."""
     trace: dict[str, Any] = {"displayTimeUnit": "ms", "traceEvents": []}
     base = base_ns(profile.start_ns or time.time_ns())
@@ -39,7 +38,7 @@ def write(profile: Profile, path: Path, beside: Path | None) -> None:
     path.write_text(json.dumps(trace))
 
 
-def events(profile: Profile, base: int) -> list[dict[str, Any]]:
+def events(profile: ProfileData, base: int) -> list[dict[str, Any]]:
     """Trace events with times in µs from ``base``: a process for each device, and the host's."""
     found: list[dict[str, Any]] = []
     rows = {

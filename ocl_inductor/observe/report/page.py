@@ -16,7 +16,7 @@ from ocl_inductor.observe.report.numbers import count_text, of, size_bytes, time
 from ocl_inductor.observe.report.picture import graph_picture
 from ocl_inductor.observe.report.roofline import bound
 from ocl_inductor.observe.report.text import summary
-from ocl_inductor.observe.report.values import GraphReport, Report, RoofReport, StepReport
+from ocl_inductor.observe.report.values import GraphReport, ReportData, RoofReport, StepReport
 
 _OPENCL_WORDS = frozenset(
     "__kernel __global __local __private __constant kernel global local private constant "
@@ -28,7 +28,7 @@ _VECTORS = tuple(
 )  # fmt: skip
 
 
-def as_page(report: Report) -> str:
+def as_page(report: ReportData) -> str:
     """The whole page; it needs no network and no other file."""
     graphs = [_graph(n, g, report.roof) for n, g in enumerate(report.graphs)]
     return (

@@ -16,7 +16,7 @@ from ocl_inductor.observe.report.values import (
     GraphReport,
     MemoryReport,
     RefusalReport,
-    Report,
+    ReportData,
     RoofReport,
     StepReport,
 )
@@ -27,7 +27,7 @@ SHOWN_REFUSALS = 12
 SHOWN_BUFFERS = 16
 
 
-def as_text(report: Report, width: int = 80) -> str:
+def as_text(report: ReportData, width: int = 80) -> str:
     """Plain text without colours."""
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, force_terminal=False)
@@ -35,7 +35,7 @@ def as_text(report: Report, width: int = 80) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def renderable(report: Report) -> RenderableType:
+def renderable(report: ReportData) -> RenderableType:
     """The same for a rich console."""
     parts: list[RenderableType] = [*_head(report)]
     for number, graph in enumerate(report.graphs):
@@ -43,7 +43,7 @@ def renderable(report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def _head(report: Report) -> Iterator[RenderableType]:
+def _head(report: ReportData) -> Iterator[RenderableType]:
     found = (
         of(len(report.graphs), "graph"),
         of(len(report.breaks), "graph break"),

@@ -212,7 +212,7 @@ class RoofReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportData:
     """Everything one run compiled. ``error``: how the run ended, where it ended badly."""
 
     graphs: tuple[GraphReport, ...]
@@ -227,15 +227,3 @@ class Report:
 
     def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.to_dict(), indent=indent)
-
-    def text(self, width: int = 80) -> str:
-        """Plain text of at most ``width`` columns."""
-        from ocl_inductor.observe.report.text import as_text
-
-        return as_text(self, width)
-
-    def html(self) -> str:
-        """One page with everything in it: no other file and no network is needed to read it."""
-        from ocl_inductor.observe.report.page import as_page
-
-        return as_page(self)

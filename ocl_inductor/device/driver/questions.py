@@ -1,0 +1,36 @@
+"""What is asked of a driver about a pyopencl Device, with the answers' oddities removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.quirks import Names
+
+
+def names_of(device: Any) -> Names:
+    """What the driver says of itself and its device."""
+    platform = device.platform
+    return Names(
+        platform_name=platform.name.strip(),
+        platform_version=platform.version.strip(),
+        name=device.name.strip(),
+        vendor=device.vendor.strip(),
+        driver_version=device.driver_version.strip(),
+    )
+
+
+def kind_of(device: Any) -> str:
+    """cpu, gpu or accelerator."""
+    types = load_pyopencl().device_type
+    if device.type & types.CPU:
+        return "cpu"
+    return "gpu" if device.type & types.GPU else "accelerator"
+
+
+def ask(device: Any, attribute: str, default: Any) -> Any:
+    """A device attribute, or `default` where the driver does not know the question."""
+    try:
+        return getattr(device, attribute)
+    except (load_pyopencl().Error, AttributeError):
+        return default
