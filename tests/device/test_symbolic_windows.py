@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from abilities import where_pytorch_can
 from agreement import assert_same, compiled, poisoned_memory, random, two_drivers
 from torch import Tensor
 from torch._dynamo.utils import counters
@@ -126,15 +127,6 @@ def outcome(fn: Callable[[Tensor], Any], x: Tensor) -> Any:
     return [t.detach() for t in results], torch.autograd.grad(outs, x, weights)
 
 
-def skip_where_pytorch_cannot(fn: Callable[[Tensor], Any], x: Tensor) -> None:
-    """Some versions have operators that they cannot differentiate for symbolic sizes: a trace."""
-    torch._dynamo.reset()
-    try:
-        outcome(torch.compile(fn, backend="aot_eager", dynamic=True, fullgraph=True), x)
-    except Exception as error:
-        pytest.skip(f"PyTorch {torch.__version__} cannot, whatever the backend: {error}"[:200])
-
-
 def on_one_of_two_drivers() -> list[Any]:
     """Functions with drivers; the other driver takes as long again."""
     drivers = two_drivers()
@@ -154,12 +146,9 @@ def test_one_graph_serves_all_sizes(fn: Callable[[Tensor], Any], driver: str) ->
     before = counters["opencl"]["graphs"]
     for n, (height, width) in enumerate(SIZES):
         x = random(2, 3, height, width, seed=n)
-        try:
-            with poisoned_memory():
-                actual = outcome(ours, x)
-        except Exception:
-            skip_where_pytorch_cannot(fn, x)
-            raise
+        # Some versions have operators that they cannot differentiate for symbolic sizes: a trace.
+        with where_pytorch_can(fn, x, use=outcome, dynamic=True), poisoned_memory():
+            actual = outcome(ours, x)
         assert_same(actual, outcome(fn, x))
     assert counters["opencl"]["graphs"] - before == (4 if fn in GUARDED else 2)
 
