@@ -33,3 +33,20 @@ def where_pytorch_can(
             reason = f"PyTorch {torch.__version__} cannot, whatever the backend: {said}"
             pytest.skip(reason[:300])
         raise
+
+
+def skip_where_pytorch_forgets(
+    fn: Callable[..., Any], x: Any, good: list[Any], bad: list[Any], **options: Any
+) -> None:
+    """Skip the test if ``fn(x, *bad)`` goes through ``aot_eager``, traced for ``good`` arguments:
+    what the model promises is then not in the graph.
+    """
+    theirs = torch.compile(fn, backend="aot_eager", fullgraph=True, **options)
+    theirs(x, *good)
+    try:
+        theirs(x, *bad)
+    except RuntimeError:
+        return
+    finally:
+        torch._dynamo.reset()
+    pytest.skip(f"PyTorch {torch.__version__} leaves out what torch._check says of data")
