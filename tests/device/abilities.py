@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.utils._pytree import tree_leaves
+
+
+def graphs_of_pytorch(
+    fn: Callable[..., Any],
+    calls: Iterable[tuple[Any, ...]],
+    use: Callable[..., Any] = lambda f, *args: f(*args),
+    **options: Any,
+) -> int:
+    """How many graphs PyTorch itself needs for these calls, each of which may have a backward."""
+    torch.compiler.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    function = torch.compile(fn, backend=counter, fullgraph=True, **options)
+    for args in calls:
+        use(function, *args)
+    torch.compiler.reset()
+    return counter.frame_count
 
 
 @contextmanager
@@ -36,17 +54,28 @@ def where_pytorch_can(
 
 
 def skip_where_pytorch_forgets(
-    fn: Callable[..., Any], x: Any, good: list[Any], bad: list[Any], **options: Any
+    fn: Callable[..., Any], good: Sequence[Any], bad: Sequence[Any], **options: Any
 ) -> None:
-    """Skip the test if ``fn(x, *bad)`` goes through ``aot_eager``, traced for ``good`` arguments:
-    what the model promises is then not in the graph.
+    """Skip the test if ``fn(*bad)``, which eager refuses, goes through ``aot_eager``, traced for
+    ``good`` arguments: then no backend is told of the check.
     """
+    torch._dynamo.reset()
     theirs = torch.compile(fn, backend="aot_eager", fullgraph=True, **options)
-    theirs(x, *good)
+    theirs(*good)
     try:
-        theirs(x, *bad)
+        theirs(*bad)
     except RuntimeError:
         return
     finally:
         torch._dynamo.reset()
-    pytest.skip(f"PyTorch {torch.__version__} leaves out what torch._check says of data")
+    pytest.skip(f"PyTorch {torch.__version__} leaves this check out of its graphs")
+
+
+def skip_where_shapes_differ(fn: Callable[..., Any], *args: Any) -> None:
+    """Skip the test if ``aot_eager`` gives results of other shapes than eager."""
+    torch._dynamo.reset()
+    both = fn(*args), torch.compile(fn, backend="aot_eager", fullgraph=True)(*args)
+    torch._dynamo.reset()
+    eager, traced = ([t.shape for t in tree_leaves(results)] for results in both)
+    if eager != traced:
+        pytest.skip(f"PyTorch {torch.__version__} traces this to results of other shapes")

@@ -232,7 +232,7 @@ def test_lengths_read_from_data(driver: str) -> None:
 
 @pytest.mark.parametrize("name", ["eager", "aot_eager"])
 def test_other_backends_are_left_alone(name: str) -> None:
-    """Their graphs have none of our operators; whether PyTorch leaves the graph is its own affair."""
+    """Their graphs have none of our operators; whether PyTorch breaks them is its own affair."""
     driver = two_drivers()[0]
     eager = _losses()
     arguments = _batch(12, [12, 9], [3, 5])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from abilities import graphs_of_pytorch
 from agreement import agree, compiled, random, two_drivers
 from programs import attention, frozen
 from torch import nn
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch._dynamo.utils import counters
 
 from ocl_inductor.lowering.graph import results as lowering_results
@@ -160,16 +160,6 @@ CASES = {
 SPLIT = ("steps", "max pool")
 
 
-def _graphs(case: Case, dynamic: bool | None) -> int:
-    """How many graphs Dynamo itself needs for the sizes of a case."""
-    counter = CompileCounterWithBackend("eager")
-    function = torch.compile(case.fn, backend=counter, dynamic=dynamic, fullgraph=True)
-    for n in case.sizes:
-        function(*case.inputs(n))
-    torch.compiler.reset()
-    return counter.frame_count
-
-
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(
     ("driver", "dynamic"),
@@ -179,7 +169,7 @@ def _graphs(case: Case, dynamic: bool | None) -> int:
 )
 def test_one_graph_serves_all_sizes(name: str, driver: str, dynamic: bool | None) -> None:
     case = CASES[name]
-    expected = _graphs(case, dynamic)
+    expected = graphs_of_pytorch(case.fn, map(case.inputs, case.sizes), dynamic=dynamic)
     function = compiled(case.fn, driver, dynamic=dynamic)
     for n in case.sizes:
         agree(

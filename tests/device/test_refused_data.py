@@ -293,7 +293,8 @@ def test_sizes_that_are_not_what_they_were_taken_for(
 ) -> None:
     f, good, bad = EQUAL[name]
     if f is _checked:
-        skip_where_pytorch_forgets(f, random(6, 5), good, bad, dynamic=dynamic)
+        x = random(6, 5)
+        skip_where_pytorch_forgets(f, [x, *good], [x, *bad], dynamic=dynamic)
     run = compiled(f, driver, fallback="error", dynamic=dynamic)
     for args in (good, bad, good, bad, good):
         x = random(6, 5)
