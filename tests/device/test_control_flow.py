@@ -272,9 +272,10 @@ def test_branches_that_write_what_they_captured(driver: str) -> None:
     for scale in (1, -1):
         x = torch.rand(5) * scale
         ours, theirs = ([random(5, seed=n) for n in range(2)] for _ in range(2))
-        with torch.no_grad(), where_pytorch_can(fn, x, *ours), poisoned_memory():
-            actual = function(x, *ours)
-        same(actual, fn(x, *theirs))
+        with torch.no_grad():
+            with where_pytorch_can(fn, x, *ours), poisoned_memory():
+                actual = function(x, *ours)
+            same(actual, fn(x, *theirs))
         same(ours, theirs)
     no_fallback()
 
@@ -323,9 +324,10 @@ def test_bodies_that_write_a_part(part: str, whole: str, driver: str) -> None:
         for seed, scale in ((0, 1), (1, -1)):
             x = torch.rand(5) * scale
             ours, eager = (random(4, 5, seed=seed) for _ in range(2))
-            with torch.no_grad(), where_pytorch_can(fn, x, ours), poisoned_memory():
-                actual = function(x, ours)
-            same(actual, fn(x, eager))
+            with torch.no_grad():
+                with where_pytorch_can(fn, x, ours), poisoned_memory():
+                    actual = function(x, ours)
+                same(actual, fn(x, eager))
             same(ours, eager)
         if native:
             no_fallback()
