@@ -42,6 +42,8 @@ def where_pytorch_can(
     """
     try:
         yield
+    except AssertionError:  # compiled, and wrong
+        raise
     except Exception:
         torch._dynamo.reset()
         try:
