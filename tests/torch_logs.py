@@ -15,6 +15,6 @@ torch._logging._init_logs()
 
 
 def are_read_before_backends() -> bool:
-    """Then ``import torch`` refuses our names; that is so before 2.12."""
+    """Then ``import torch`` refuses our names; that is so before 2.13."""
     text = Path(torch.__file__).read_text()
     return text.index("_logging._init_logs()") < text.index("    _import_device_backends()")

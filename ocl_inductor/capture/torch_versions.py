@@ -61,7 +61,7 @@ def float8_saturates() -> bool:
 def one_hot_is_checked() -> bool:
     """Whether a graph that ``one_hot`` is traced to asserts that its classes are in range.
 
-    Since 2.12 or 2.13 PyTorch takes it apart in Python, with asserts; before that without any.
+    Since 2.12 PyTorch takes it apart in Python, with asserts; before that without any.
     """
     kernels = torch.ops.aten.one_hot.default.py_kernels
     return torch._C.DispatchKey.CompositeImplicitAutograd in kernels

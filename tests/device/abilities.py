@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -49,9 +49,7 @@ def where_pytorch_can(
         try:
             use(torch.compile(fn, backend="aot_eager", fullgraph=True, **options), *args)
         except Exception as error:
-            said = " ".join(str(error).split()) or type(error).__name__
-            reason = f"PyTorch {torch.__version__} cannot, whatever the backend: {said}"
-            pytest.skip(reason[:300])
+            _skip_as_pytorch_cannot(error)
         raise
 
 
@@ -74,10 +72,18 @@ def skip_where_pytorch_forgets(
 
 
 def skip_where_shapes_differ(fn: Callable[..., Any], *args: Any) -> None:
-    """Skip the test if ``aot_eager`` gives results of other shapes than eager."""
+    """Skip the test if ``aot_eager`` cannot compile ``fn``, or gives results of other shapes."""
     torch._dynamo.reset()
-    both = fn(*args), torch.compile(fn, backend="aot_eager", fullgraph=True)(*args)
+    try:
+        found = torch.compile(fn, backend="aot_eager", fullgraph=True)(*args)
+    except Exception as error:
+        _skip_as_pytorch_cannot(error)
     torch._dynamo.reset()
-    eager, traced = ([t.shape for t in tree_leaves(results)] for results in both)
+    eager, traced = ([t.shape for t in tree_leaves(r)] for r in (fn(*args), found))
     if eager != traced:
         pytest.skip(f"PyTorch {torch.__version__} traces this to results of other shapes")
+
+
+def _skip_as_pytorch_cannot(error: Exception) -> NoReturn:
+    said = " ".join(str(error).split()) or type(error).__name__
+    pytest.skip(f"PyTorch {torch.__version__} cannot, whatever the backend: {said}"[:300])

@@ -192,7 +192,7 @@ def test_a_table_without_rows(name: str) -> None:
     with pytest.raises((IndexError, RuntimeError)) as expected:
         fn(table, torch.tensor([0, 0]))
     for _ in range(2):
-        # Before 2.12 Dynamo wraps whatever shape functions refuse: take's, of a table without rows.
+        # Before 2.13 Dynamo wraps whatever shape functions refuse: take's, of a table without rows.
         with pytest.raises((expected.type, TorchRuntimeError)):
             run(table, torch.tensor([0, 0]))
 

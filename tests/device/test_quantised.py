@@ -212,7 +212,7 @@ def test_groups_refuse_nan(driver: str) -> None:
 
 @functools.cache
 def takes_unsigned_bytes() -> bool:
-    """Whether ``_int_mm`` has uint8 on the left in a graph: not before 2.12 or 2.13."""
+    """Whether ``_int_mm`` has uint8 on the left in a graph: not before 2.12."""
     a, b = (torch.empty(32, 32, dtype=d, device="meta") for d in (torch.uint8, torch.int8))
     try:
         torch._int_mm(a, b)
