@@ -1,4 +1,5 @@
-"""Checks in front of operators that PyTorch takes apart without them: the fractions of quantiles.
+"""Checks in front of operators that PyTorch takes apart without them: the fractions of quantiles,
+and the classes of ``one_hot`` in versions that do not check them in a graph.
 
 Eager looks at these before it computes; what it consists of no longer does. In Dynamo's graph the
 operator is still there as a whole.
@@ -6,35 +7,65 @@ operator is still there as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch.fx import GraphModule, Node
 
+from ocl_inductor.capture.torch_versions import one_hot_is_checked
 from ocl_inductor.lowering.pointwise.requirements import ops
 
 _QUANTILES = frozenset({torch.quantile, torch.nanquantile, "quantile", "nanquantile"})
+_ONE_HOT = frozenset({torch.nn.functional.one_hot})
 #: What says where in the model a node comes from.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack")
 _NO_FRACTION = "quantile() q values must be in the range [0, 1]"
+_NO_CLASS = "Class values must be non-negative and smaller than num_classes."
 
 
 def add_checks(gm: GraphModule) -> None:
     """Have the graph refuse the values that eager refuses; in place."""
-    checked = [_check_fractions(node) for node in gm.graph.nodes if node.target in _QUANTILES]
+    nodes = list(gm.graph.nodes)
+    checked = [_check_fractions(node) for node in nodes if node.target in _QUANTILES]
+    classes = [node for node in nodes if node.target in _ONE_HOT]
+    if classes and not one_hot_is_checked():
+        checked += [_check_classes(node) for node in classes]
     if any(checked):
         gm.recompile()
 
 
 def _check_fractions(node: Node) -> bool:
-    q = node.kwargs.get("q", node.args[1] if len(node.args) > 1 else None)
-    if not isinstance(q, Node) or not isinstance(q.meta.get("example_value"), torch.Tensor):
-        return False  # a number, which its shape function looks at
+    """A number is left: its shape function looks at that."""
+    q = _argument(node, 1, "q")
+    return _require(node, q, [(torch.ge, 0), (torch.le, 1)], _NO_FRACTION)
+
+
+def _check_classes(node: Node) -> bool:
+    """Without their number they are counted outside of the graph."""
+    classes = _argument(node, 1, "num_classes")
+    if classes is None or classes == -1:
+        return False
+    x = _argument(node, 0, "input")
+    return _require(node, x, [(torch.ge, 0), (torch.lt, classes)], _NO_CLASS)
+
+
+def _argument(node: Node, position: int, name: str) -> Any:
+    if len(node.args) > position:
+        return node.args[position]
+    return node.kwargs.get(name)
+
+
+def _require(node: Node, x: Any, bounds: Sequence[tuple[Any, Any]], says: str) -> bool:
+    """Have ``node`` take ``x``, if that is a tensor, where each comparison holds for it."""
+    if not isinstance(x, Node) or not isinstance(x.meta.get("example_value"), torch.Tensor):
+        return False
     with node.graph.inserting_before(node):
-        least = node.graph.call_function(torch.ge, (q, 0))
-        most = node.graph.call_function(torch.le, (q, 1))
+        least, most = [node.graph.call_function(f, (x, bound)) for f, bound in bounds]
         both = node.graph.call_function(torch.logical_and, (least, most))
-        fractions = node.graph.call_function(ops.require.default, (q, both, _NO_FRACTION))
-    for new in (least, most, both, fractions):
+        checked = node.graph.call_function(ops.require.default, (x, both, says))
+    for new in (least, most, both, checked):
         new.meta = {k: v for k, v in node.meta.items() if k in _PLACE}
-    fractions.meta["example_value"] = q.meta["example_value"]
-    node.replace_input_with(q, fractions)
+    checked.meta["example_value"] = x.meta["example_value"]
+    node.replace_input_with(x, checked)
     return True

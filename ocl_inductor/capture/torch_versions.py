@@ -55,3 +55,13 @@ def float8_saturates() -> bool:
     """Whether 1e4 as float8_e4m3fn is its largest number, 448, as since 2.13; NaN before."""
     with _disable_current_modes():
         return not torch.tensor(1e4).to(torch.float8_e4m3fn).float().isnan().item()
+
+
+@functools.cache
+def one_hot_is_checked() -> bool:
+    """Whether a graph that ``one_hot`` is traced to asserts that its classes are in range.
+
+    Since 2.12 PyTorch takes it apart in Python, with asserts; before that without any.
+    """
+    kernels = torch.ops.aten.one_hot.default.py_kernels
+    return torch._C.DispatchKey.CompositeImplicitAutograd in kernels

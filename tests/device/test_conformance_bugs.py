@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from abilities import skip_where_pytorch_forgets
 from agreement import PROFILES, agree, compiled, two_drivers
 
 Case = tuple[str, Callable[..., Any], tuple[Any, ...]]
@@ -66,9 +67,11 @@ def test_operators_with_effects(device_name: str) -> None:
     x = torch.eye(3) + 0.1 * torch.randn(3, 3)
     for fn in (torch.linalg.inv, torch.linalg.cholesky_ex, torch.linalg.lu_factor):
         agree(lambda x, fn=fn: fn(x + 0)[0] * 2, x @ x.T, device=device_name, fallbacks=None)
-    f = compiled(torch.linalg.inv, device_name)
+    f, singular = compiled(torch.linalg.inv, device_name), torch.zeros(3, 3)
+    f(x)
+    skip_where_pytorch_forgets(torch.linalg.inv, [x], [singular])
     with pytest.raises(torch.linalg.LinAlgError):
-        f(torch.zeros(3, 3))
+        f(singular)
 
 
 def test_gradient_through_an_operator_with_effects(device_name: str) -> None:

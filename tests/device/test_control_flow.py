@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from abilities import where_pytorch_can
 from agreement import assert_same, compiled, poisoned_memory, random, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
@@ -250,7 +251,7 @@ def test_loop_bodies_that_write_what_they_captured(driver: str, memory: str) -> 
     with torch.no_grad():
         for seed in range(3):
             x, other = random(5, seed=seed), random(5, seed=seed + 7)
-            with poisoned_memory():
+            with where_pytorch_can(ours, x, other), poisoned_memory():
                 actual = function(x, other)
             same(actual, eager(x, other))
             same(ours.seen, eager.seen)
@@ -271,8 +272,10 @@ def test_branches_that_write_what_they_captured(driver: str) -> None:
     for scale in (1, -1):
         x = torch.rand(5) * scale
         ours, theirs = ([random(5, seed=n) for n in range(2)] for _ in range(2))
-        with torch.no_grad(), poisoned_memory():
-            same(function(x, *ours), fn(x, *theirs))
+        with torch.no_grad():
+            with where_pytorch_can(fn, x, *ours), poisoned_memory():
+                actual = function(x, *ours)
+            same(actual, fn(x, *theirs))
         same(ours, theirs)
     no_fallback()
 
@@ -321,8 +324,10 @@ def test_bodies_that_write_a_part(part: str, whole: str, driver: str) -> None:
         for seed, scale in ((0, 1), (1, -1)):
             x = torch.rand(5) * scale
             ours, eager = (random(4, 5, seed=seed) for _ in range(2))
-            with torch.no_grad(), poisoned_memory():
-                same(function(x, ours), fn(x, eager))
+            with torch.no_grad():
+                with where_pytorch_can(fn, x, ours), poisoned_memory():
+                    actual = function(x, ours)
+                same(actual, fn(x, eager))
             same(ours, eager)
         if native:
             no_fallback()

@@ -11,6 +11,7 @@ import pytest
 import torch
 from agreement import PROFILES, assert_same, compiled, poisoned_memory, two_drivers
 from torch import nn
+from torch._dynamo.backends.registry import lookup_backend
 from torch._dynamo.utils import counters
 from torch.nn.functional import ctc_loss
 
@@ -229,16 +230,23 @@ def test_lengths_read_from_data(driver: str) -> None:
         torch.testing.assert_close(ours(*arguments), eager(*arguments))
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_other_backends_are_left_alone(backend: str) -> None:
+@pytest.mark.parametrize("name", ["eager", "aot_eager"])
+def test_other_backends_are_left_alone(name: str) -> None:
+    """Their graphs have none of our operators; whether PyTorch breaks them is its own affair."""
     driver = two_drivers()[0]
     eager = _losses()
     arguments = _batch(12, [12, 9], [3, 5])
+    used: set[str] = set()
+
+    def noting(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+        used.update(str(node.target) for node in gm.graph.nodes)
+        return lookup_backend(name)(gm, inputs)
+
     _check(compiled(eager, driver, fallback="error"), eager, arguments)
     torch.compiler.reset()
-    counters["graph_break"].clear()
-    theirs = _with_gradient(torch.compile(eager, backend=backend), arguments)
-    assert "Dynamic shape operator" in str(counters["graph_break"])
+    theirs = _with_gradient(torch.compile(eager, backend=noting), arguments)
+    assert "log_softmax" in used
+    assert not [target for target in used if "ocl_inductor" in target]
     torch.testing.assert_close(theirs, _with_gradient(eager, arguments))
 
 

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch_logs
 from agreement import two_drivers
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,11 @@ def test_logs_trace_and_debug_folder(clean_env: dict[str, str], tmp_path: Path) 
         "TORCH_COMPILE_DEBUG": "1",
         "TORCH_COMPILE_DEBUG_DIR": str(tmp_path / "debug"),
     }
-    done = run(MODEL, env, tmp_path)
+    model = MODEL
+    if torch_logs.are_read_before_backends():
+        env["LOGS_READ_LATER"] = env.pop("TORCH_LOGS")
+        model = torch_logs.READ_LATER + MODEL
+    done = run(model, env, tmp_path)
     assert done.returncode == 0, done.stderr
 
     def lines(kind: str) -> str:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from agreement import compiled, random, two_drivers
 from plan_cache import Cache
 from torch import Tensor, nn
+from torch._dynamo.exc import TorchRuntimeError
 
 from ocl_inductor.errors import IndexOutOfRangeError
 from ocl_inductor.plan.plan import FAULT, Launch
@@ -191,7 +192,8 @@ def test_a_table_without_rows(name: str) -> None:
     with pytest.raises((IndexError, RuntimeError)) as expected:
         fn(table, torch.tensor([0, 0]))
     for _ in range(2):
-        with pytest.raises(expected.type):
+        # Before 2.13 Dynamo wraps whatever shape functions refuse: take's, of a table without rows.
+        with pytest.raises((expected.type, TorchRuntimeError)):
             run(table, torch.tensor([0, 0]))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from abilities import skip_where_shapes_differ
 from agreement import assert_same, compiled, poisoned_memory, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
@@ -62,6 +63,7 @@ def _tensors(x: Any) -> list[torch.Tensor]:
 def test_results_and_gradients(driver: str, number: int) -> None:
     module = _modules()[number]
     x = torch.randn(STEPS, BATCH, FEATURES, requires_grad=True)
+    skip_where_shapes_differ(module, x)  # the states of two directions, before 2.13
     before, graphs = counters["opencl"]["fallbacks"], counters["opencl"]["graphs"]
     found = []
     for function in (compiled(module, driver, fallback="error"), module):

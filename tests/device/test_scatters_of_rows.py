@@ -10,6 +10,7 @@ from agreement import PROFILES, agree, compiled, poisoned_memory, random, two_dr
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import Launch, Plan
+from ocl_inductor.settings import Settings
 
 everywhere = pytest.mark.parametrize(
     "driver,profile", [(d, p) for d in two_drivers() for p in PROFILES]
@@ -94,12 +95,14 @@ def test_sizes_that_change(driver: str) -> None:
 @pytest.mark.parametrize("driver", two_drivers())
 def test_kernels_have_vectors(driver: str, plans: list[Plan]) -> None:
     x, index, source = random(ROWS, 64), rows(ROWS, 9), random(9, 64)
-    compiled(lambda *a: torch.index_add(a[0], 0, *a[1:]), driver)(x, index, source)
+    add = compiled(lambda *a: torch.index_add(a[0], 0, *a[1:]), driver, profile="vector")
+    add(x, index, source)
     (plan,) = plans
     scatter = next(
         plan.kernels[s.kernel].source
         for s in plan.steps
         if isinstance(s, Launch) and "scatter" in plan.kernels[s.kernel].name
     )
-    vector = f"float{select_device(driver).info.vector_width}u"
+    info = select_device(driver).info.for_settings(Settings(profile="vector"))
+    vector = f"float{info.vector_width}u"
     assert scatter.count(vector) >= 4  # its definition, two reads and a write

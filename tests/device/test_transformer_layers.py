@@ -31,7 +31,10 @@ def agrees(module: nn.Module, driver: str, *x: torch.Tensor, **masks: Any) -> No
     module.eval()
     with torch.no_grad(), poisoned_memory():
         actual = compiled(lambda *x: module(*x, **masks), driver, fallback="error")(*x)
-        assert_same(actual, module(*x, **masks))
+        # Before 2.12 a graph promises other strides than eager has, with weights.
+        promised = torch.compile(lambda *x: module(*x, **masks), backend="aot_eager")(*x)
+        assert_same(actual, promised)
+        torch.testing.assert_close(actual, module(*x, **masks), equal_nan=True)
 
 
 def encoder_layer(**options: Any) -> nn.Module:

@@ -56,3 +56,16 @@ def test_choices_of_small_numbers(device_name: str, dtype: torch.dtype) -> None:
     x = torch.tensor([7, -4, -3, 3, 2, 0, 1, -1, 5]).to(dtype)
     for found, wanted in zip(compiled(fn, device_name)(x), fn(x), strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32], ids=str)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_positions_in_sorts(device_name: str, profile: str, dtype: torch.dtype) -> None:
+    """Of fewer elements than a block, of one, and of several."""
+
+    def fn(*xs: torch.Tensor) -> Any:
+        return [y for x in xs for y in (*x.sort(stable=True), *x.topk(3, sorted=True))]
+
+    xs = [torch.randperm(3 * n).reshape(3, n).to(dtype) for n in (5, 16, 20, 70)]
+    for found, wanted in zip(compiled(fn, device_name, profile=profile)(*xs), fn(*xs), strict=True):
+        assert torch.equal(found, wanted)
