@@ -15,7 +15,7 @@ from torch.fx import GraphModule, Node
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.checked import add_checks
 from ocl_inductor.capture.refused import why_refused
-from ocl_inductor.capture.residence import Residence, is_on_device, with_cpu_tensors
+from ocl_inductor.capture.residence import is_on_device, with_cpu_tensors
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.select import select_device
@@ -46,6 +46,7 @@ from ocl_inductor.pipeline.data_dependent import plan_stages
 from ocl_inductor.pipeline.retry import WHOLE, Form, in_simplest_needed
 from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_plan, verify_schedule
 from ocl_inductor.plan.plan import Plan
+from ocl_inductor.plan.residence import Residence
 from ocl_inductor.resident.places import place
 from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.executor import Executor
@@ -184,7 +185,7 @@ def _build_graph(
     gm: GraphModule,
     form: Form,
     *,
-    residence: Residence,
+    residence: Residence | None,
     static_inputs: frozenset[int],
     shape_env: Any,
     device: Device,
@@ -208,13 +209,13 @@ def _build_graph(
 
         def plan_of(piece: GraphModule, static: frozenset[int]) -> Plan:
             plan = plan_for(piece, static_inputs=static)
-            plan = dataclasses.replace(plan, resident=residence.resident)
+            if residence is not None:  # what stages hand on to each other is anywhere
+                plan = dataclasses.replace(plan, residence=Residence())
             count_plan(plan)
             return plan
 
-        return StagedExecutor(
-            plan_stages(gm, static_inputs, shape_env, settings.fallback, plan_of), device, settings
-        )
+        staged = plan_stages(gm, static_inputs, shape_env, settings.fallback, plan_of)
+        return StagedExecutor(dataclasses.replace(staged, residence=residence), device, settings)
     plan = plan_for(
         gm,
         static_inputs=static_inputs,
@@ -224,8 +225,7 @@ def _build_graph(
     plan = dataclasses.replace(
         plan,
         backward=kind == "backward",
-        resident=residence.resident,
-        homeward=residence.homeward,
+        residence=residence,
     )
     executor = Executor(plan, device, settings)
     count_plan(plan)

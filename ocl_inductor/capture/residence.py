@@ -1,13 +1,12 @@
 """Graphs on ``ocl`` tensors, as graphs on CPU tensors with a note of where each tensor lives.
 
 What a kernel computes does not depend on where its tensors live, so the compiler behind this knows
-one device, the CPU's, and the runtime the place (``Plan.resident``).
+one device, the CPU's, and the runtime the place (``Plan.residence``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,18 +14,10 @@ from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manag
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_map
 
+from ocl_inductor.plan.residence import Residence
 from ocl_inductor.resident.places import NAME, is_resident
 
 _CPU = torch.device("cpu")
-
-
-@dataclass(frozen=True, slots=True)
-class Residence:
-    """Where the tensors of a graph live: ``resident`` on the device, but for the outputs at the
-    positions ``homeward``."""
-
-    resident: bool = False
-    homeward: tuple[int, ...] = ()
 
 
 def is_on_device(gm: GraphModule, inputs: Sequence[Any]) -> bool:
@@ -44,12 +35,14 @@ def _names_device(node: Node) -> bool:
     )
 
 
-def with_cpu_tensors(gm: GraphModule) -> Residence:
+def with_cpu_tensors(gm: GraphModule) -> Residence | None:
     """Change a functional graph so that all its tensors are the CPU's; where they were."""
     nodes = list(gm.graph.nodes)
     if not any(_is_on_device(n) for n in nodes):
-        return Residence()
-    homeward = tuple(
+        return None
+    inputs = gm.graph.find_nodes(op="placeholder")
+    from_host = tuple(n for n, x in enumerate(inputs) if _is_on_cpu(x.meta.get("val")))
+    to_host = tuple(
         position
         for position, x in enumerate(_results(gm))
         if isinstance(x, Node) and _is_on_cpu(x.meta.get("val"))
@@ -59,7 +52,7 @@ def with_cpu_tensors(gm: GraphModule) -> Residence:
             node.meta["val"] = tree_map(_fake_on_cpu, node.meta["val"])
         node.args = tree_map(_named, node.args)
         node.kwargs = {k: tree_map(_named, v) for k, v in node.kwargs.items()}
-    return Residence(True, homeward)
+    return Residence(from_host, to_host)
 
 
 def _results(gm: GraphModule) -> Sequence[Any]:

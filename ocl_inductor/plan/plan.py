@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 
 from ocl_inductor.plan.launch_example import LaunchExample
+from ocl_inductor.plan.residence import Residence
 
 SCHEMA_VERSION = 8
 
@@ -226,8 +227,7 @@ class Plan:
     ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
     ``BufferSpec`` describes; empty where no kernel checks an index.
 
-    ``resident``: its tensors live on the device (``ocl``), but for the outputs whose positions are
-    ``homeward``, which are CPU tensors.
+    ``residence``: of a plan whose tensors live on the device (``ocl``); None: they are the CPU's.
     """
 
     symbols: tuple[str, ...]
@@ -250,5 +250,4 @@ class Plan:
     statistics: dict[str, int] = field(default_factory=dict)
     alone: bool = False
     checks: tuple[IndexCheck, ...] = ()
-    resident: bool = False
-    homeward: tuple[int, ...] = ()
+    residence: Residence | None = None

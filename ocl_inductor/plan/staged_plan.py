@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ocl_inductor.plan.plan import HostCall, Plan, SizeText
+from ocl_inductor.plan.residence import Residence
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class StagedPlan:
-    """``inputs``: names of the graph's arguments; ``symbols``: those that are sizes."""
+    """``inputs``: names of the graph's arguments; ``sizes``: those that are sizes; ``residence``:
+    see :class:`Plan`.
+    """
 
     inputs: tuple[str, ...]
     sizes: tuple[tuple[str, str], ...]
     steps: tuple[Step, ...]
     results: tuple[Result, ...]
+    residence: Residence | None = None

@@ -81,6 +81,8 @@ class Allocator:
     in_place: bool
     statistics: Statistics = field(default_factory=Statistics)
     _free: dict[int, deque[tuple[int, Any]]] = field(default_factory=dict)
+    #: Bytes at each address that came from the driver.
+    _reserved: dict[int, int] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def allocate(self, nbytes: int) -> Block:
@@ -112,8 +114,11 @@ class Allocator:
         """Give everything that is kept back to the driver; the bytes."""
         with self._lock:
             kept, self._free = self._free, {}
+            for blocks in kept.values():
+                for pointer, _ in blocks:
+                    del self._reserved[pointer]
             freed = sum(size * len(blocks) for size, blocks in kept.items())
-            if freed and not self.in_place:
+            if freed:
                 self.device.queue.finish()  # kernels may still use what was freed
             for blocks in kept.values():
                 if not self.in_place:
@@ -121,6 +126,11 @@ class Allocator:
                         owner.release()
             self.statistics.reserved -= freed
         return freed
+
+    def holds(self, pointer: int) -> bool:
+        """Whether an address is in memory that came from the driver."""
+        with self._lock:
+            return any(start <= pointer < start + n for start, n in self._reserved.items())
 
     def free_bytes(self) -> int:
         """What the device could still give."""
@@ -140,6 +150,7 @@ class Allocator:
             if self.release() == 0:
                 raise
             found = self._new(size)
+        self._reserved[found[0]] = size
         own = self.statistics
         own.from_driver += 1
         own.reserved += size

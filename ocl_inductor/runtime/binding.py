@@ -127,6 +127,11 @@ class Binding:
             for name in self.roles.overwritten:  # it comes home from where it was uploaded to
                 x = self.tensors[name]
                 self.discrete.output(name, x, self.reach(self.roles.inputs[name], x))
+        elif isinstance(self.memory, ResidentMemory):
+            for name in self.roles.overwritten:
+                x = self.tensors[name]
+                nbytes = self.reach(self.roles.inputs[name], x)
+                self.memory.comes_home(name, x, nbytes, self.bound[name])
         return keep
 
     def _input(self, own: _Input, x: torch.Tensor) -> torch.Tensor:

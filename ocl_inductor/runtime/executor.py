@@ -75,8 +75,8 @@ class Executor:
         info = device.info.for_settings(settings)
         self.roles = Roles.of(plan)
         self.memory: Strategy
-        if plan.resident:
-            self.memory = ResidentMemory(device)
+        if plan.residence is not None:
+            self.memory = ResidentMemory(device, settings.verify)
         elif info.unified_memory and info.zero_copy:
             self.memory = UnifiedMemory(device)
         else:
@@ -111,7 +111,7 @@ class Executor:
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call
         #: Moves results to where they should be, where that takes anything.
-        self.arrive = arrival_of(plan)
+        self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
         self.first = True
         self.started = False  # whether the present call may have run something
         self.results = Results(
@@ -132,7 +132,7 @@ class Executor:
             self._in_scratch,
             self.regions,
             self.roles.written,
-            plan.resident,
+            plan.residence is not None,
         )
         self.steady = (
             SteadyCall(
@@ -149,7 +149,7 @@ class Executor:
             else None
         )
 
-        recorded = settings.mode == "reduce-overhead" and not plan.resident
+        recorded = settings.mode == "reduce-overhead" and plan.residence is None
         if self.steady is not None and recorded and plan.steps:
             self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
         if self.faults is not None:
@@ -157,8 +157,8 @@ class Executor:
         if self.discrete is not None and (plan.constants or self.faults is not None):
             self.discrete.finish()  # their uploads are not part of a call, which may fail
         # What a recording knows does not move.
-        moves = self.steady is not None and self.steady.replay is None and not plan.resident
-        if moves and reads_saved(plan):
+        moves = self.steady is not None and self.steady.replay is None
+        if moves and plan.residence is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
 
     def enqueuers(self) -> list[Any]:

@@ -11,7 +11,7 @@ from ocl_inductor.settings import Settings
 def home_of(plan: Plan, device: Device, settings: Settings) -> Device:
     """The device itself, or its inline device (device/inline_queue.py)."""
     # Tensors on the device are used in order with everything else there, so by its one queue.
-    if plan.resident or not settings.calling_thread or not plan.alone:
+    if plan.residence is not None or not settings.calling_thread or not plan.alone:
         return device
     if settings.memory == "discrete":
         return device

@@ -111,7 +111,7 @@ class Launcher:
             steady is not None
             and steady.replay is None
             and not steady.draws
-            and not executor.plan.resident
+            and executor.plan.residence is None
             and executor.reuse is None
             and bool(executor.plan.inputs)
             and all(how in (OUTPUT, VIEW) for how, *_ in steady.results)

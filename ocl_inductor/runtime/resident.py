@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from ocl_inductor.device.device import Device
-from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.plan.plan import FAULT, BufferSpec, Plan
+from ocl_inductor.errors import DeviceMemoryError, VerifyError
+from ocl_inductor.plan.plan import FAULT, BufferSpec
+from ocl_inductor.plan.residence import Residence
 from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import is_resident, place_device
 from ocl_inductor.resident.tensors import empty_strided, shared, writes
@@ -38,16 +39,19 @@ class ResidentMaker:
 
 
 class ResidentMemory(UnifiedMemory):
-    """The strategy of plans on ``ocl`` tensors."""
+    """The strategy of plans on ``ocl`` tensors. ``verify``: refuse other addresses in kernels, as
+    they would work with a CPU's driver."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, verify: bool = False) -> None:
         super().__init__(device)
+        self.verify = verify
         self.allocator = allocator_of(device)
-        #: CPU tensors whose new contents come home at the end of a call.
+        #: CPU tensors whose new contents come home at the end of a call, and where they are.
         self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
-        #: Whether a call has to wait for its kernels. On a CPU the host would only take the cores
-        #: that they run on, and PoCL 3.0 has once crashed in calls that did not.
-        self.waits = device.kind == "cpu"
+        #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
+        #: host at any time; and on a CPU the host would only take the cores that they run on (PoCL
+        #: 3.0 has once crashed in calls that did not wait).
+        self.waits = self.allocator.in_place or device.kind == "cpu"
 
     # -- tensors ---------------------------------------------------------------------------
 
@@ -63,6 +67,8 @@ class ResidentMemory(UnifiedMemory):
     def at(self, pointer: int, nbytes: int) -> Any:
         if self.allocator.in_place:
             return super().at(pointer, nbytes)
+        if self.verify and not self.allocator.holds(pointer):
+            raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
         return shared(pointer, nbytes)
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
@@ -80,6 +86,11 @@ class ResidentMemory(UnifiedMemory):
         return buffer
 
     output = input
+
+    def comes_home(self, name: str, tensor: torch.Tensor, nbytes: int, buffer: Any) -> None:
+        """At the end of this call, have the CPU tensor hold what kernels wrote into ``buffer``."""
+        if nbytes and not is_resident(tensor) and not self.allocator.in_place:
+            self.homeward[name] = (buffer, tensor, nbytes)
 
     # -- memory of the plan ----------------------------------------------------------------
 
@@ -126,32 +137,37 @@ class ResidentMemory(UnifiedMemory):
     def finish(self) -> None:
         for buffer, tensor, nbytes in self.homeward.values():
             self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer)
+        self._keep_only_faults()
         if self.waits:
             self.queue.finish()
         else:
             self.queue.flush()
 
     def abandon(self) -> None:
+        self._keep_only_faults()
         self.queue.finish()
 
+    def _keep_only_faults(self) -> None:
+        if len(self.homeward) > (FAULT in self.homeward):
+            self.homeward = {k: v for k, v in self.homeward.items() if k == FAULT}
 
-def arrival_of(plan: Plan) -> Arrival | None:
-    """What brings a plan's results to where they should be; None where they are there."""
-    if not plan.resident:
+
+def arrival_of(residence: Residence | None, kinds: Sequence[str]) -> Arrival | None:
+    """What brings results of these kinds to where they should be; None where they are there."""
+    if residence is None or not (residence.to_host or "host" in kinds or "value" in kinds):
         return None
-    made_on_host = any(o.kind == "host" for o in plan.outputs)
-    return Arrival(plan.homeward, place_device()) if plan.homeward or made_on_host else None
+    return Arrival(residence.to_host, place_device())
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Tensors at the positions ``homeward`` go to the CPU, all others to ``place``."""
+    """Tensors at the positions ``to_host`` go to the CPU, all others to ``place``."""
 
-    homeward: tuple[int, ...]
+    to_host: tuple[int, ...]
     place: torch.device
 
     def __call__(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(
-            x.to("cpu" if n in self.homeward else self.place) if isinstance(x, torch.Tensor) else x
+            x.to("cpu" if n in self.to_host else self.place) if isinstance(x, torch.Tensor) else x
             for n, x in enumerate(results)
         )

@@ -47,7 +47,7 @@ class Results:
                 self.given[name].copy_(source)
             for name in self.roles.overwritten:
                 given, used = self.given[name], self.used[name]
-                if self.plan.resident:
+                if self.plan.residence is not None:
                     note_write(used)
                 if used.data_ptr() != given.data_ptr():
                     given.copy_(used)

@@ -11,6 +11,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.plan.plan import HostCall, SizeRef, TensorRef
 from ocl_inductor.plan.staged_plan import HostStage, Learned, PlanStage, Result, StagedPlan, Step
 from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.resident import arrival_of
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.settings import Settings
 
@@ -20,6 +21,7 @@ class StagedExecutor:
 
     def __init__(self, plan: StagedPlan, device: Device, settings: Settings) -> None:
         self.plan = plan
+        self.arrive = arrival_of(plan.residence, [r.kind for r in plan.results])
         self.executors = {
             id(step): Executor(step.stage.plan, device, settings)
             for step in plan.steps
@@ -33,7 +35,8 @@ class StagedExecutor:
         inputs = list(args)
         args.clear()  # boxed calling convention: the caller's references go away here
         self._end_loans(inputs)
-        return _Call(self, inputs).run()
+        results = _Call(self, inputs).run()
+        return results if self.arrive is None else self.arrive(results)
 
     def _end_loans(self, inputs: list[Any]) -> None:
         """None of these plans knows what is handed on to a backward graph, which could otherwise

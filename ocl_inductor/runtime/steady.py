@@ -89,8 +89,9 @@ def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
     outputs = {b.name for b in plan.buffers if b.where == "output"}
     return (
         # Others may pin pages, so a window must not outlive its tensor.
-        (info.kind == "cpu" or plan.resident)
+        (info.kind == "cpu" or plan.residence is not None)
         and not plan.symbols
+        and (plan.residence is None or plan.residence.from_host == ())
         and not plan.updates
         and all(s.kind == "tensor" and s.extent != 0 for s in plan.inputs)
         and all(
@@ -166,7 +167,7 @@ class SteadyCall:
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
         own: dict[str, Maker] = {b.name: memory.maker(b) for b in outputs}
-        if not plan.resident:  # the allocator of such tensors has its own order
+        if plan.residence is None:  # the allocator of such tensors has its own order
             own |= makers_of_saved([b for b in outputs if b.name in saved])
         #: The general path makes results with these as well.
         self.makers: Mapping[str, Maker] = own
@@ -195,8 +196,8 @@ class SteadyCall:
 
         self.results = tuple(map(result, plan.outputs))
         #: Positions of inputs that kernels write, where that is to be noted.
-        overwritten = {root(buffer) for buffer, _ in plan.aliases} if plan.resident else set()
-        self.noted = tuple(position[name] for name in overwritten & position.keys())
+        written = {root(buffer) for buffer, _ in plan.aliases} & position.keys()
+        self.noted = tuple(position[n] for n in written) if plan.residence is not None else ()
         self.prologue, self.launches = (
             tuple(
                 (kernels[id(s)], s.global_size, s.local_size)

@@ -227,6 +227,50 @@ def test_results_and_arguments_of_both_kinds() -> None:
     torch.testing.assert_close(home, (x * 3).sum())
 
 
+def test_cpu_tensors_that_are_written() -> None:
+    def function(x: Tensor, count: Tensor) -> Tensor:
+        count.add_(1)
+        return x * count
+
+    x, count = torch.randn(4), torch.tensor(1.0)
+    there, call = x.to("ocl"), compiled(function)
+    for n in (2, 3, 4):
+        found = call(there, count)
+        assert isinstance(found, Tensor)
+        assert found.device.type == "ocl"
+        torch.testing.assert_close(found.cpu(), x * n)
+        assert count.item() == n
+
+
+def test_a_compiled_adam_counts_its_steps_on_the_cpu() -> None:
+    model = nn.Linear(8, 8).to("ocl")
+    wide = copy.deepcopy(model).cpu().double()
+    rates = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, wide)]
+    step = torch.compile(rates[0].step, backend="opencl")
+    for _ in range(4):
+        x = torch.randn(4, 8)
+        model(x.to("ocl")).square().mean().backward()
+        wide(x.double()).square().mean().backward()
+        step()
+        rates[1].step()
+        for rate in rates:
+            rate.zero_grad()
+    torch.testing.assert_close(model.weight.cpu().double(), wide.weight, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_of_data_and_a_tensor_made_of_them() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        kept = x[x > 0]
+        return kept.exp(), torch.zeros(kept.shape[0], device=x.device)
+
+    x = torch.randn(9)
+    for found, expected in zip(
+        torch.compile(function, backend="opencl")(x.to("ocl")), function(x), strict=True
+    ):
+        assert found.device.type == "ocl"
+        torch.testing.assert_close(found.cpu(), expected)
+
+
 def test_inputs_that_are_written() -> None:
     def function(x: Tensor) -> Tensor:
         x.mul_(2)
