@@ -21,7 +21,7 @@ from benchmarks.gpu.setup import Where, arguments, where
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.runtime import pinned, transfers
 from ocl_inductor.runtime.discrete import DiscreteMemory
-from ocl_inductor.runtime.memory import host_bytes
+from ocl_inductor.runtime.host_bytes import host_bytes
 from ocl_inductor.runtime.pinned import Chunk, PinnedPool
 from ocl_inductor.runtime.transfers import Downloads, Uploads, copy_bytes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,13 @@ import torch
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import place, place_device
+from ocl_inductor.runtime.host_bytes import bytes_at
+from ocl_inductor.runtime.pinned import pinned_pool_of
+from ocl_inductor.runtime.transfers import Downloads, SharedRange, Uploads
 
 aten = torch.ops.aten
+#: Up to here a copy takes less than it costs to go through pinned memory.
+_SMALL_BYTES = 64 << 10
 #: The CPU's kernels, of operators that only make tensors of memory that is there.
 ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
@@ -93,8 +97,7 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
     # Elements that the tensor leaves out between its own come along.
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
-    if nbytes:
-        _transfer(_bytes(memory.data_ptr(), nbytes), shared(x.data_ptr(), nbytes))
+    _fetch(memory.data_ptr(), x.data_ptr(), nbytes)
     return torch.empty(0, dtype=x.dtype).set_(memory.untyped_storage(), 0, x.size(), x.stride())
 
 
@@ -107,11 +110,12 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
         host_view(x).copy_(source)
         return
     # What lies between the elements of ``x`` has to stay.
-    image = _like(x) if _fills(x) else to_host(x)
-    image.copy_(source)
-    nbytes = _reach(x)
-    if nbytes:
-        _transfer(shared(x.data_ptr(), nbytes), _bytes(image.data_ptr(), nbytes))
+    if _looks_like(x, source):
+        image = source
+    else:
+        image = _like(x) if _fills(x) else to_host(x)
+        image.copy_(source)
+    _send(x.data_ptr(), image.data_ptr(), _reach(x))
 
 
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
@@ -129,12 +133,24 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
         return same and nbytes == 0
     note_write(target)
     here, there = target.data_ptr(), source.data_ptr()
-    _transfer(shared(here, nbytes), shared(there, nbytes))
+    cl = load_pyopencl()
+    cl.enqueue_copy(place().queue, shared(here, nbytes), shared(there, nbytes), is_blocking=False)
     return True
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor, nbytes: int) -> bool:
     return abs(a.data_ptr() - b.data_ptr()) < nbytes
+
+
+def _looks_like(x: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether the memory of a CPU tensor is what that of ``x``, which fills its own, is to be."""
+    return (
+        x.dtype == source.dtype
+        and x.size() == source.size()
+        and x.stride() == source.stride()
+        and not (source.is_conj() or source.is_neg() or x.is_conj() or x.is_neg())
+        and _fills(x)
+    )
 
 
 def _like(x: torch.Tensor) -> torch.Tensor:
@@ -148,17 +164,41 @@ def _fills(x: torch.Tensor) -> bool:
     )
 
 
-def _transfer(target: Any, source: Any) -> None:
-    load_pyopencl().enqueue_copy(place().queue, target, source)
+def _send(pointer: int, source: int, nbytes: int) -> None:
+    """From host memory to the device's, in order with kernels; waits for it."""
+    cl, queue = load_pyopencl(), place().queue
+    pool = pinned_pool_of(place())
+    if pool is None or nbytes <= _SMALL_BYTES:
+        if nbytes:
+            cl.enqueue_copy(queue, shared(pointer, nbytes), bytes_at(source, nbytes))
+        return
+    uploads = Uploads(pool)
+    try:
+        uploads.send(cl, queue, SharedRange(pointer, nbytes), source, nbytes)
+        queue.finish()
+    finally:
+        uploads.over()
 
 
-def _bytes(pointer: int, nbytes: int) -> Any:
-    return (ctypes.c_char * nbytes).from_address(pointer)
+def _fetch(target: int, pointer: int, nbytes: int) -> None:
+    """From the device's memory to the host's, behind all kernels; waits for it."""
+    cl, queue = load_pyopencl(), place().queue
+    pool = pinned_pool_of(place())
+    if pool is None or nbytes <= _SMALL_BYTES:
+        if nbytes:
+            cl.enqueue_copy(queue, bytes_at(target, nbytes), shared(pointer, nbytes))
+        return
+    downloads = Downloads(pool)
+    try:
+        downloads.ask(queue, SharedRange(pointer, nbytes), target, nbytes)
+        downloads.land(cl)
+    finally:
+        downloads.over()
 
 
 def shared(pointer: int, nbytes: int) -> Any:
     """Memory of the device as pyopencl takes it, as an argument of kernels too."""
-    return load_pyopencl().SVM(_bytes(pointer, nbytes))
+    return SharedRange(pointer, nbytes).part(0, nbytes)
 
 
 def _reach(x: torch.Tensor) -> int:

@@ -21,8 +21,9 @@ from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.bundle import Bundle, Run
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.gathering import Gathering
+from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.loans import loans_of
-from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, bytes_at, host_bytes
+from ocl_inductor.runtime.memory import MIN_BYTES, Allocation
 from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
 from ocl_inductor.runtime.transfers import Downloads, Pieces, Uploads, together

@@ -13,7 +13,8 @@ from torch.utils import _pytree as pytree
 from ocl_inductor.errors import HostResultError
 from ocl_inductor.plan.plan import BufferSpec, HostCall, SizeRef, TensorRef
 from ocl_inductor.resident.borrowing import Borrowed
-from ocl_inductor.runtime.memory import Strategy, host_bytes
+from ocl_inductor.runtime.host_bytes import host_bytes
+from ocl_inductor.runtime.memory import Strategy
 from ocl_inductor.runtime.recording import CallRecording
 from ocl_inductor.runtime.sizes import Sizes
 

@@ -5,7 +5,6 @@ Both strategies answer the same questions, so the executor does not know which o
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.heap import Turnover
+from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.recycling import Maker, recycler_of
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
@@ -79,16 +79,6 @@ class Strategy(Protocol):
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         """The error to raise when ``nbytes`` more (0: unknown) could not be had."""
-
-
-def host_bytes(tensor: torch.Tensor, nbytes: int) -> Any:
-    """The tensor's memory as a ctypes array (no copy; works for every dtype)."""
-    return bytes_at(tensor.data_ptr(), nbytes)
-
-
-def bytes_at(pointer: int, nbytes: int) -> Any:
-    """Host memory as transfers take it; nobody keeps it alive."""
-    return (ctypes.c_char * nbytes).from_address(pointer)
 
 
 class UnifiedMemory:

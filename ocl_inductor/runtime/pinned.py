@@ -20,7 +20,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory import bytes_at
+from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pressure import frees
 
 #: Long enough that starting a transfer (some µs) does not show, short enough that what one thread

@@ -21,7 +21,8 @@ from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import is_resident, place_device
 from ocl_inductor.resident.tensors import empty_strided, shared, writes
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, UnifiedMemory, host_bytes
+from ocl_inductor.runtime.host_bytes import host_bytes
+from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, UnifiedMemory
 
 
 class ResidentMaker:

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ocl_inductor.runtime.memory import bytes_at
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pinned import CHUNK_BYTES, Chunk, PinnedPool
 
 #: Of each direction: one travels, one is copied, one has just been or is about to be.
@@ -66,6 +67,36 @@ def put_together(start: int, pieces: Pieces) -> None:
         ctypes.memmove(start + offset, pointer, size)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedRange:
+    """``nbytes`` of shared virtual memory from ``pointer`` on, where a transfer takes a buffer."""
+
+    pointer: int
+    nbytes: int
+
+    def part(self, start: int, nbytes: int) -> Any:
+        """Some of its bytes, as pyopencl's copies take them."""
+        return load_pyopencl().SVM(bytes_at(self.pointer + start, nbytes))
+
+
+def _write(cl: Any, queue: Any, target: Any, start: int, source: Any, nbytes: int) -> Any:
+    """Enqueue a copy of host memory to a part of a buffer or of shared memory; its event."""
+    if isinstance(target, SharedRange):
+        there = target.part(start, nbytes)
+        return cl.enqueue_copy(queue, there, source, is_blocking=False)
+    return cl.enqueue_copy(queue, target, source, dst_offset=start, is_blocking=False)
+
+
+def _read(
+    cl: Any, queue: Any, target: Any, source: Any, start: int, nbytes: int, **waiting: Any
+) -> Any:
+    """Enqueue a copy of such a part to host memory; its event."""
+    if isinstance(source, SharedRange):
+        here = source.part(start, nbytes)
+        return cl.enqueue_copy(queue, target, here, is_blocking=False, **waiting)
+    return cl.enqueue_copy(queue, target, source, src_offset=start, is_blocking=False, **waiting)
+
+
 @contextlib.contextmanager
 def given_back_on_error(pool: PinnedPool, chunk: Chunk) -> Iterator[None]:
     """A chunk that no transfer uses if an error is raised inside."""
@@ -89,12 +120,11 @@ class Uploads:
         for start, size in parts(nbytes):
             chunk = self._chunk()
             if chunk is None:
-                rest = bytes_at(pointer + start, nbytes - start)
-                return cl.enqueue_copy(queue, buffer, rest, dst_offset=start, is_blocking=False)
+                size = nbytes - start
+                return _write(cl, queue, buffer, start, bytes_at(pointer + start, size), size)
             with given_back_on_error(self.pool, chunk):
                 copy_bytes(chunk.pointer, pointer + start, size)
-                part = chunk.part(0, size)
-                event = cl.enqueue_copy(queue, buffer, part, dst_offset=start, is_blocking=False)
+                event = _write(cl, queue, buffer, start, chunk.part(0, size), size)
             self.flying.append((event, chunk))
             if start + size < nbytes:
                 queue.flush()  # now, beside the next copy
@@ -176,14 +206,8 @@ class Downloads:
         request = self.waiting[0]
         start, size = request.parts.popleft()
         with given_back_on_error(self.pool, chunk):
-            event = cl.enqueue_copy(
-                request.queue,
-                chunk.part(0, size),
-                request.buffer,
-                src_offset=start,
-                is_blocking=False,
-                **_waiting_for(request),
-            )
+            part, waiting = chunk.part(0, size), _waiting_for(request)
+            event = _read(cl, request.queue, part, request.buffer, start, size, **waiting)
         self.flying.append((event, chunk, request.pointer + start, size))
         request.queue.flush()
         if not request.parts:
@@ -210,16 +234,8 @@ class Downloads:
         start, _ = request.parts[0]
         nbytes = sum(size for _, size in request.parts)
         home = bytes_at(request.pointer + start, nbytes)
-        self.direct.append(
-            cl.enqueue_copy(
-                request.queue,
-                home,
-                request.buffer,
-                src_offset=start,
-                is_blocking=False,
-                **_waiting_for(request),
-            )
-        )
+        waiting = _waiting_for(request)
+        self.direct.append(_read(cl, request.queue, home, request.buffer, start, nbytes, **waiting))
         request.queue.flush()
 
     def over(self) -> None:

@@ -26,6 +26,9 @@ from ocl_inductor.errors import (
     OtherDeviceError,
     PlaceTakenError,
 )
+from ocl_inductor.resident import tensors
+from ocl_inductor.resident.places import place
+from ocl_inductor.runtime.pinned import PinnedPool
 
 Tensor = torch.Tensor
 DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
@@ -62,6 +65,24 @@ def test_there_and_back(dtype: torch.dtype) -> None:
     assert x.transpose(0, 2).to("ocl").cpu().equal(x.transpose(0, 2))
     assert there[1:, ::2].cpu().equal(x[1:, ::2])
     assert there[0, 0].expand(4, 7).cpu().equal(x[0, 0].expand(4, 7))
+
+
+@pytest.mark.skipif(not DISCRETE, reason="the host has the memory")
+def test_large_copies_go_through_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = PinnedPool(place())
+    monkeypatch.setattr(tensors, "pinned_pool_of", lambda device: pool)
+    x = torch.randn(3 * 1000 * 1001)
+    there = x.to("ocl")
+    assert there.cpu().equal(x)
+    there[5:-7].mul_(2)
+    assert there.cpu()[5:-7].equal(x[5:-7] * 2)
+    assert there[::3].cpu().equal(there.cpu()[::3])
+    there.view(1001, -1).t()[7:].copy_(torch.ones(2993, 1001))
+    expected = there.cpu().view(1001, -1)
+    assert expected[:, 7:].eq(1).all()
+    assert not expected[:, :7].eq(1).any()
+    assert pool.made > 0
+    pool.release()
 
 
 def test_small_shapes() -> None:

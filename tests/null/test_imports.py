@@ -45,6 +45,8 @@ LAYERS: list[set[str]] = [
     {"device.probe_process"},
     {"observe.diagnosis"},
     {"plan"},
+    {"runtime.counters", "runtime.host_bytes"},
+    {"runtime.pinned", "runtime.pressure", "runtime.transfers"},
     {"resident"},
     {"runtime"},
     {"ir"},
