@@ -28,6 +28,9 @@ _SUB_GROUP_SIZES = 0x4108
 # Of the extension cl_intel_vec_len_hint.
 _ONE_LANE = "intel_vec_len_hint(1)"
 
+#: ``CL_DEVICE_SVM_COARSE_GRAIN_BUFFER``.
+_COARSE_GRAIN = 1
+
 #: Facts of a device that no quirk speaks of.
 _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
     {
@@ -91,6 +94,7 @@ class DeviceInfo:
     build_options: tuple[str, ...]
     one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
     pinned_staging: bool  # large transfers are quicker through memory that the driver pins
+    shared_memory: bool  # coarse-grained shared virtual memory: its own memory has addresses
     widens_by_parts: bool  # its compiler compares integers wrongly that were converted to 64 bits
     selects_bytes: bool  # its compiler is right with select() of 8-bit numbers, not with a ? b : c
     library_of_processor: bool  # its functions are made for the processor, not for its target
@@ -171,6 +175,7 @@ class DeviceInfo:
             build_options=(f"-cl-std=CL{version[0]}.{version[1]}",),
             one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
             pinned_staging=kind != "cpu" and not ask(device, "host_unified_memory", False),
+            shared_memory=bool(ask(device, "svm_capabilities", 0) & _COARSE_GRAIN),
         )
         return dataclasses.replace(info, **quirks.changes(names))
 

@@ -30,8 +30,6 @@ from ocl_inductor.settings import Settings
 ALIGNMENT = 512
 #: Sizes of blocks in each power of two: at most an eighth of a block is unused.
 _CLASSES = 8
-#: ``CL_DEVICE_SVM_COARSE_GRAIN_BUFFER``.
-_COARSE_GRAIN = 1
 
 
 class Block:
@@ -84,6 +82,20 @@ class Allocator:
     #: Bytes at each address that came from the driver.
     _reserved: dict[int, int] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @classmethod
+    def of(cls, device: Device, memory: str) -> Allocator:
+        """One in host memory where the device shares it, unless ``memory`` is ``discrete``.
+
+        Raises:
+            NoSharedMemoryError: a device with memory of its own whose driver has no shared virtual
+                memory.
+        """
+        info = device.info
+        in_place = memory != "discrete" and info.unified_memory and info.zero_copy
+        if not in_place and not info.shared_memory:
+            raise NoSharedMemoryError(str(device))
+        return cls(device, in_place)
 
     def allocate(self, nbytes: int) -> Block:
         """A block of at least ``nbytes``, uninitialised.
@@ -192,21 +204,6 @@ def allocator_of(device: Device) -> Allocator:
     """The allocator of a device: one as long as the process lives.
 
     Raises:
-        NoSharedMemoryError: a device with memory of its own whose driver has no shared virtual
-            memory.
+        NoSharedMemoryError: see ``Allocator.of``.
     """
-    return Allocator(device, _works_in_place(device))
-
-
-def _works_in_place(device: Device) -> bool:
-    wanted = Settings.resolve().memory
-    info = device.info
-    if wanted != "discrete" and info.unified_memory and info.zero_copy:
-        return True
-    try:
-        capabilities = int(device.cl_device.svm_capabilities)
-    except load_pyopencl().Error:  # before OpenCL 2.0
-        capabilities = 0
-    if not capabilities & _COARSE_GRAIN:
-        raise NoSharedMemoryError(str(device))
-    return False
+    return Allocator.of(device, Settings.resolve().memory)

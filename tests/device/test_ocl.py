@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.errors import NoSharedMemoryError
+from ocl_inductor.resident.allocator import Allocator
 
 CHECKS = Path(__file__).with_name("ocl_checks.py")
 
@@ -21,6 +23,10 @@ CHECKS = Path(__file__).with_name("ocl_checks.py")
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
     name = device.short_name
+    if memory == "discrete" and not device.info.shared_memory:
+        with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
+            Allocator.of(device, "discrete")
+        return
     environment = {**os.environ, "OCL_INDUCTOR_DEVICE": name, "OCL_INDUCTOR_MEMORY": memory}
     command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-x", "-p", "no:cacheprovider"]
     ended = subprocess.run(

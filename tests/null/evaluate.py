@@ -243,6 +243,7 @@ def make_device() -> DeviceInfo:
         pinned_staging=False,
         code_apart=False,
         scratch_apart=False,
+        shared_memory=False,
         library_of_processor=False,
         widens_by_parts=False,
         selects_bytes=False,
