@@ -17,10 +17,10 @@ _LAZY = {
     "OpenCLInductorError": "ocl_inductor.errors",
     "Settings": "ocl_inductor.settings",
     "explain": "ocl_inductor.observe.explain",
-    "list_devices": "ocl_inductor.device.device",
+    "list_devices": "ocl_inductor.device.select",
     "opencl_backend": "ocl_inductor.compile",
     "profile": "ocl_inductor.observe.profiler",
-    "select_device": "ocl_inductor.device.device",
+    "select_device": "ocl_inductor.device.select",
 }
 
 __all__ = ["__version__", *_LAZY]  # noqa: PLE0604  (the names are the table's)

@@ -274,13 +274,6 @@ QUIRKS: tuple[Quirk, ...] = (
         why="A software rasteriser: correct, but an order of magnitude behind any CPU runtime.",
     ),
     Quirk(
-        match={"platform_version": r"PoCL (3\.0)"},
-        changes={"shared_memory": False},
-        why="Two of 19 runs of the tests of `ocl` (tests/device/ocl_checks.py) ended the process "
-        "with kernels and copies on shared virtual memory; none of some ten did with PoCL 3.1 and "
-        "with Intel's runtime. In host memory, where a CPU's tensors are, no run did.",
-    ),
-    Quirk(
         match={"platform_name": r"^rusticl$"},
         changes={"widens_by_parts": True, "selects_bytes": True},
         why="Mesa 22.3.6: of a long that was an int, x >= 2 holds for each value and x < 0 for "

@@ -181,8 +181,9 @@ class Allocator:
             return -(-host.data_ptr() // ALIGNMENT) * ALIGNMENT, host
         try:
             flags = cl.svm_mem_flags.READ_WRITE
-            # Alignment 0: that of the largest type.
-            owner = cl.SVMAllocation(self.device.context, size, 0, flags, self.device.queue)
+            # Alignment 0: that of the largest type. Without a queue, so that it is freed at once
+            # and not by a command: PoCL 3.0 frees memory of the caller's then (clEnqueueSVMFree).
+            owner = cl.SVMAllocation(self.device.context, size, 0, flags)
         except (cl.MemoryError, cl.LogicError, cl.RuntimeError) as error:
             raise self.out_of_memory(size) from error
         return owner.svm_ptr, owner

@@ -50,8 +50,7 @@ class ResidentMemory(UnifiedMemory):
         #: CPU tensors whose new contents come home at the end of a call, and where they are.
         self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
-        #: host at any time; and on a CPU the host would only take the cores that they run on (PoCL
-        #: 3.0 has once crashed in calls that did not wait).
+        #: host at any time; and on a CPU the host would only take the cores that they run on.
         self.waits = self.allocator.in_place or device.kind == "cpu"
 
     # -- tensors ---------------------------------------------------------------------------

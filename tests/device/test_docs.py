@@ -58,3 +58,8 @@ def test_pipeline(clean_env: dict[str, str], tmp_path: Path) -> None:
     _run(_blocks("docs/pipeline.md", "python"), clean_env, tmp_path)
     listed = set(re.findall(r"`(\d\d_[\w.]+)`", (ROOT / "docs" / "options.md").read_text()))
     assert {p.name for p in (tmp_path / "softmax" / "graph_0").iterdir()} == listed
+
+
+def test_public_names_are_there() -> None:
+    for name in ocl_inductor.__all__:
+        assert getattr(ocl_inductor, name) is not None

@@ -127,7 +127,7 @@ class Walk:
 
 
 #: Where functions lie that Dynamo traces in place of PyTorch's: no lines of the model.
-_TRACED_INSTEAD = str(Path(__file__).parents[1] / "capture")
+_TRACED_INSTEAD = str(Path(__file__).parents[2] / "capture")
 
 
 def origin_of(node: FxNode) -> Origin:
