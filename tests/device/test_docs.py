@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ocl_inductor
+
 ROOT = Path(__file__).parents[2]
 
 # The template of adding.md is not among the package's files, so the loader is told about it.
