@@ -16,11 +16,12 @@ def graphs_of_pytorch(
     fn: Callable[..., Any],
     calls: Iterable[tuple[Any, ...]],
     use: Callable[..., Any] = lambda f, *args: f(*args),
+    backend: str = "aot_eager",
     **options: Any,
 ) -> int:
     """How many graphs PyTorch itself needs for these calls, each of which may have a backward."""
     torch.compiler.reset()
-    counter = CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend(backend)
     function = torch.compile(fn, backend=counter, fullgraph=True, **options)
     for args in calls:
         use(function, *args)

@@ -169,7 +169,10 @@ SPLIT = ("steps", "max pool")
 )
 def test_one_graph_serves_all_sizes(name: str, driver: str, dynamic: bool | None) -> None:
     case = CASES[name]
-    expected = graphs_of_pytorch(case.fn, map(case.inputs, case.sizes), dynamic=dynamic)
+    least, most = (
+        graphs_of_pytorch(case.fn, map(case.inputs, case.sizes), backend=b, dynamic=dynamic)
+        for b in ("eager", "aot_eager")
+    )
     function = compiled(case.fn, driver, dynamic=dynamic)
     for n in case.sizes:
         agree(
@@ -181,8 +184,9 @@ def test_one_graph_serves_all_sizes(name: str, driver: str, dynamic: bool | None
             rtol=None if case.atol is None else 1e-4,
             reference=False,
         )
-    assert counters["opencl"]["graphs"] == expected
-    assert expected <= (1 if dynamic else 2) or name in SPLIT
+    # AOTAutograd may tell more sizes apart than Dynamo alone, as of norms before 2.13.
+    assert least <= counters["opencl"]["graphs"] <= max(least, most)
+    assert least <= (1 if dynamic else 2) or name in SPLIT
 
 
 SIMT = (
