@@ -13,7 +13,7 @@ import pytest
 import torch
 from agreement import random, two_drivers
 
-from ocl_inductor.observe import explain
+from ocl_inductor.observe.explain import explain
 from ocl_inductor.observe.report.report import Report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

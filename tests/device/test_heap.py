@@ -63,12 +63,10 @@ class _Memory:
     """What ``Argument.bind`` wants of a memory strategy; windows are counted."""
 
     def __init__(self) -> None:
-        self.context = self.flags = None
-        self.cl = self
         self.alive = self.most = 0
         self.turnover = heap.Turnover()
 
-    def Buffer(self, *_: object, hostbuf: object) -> _Window:
+    def at(self, pointer: int, nbytes: int) -> _Window:
         return _Window(self)
 
 
