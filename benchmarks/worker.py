@@ -28,7 +28,7 @@ from benchmarks.contenders import compiling, is_opencl, preload, prepare
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import Entry, Inputs, find
-from ocl_inductor.observe import explain
+from ocl_inductor.observe.explain import explain
 from ocl_inductor.observe.report.roofline import least_seconds
 from ocl_inductor.sweep.child import (
     Emit,
