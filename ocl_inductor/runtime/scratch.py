@@ -41,7 +41,7 @@ class Arena:
         self.version = next(_versions)
 
     def __del__(self) -> None:
-        self.free()  # a dictionary that goes by itself lets its oldest value go first
+        self._close()  # a dictionary that goes by itself lets its oldest value go first
 
     @property
     def nbytes(self) -> int:
@@ -80,12 +80,17 @@ class Arena:
         return any(start <= pointer < start + nbytes for start, nbytes in hosts)
 
     def free(self) -> None:
+        """Give all of it back; windows that plans know are invalid."""
+        self._close()
+        self.version = next(_versions)
+
+    def _close(self) -> None:
+        # Also when the interpreter ends, where nothing global is left.
         # Newest first: NVIDIA's driver (580, OpenCL 3.0 CUDA) crashes in clReleaseMemObject when
         # the oldest sub-buffer of several goes first (15 of one buffer, on an H200).
         while self.windows:
             self.windows.popitem()
         self.allocations.clear()
-        self.version = next(_versions)
 
 
 class ScratchPool:
