@@ -38,7 +38,7 @@ Function = Callable[..., Any]
 @dataclass(frozen=True, slots=True)
 class _Call:
     """``tensors``: each once, detached. ``form``: what these are, which of them each argument is,
-    and how the arguments are nested; ``numbers``: the other arguments."""
+    how the arguments are nested, and PyTorch's settings; ``numbers``: the other arguments."""
 
     tensors: tuple[torch.Tensor, ...]
     form: tuple[Hashable, ...]
@@ -150,7 +150,9 @@ def _call(args: Sequence[Any], kwargs: dict[str, Any]) -> _Call | None:
     # Parts of one memory would have to be traced as views of it.
     if len(storages) < len(unique):
         return None
-    form = (tuple(what[1:] for what in found), tuple(which))  # type: ignore[index]
+    # The default dtype is that of a number beside integers, and results may have to repeat.
+    state = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    form = (tuple(what[1:] for what in found), tuple(which), state)  # type: ignore[index]
     return _Call(tuple(unique), form, tuple(numbers))
 
 

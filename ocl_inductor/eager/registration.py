@@ -35,6 +35,9 @@ def register() -> None:
     aten = torch.library.Library("aten", "IMPL")
     for overload, kernel in memory_operators.KERNELS.items():
         aten.impl(overload, torch.compiler.disable(kernel), "PrivateUse1")
+    for key in ("Conjugate", "Negative"):
+        # Else PyTorch resolves such a tensor by a copy before it copies it, and so on for ever.
+        aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     rest = torch.library.Library("_", "IMPL")
     # Dynamo would trace the kernels where a program that it compiles calls operators eagerly.
     rest.fallback(torch.compiler.disable(run), "PrivateUse1")

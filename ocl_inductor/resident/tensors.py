@@ -86,7 +86,7 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
         plain.set_(there, x.storage_offset(), x.size(), x.stride())
     else:
         plain = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
-    return plain
+    return _as_seen(plain, x)
 
 
 def to_host(x: torch.Tensor) -> torch.Tensor:
@@ -98,7 +98,15 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
     _fetch(memory.data_ptr(), x.data_ptr(), nbytes)
-    return torch.empty(0, dtype=x.dtype).set_(memory.untyped_storage(), 0, x.size(), x.stride())
+    plain = torch.empty(0, dtype=x.dtype)
+    return _as_seen(plain.set_(memory.untyped_storage(), 0, x.size(), x.stride()), x)
+
+
+def _as_seen(memory: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The memory of ``x`` as it is seen: conjugated or negated, where that is only noted."""
+    if x.is_conj():
+        memory = memory.conj()
+    return torch._neg_view(memory) if x.is_neg() else memory
 
 
 def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
@@ -113,7 +121,7 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     if _looks_like(x, source):
         image = source
     else:
-        image = _like(x) if _fills(x) else to_host(x)
+        image = _as_seen(_like(x), x) if _fills(x) else to_host(x)
         image.copy_(source)
     _send(x.data_ptr(), image.data_ptr(), _reach(x))
 

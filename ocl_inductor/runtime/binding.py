@@ -123,15 +123,9 @@ class Binding:
                 self.tensors[own.name] = x
             else:
                 keep.append(self._input(own, x))
-        if self.discrete is not None:
-            for name in self.roles.overwritten:  # it comes home from where it was uploaded to
-                x = self.tensors[name]
-                self.discrete.output(name, x, self.reach(self.roles.inputs[name], x))
-        elif isinstance(self.memory, ResidentMemory):
-            for name in self.roles.overwritten:
-                x = self.tensors[name]
-                nbytes = self.reach(self.roles.inputs[name], x)
-                self.memory.comes_home(name, x, nbytes, self.bound[name])
+        for name in self.roles.overwritten:
+            x = self.tensors[name]
+            self.memory.overwritten(name, x, self.reach(self.roles.inputs[name], x))
         return keep
 
     def _input(self, own: _Input, x: torch.Tensor) -> torch.Tensor:

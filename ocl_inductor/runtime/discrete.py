@@ -23,7 +23,12 @@ from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.gathering import Gathering
 from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.loans import loans_of
-from ocl_inductor.runtime.memory import MIN_BYTES, Allocation
+from ocl_inductor.runtime.memory import (
+    MIN_BYTES,
+    Allocation,
+    allocated_on_device,
+    window_on_device,
+)
 from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.residents import residents_of
 from ocl_inductor.runtime.transfers import Downloads, Pieces, Uploads, together
@@ -40,6 +45,7 @@ class DiscreteMemory:
         cl = load_pyopencl()
         self.cl = cl
         self.device = device
+        self.global_mem_bytes = device.info.global_mem_bytes
         self.context = device.context
         self.queue = device.queue
         self.transfers = cl.CommandQueue(device.context)
@@ -82,19 +88,10 @@ class DiscreteMemory:
         return allocation.buffer
 
     def allocate(self, nbytes: int) -> Allocation:
-        size = max(nbytes, MIN_BYTES)
-        if size > self.device.info.global_mem_bytes:
-            raise self.out_of_memory(size)  # some drivers crash instead of refusing
-        try:
-            buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
-        except (self.cl.MemoryError, self.cl.LogicError) as error:  # too much, or too much at once
-            raise self.out_of_memory(size) from error
-        return Allocation(size, None, buffer)
+        return allocated_on_device(self, nbytes)
 
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
-        if nbytes in (0, allocation.nbytes):  # OpenCL knows no empty buffers
-            return allocation.buffer
-        return allocation.buffer.get_sub_region(offset, nbytes)
+        return window_on_device(allocation, offset, nbytes)
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         free = self.device.info.global_mem_bytes - self.in_use
@@ -102,6 +99,9 @@ class DiscreteMemory:
 
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty_strided(size, stride, dtype=dtype)
+
+    def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
+        self.output(name, tensor, nbytes)  # it comes home from where it was uploaded to
 
     # -- to the device ---------------------------------------------------------------------
 

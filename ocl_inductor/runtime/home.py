@@ -11,9 +11,8 @@ from ocl_inductor.settings import Settings
 def home_of(plan: Plan, device: Device, settings: Settings) -> Device:
     """The device itself, or its inline device (device/inline_queue.py)."""
     # Tensors on the device are used in order with everything else there, so by its one queue.
-    if plan.residence is not None or not settings.calling_thread or not plan.alone:
-        return device
-    if settings.memory == "discrete":
+    in_order = plan.residence is not None or settings.memory == "discrete"
+    if in_order or not settings.calling_thread or not plan.alone:
         return device
     inline = device.calling_thread
     if inline is None:

@@ -49,6 +49,9 @@ class Strategy(Protocol):
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """An uninitialised tensor, as the caller gets it."""
 
+    def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
+        """Kernels of this call write the input: ``tensor`` is to have that when it is over."""
+
     def scratch(self, name: str, nbytes: int) -> Any:
         """A device buffer that lives as long as the plan."""
 
@@ -79,6 +82,42 @@ class Strategy(Protocol):
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         """The error to raise when ``nbytes`` more (0: unknown) could not be had."""
+
+
+def allocated_on_device(memory: OwnMemory, nbytes: int) -> Allocation:
+    """A buffer in memory of the device's own.
+
+    Raises:
+        DeviceMemoryError: there is not as much.
+    """
+    size = max(nbytes, MIN_BYTES)
+    if size > memory.global_mem_bytes:
+        raise memory.out_of_memory(size)  # some drivers crash instead of refusing
+    cl = memory.cl
+    try:
+        buffer = cl.Buffer(memory.context, cl.mem_flags.READ_WRITE, size)
+    except (cl.MemoryError, cl.LogicError) as error:  # too much, or too much at once
+        raise memory.out_of_memory(size) from error
+    return Allocation(size, None, buffer)
+
+
+def window_on_device(allocation: Allocation, offset: int, nbytes: int) -> Any:
+    """A part of such a buffer."""
+    if nbytes in (0, allocation.nbytes):  # OpenCL knows no empty buffers
+        return allocation.buffer
+    return allocation.buffer.get_sub_region(offset, nbytes)
+
+
+class OwnMemory(Protocol):
+    """What ``allocated_on_device`` needs of a strategy."""
+
+    cl: Any
+    context: Any
+    global_mem_bytes: int
+
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        """See :class:`Strategy`."""
+        ...
 
 
 class UnifiedMemory:
@@ -114,6 +153,9 @@ class UnifiedMemory:
         return self.at(tensor.data_ptr(), nbytes) if nbytes else self.empty_buffer
 
     output = input
+
+    def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
+        """It is written in place."""
 
     def scratch(self, name: str, nbytes: int) -> Any:
         allocation = self.allocate(nbytes)

@@ -22,7 +22,12 @@ from ocl_inductor.resident.places import is_resident, place_device
 from ocl_inductor.resident.tensors import empty_strided, shared, writes
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import host_bytes
-from ocl_inductor.runtime.memory import MIN_BYTES, Allocation, UnifiedMemory
+from ocl_inductor.runtime.memory import (
+    Allocation,
+    UnifiedMemory,
+    allocated_on_device,
+    window_on_device,
+)
 
 
 class ResidentMaker:
@@ -47,6 +52,8 @@ class ResidentMemory(UnifiedMemory):
         super().__init__(device)
         self.verify = verify
         self.allocator = allocator_of(device)
+        #: Buffers that CPU tensors were sent to, by the name of the input.
+        self.sent: dict[str, Any] = {}
         #: CPU tensors whose new contents come home at the end of a call, and where they are.
         self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
@@ -78,7 +85,7 @@ class ResidentMemory(UnifiedMemory):
             return self.empty_buffer
         if is_resident(tensor) or self.allocator.in_place:
             return self.at(tensor.data_ptr(), nbytes)
-        buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
+        buffer = self.sent[name] = self.allocate(nbytes).buffer
         self.write(buffer, tensor, nbytes)
         count("bytes_uploaded", nbytes)
         if name == FAULT:
@@ -87,37 +94,26 @@ class ResidentMemory(UnifiedMemory):
 
     output = input
 
-    def comes_home(self, name: str, tensor: torch.Tensor, nbytes: int, buffer: Any) -> None:
-        """At the end of this call, have the CPU tensor hold what kernels wrote into ``buffer``."""
+    def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
         if nbytes and not is_resident(tensor) and not self.allocator.in_place:
-            self.homeward[name] = (buffer, tensor, nbytes)
+            self.homeward[name] = (self.sent[name], tensor, nbytes)
 
     # -- memory of the plan ----------------------------------------------------------------
 
     def scratch(self, name: str, nbytes: int) -> Any:
-        return super().scratch(name, nbytes) if self.allocator.in_place else self._buffer(nbytes)
+        if self.allocator.in_place:
+            return super().scratch(name, nbytes)
+        return self.allocate(nbytes).buffer
 
     def allocate(self, nbytes: int) -> Allocation:
         if self.allocator.in_place:
             return super().allocate(nbytes)
-        size = max(nbytes, MIN_BYTES)
-        return Allocation(size, None, self._buffer(size))
+        return allocated_on_device(self, nbytes)
 
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
         if self.allocator.in_place:
             return super().window(allocation, offset, nbytes)
-        if nbytes in (0, allocation.nbytes):  # OpenCL knows no empty buffers
-            return allocation.buffer
-        return allocation.buffer.get_sub_region(offset, nbytes)
-
-    def _buffer(self, nbytes: int) -> Any:
-        size = max(nbytes, MIN_BYTES)
-        if size > self.global_mem_bytes:
-            raise self.out_of_memory(size)
-        try:
-            return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
-        except (self.cl.MemoryError, self.cl.LogicError) as error:
-            raise self.out_of_memory(size) from error
+        return window_on_device(allocation, offset, nbytes)
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         return self.allocator.out_of_memory(nbytes)

@@ -113,6 +113,29 @@ def test_between_the_elements_of_a_view_nothing_changes() -> None:
     assert not x.cpu()[:, ::2].any()
 
 
+def test_numbers_that_are_only_seen_conjugated_or_negated() -> None:
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    there = x.to("ocl")
+    assert there.conj().cpu().equal(x.conj())
+    assert there.conj().imag.cpu().equal(x.conj().imag)
+    assert (there.conj() * 2).cpu().equal(x.conj() * 2)
+    for y in (x, there):
+        y.conj()[1].copy_(torch.full((4,), 1 + 2j))
+        y.conj().imag[2].fill_(3)
+    assert there.cpu().equal(x)
+
+
+def test_a_number_beside_integers_has_the_default_dtype() -> None:
+    x = torch.arange(4)
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            assert (x.to("ocl") * 0.5).dtype == dtype
+            assert (x.to("ocl") * 0.5).cpu().equal(x * 0.5)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
 def test_out_and_resize() -> None:
     a, b = torch.randn(3, 4), torch.randn(3, 4)
     out = torch.empty(3, 4, device="ocl")
