@@ -16,6 +16,7 @@ from typing import Any
 from ocl_inductor.device import quirks
 from ocl_inductor.device.builtin_check import Builds
 from ocl_inductor.device.cpu import matrix_unit
+from ocl_inductor.device.cpu.bf16_dot import has_bf16_dot
 from ocl_inductor.device.cpu.compile_target import Target
 from ocl_inductor.device.driver import cpu_name_override
 from ocl_inductor.device.driver.inventory import Listed
@@ -31,6 +32,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.inline_queue import EXTENSION, calling_queue
 from ocl_inductor.device.probe import (
     amx_works,
+    bf16_dot_works,
     broken_builtins_of,
     calling_thread_works,
     check_builtins,
@@ -237,7 +239,11 @@ class Device:
             return info
         works = self._works_in_place(info)
         tiles = info.kind == "cpu" and matrix_unit.permitted() and amx_works(info.key, self.names)
-        return dataclasses.replace(info, zero_copy=works, amx=tiles)
+        # Where its compiler makes narrower code than the processor could run, the device counts as
+        # such a processor.
+        dot = info.profile == "vector" and info.vector_width == 16 and has_bf16_dot()
+        dot = dot and bf16_dot_works(info.key, self.names)
+        return dataclasses.replace(info, zero_copy=works, amx=tiles, bf16_dot=dot)
 
     def _target(self, info: DeviceInfo) -> Target | None:
         # A variable that tells a compiler its target is not among what the driver says of itself.

@@ -36,9 +36,11 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
     {
         "prefetch": False,
         "inline_assembly": False,
+        "names_registers": False,
         "streaming": False,
         "vectorizes_sums": True,
         "amx": False,
+        "bf16_dot": False,
         "launch_s": 0.0,
         "wait_s": 0.0,
         "slow_builtins": frozenset(),
@@ -83,9 +85,11 @@ class DeviceInfo:
     target_fma: bool  # on CPUs: what its compiler makes code for has fused multiply-add
     prefetch: bool  # __builtin_prefetch(address) is one instruction
     inline_assembly: bool  # its compiler takes __asm__ statements
+    names_registers: bool  # and may say there which of the processor's registers change
     streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
     vectorizes_sums: bool  # its compiler may make vectors of a scalar loop that sums
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
+    bf16_dot: bool  # the same of its vectors' products of bfloat16 (self-tested)
     chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
     launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
     wait_s: float
@@ -214,6 +218,8 @@ class DeviceInfo:
             changed["unified_memory"] = True
         if not settings.matrix_unit or changed.get("profile", self.profile) != "vector":
             changed["amx"] = False
+        if changed.get("profile", self.profile) != "vector":
+            changed["bf16_dot"] = False
         return dataclasses.replace(self, **changed) if changed else self
 
     def _described(self, target: described.Target) -> DeviceInfo:

@@ -120,6 +120,14 @@ def amx_works(key: str, names: Names) -> bool:
     return _answered("amx", key, lambda: _tested_apart("amx", names))
 
 
+def bf16_dot_works(key: str, names: Names) -> bool:
+    """Whether kernels reach the CPU's products of bfloat16: remembered, or tested in a process.
+
+    Arguments as of ``command_buffers_work``. Never raises.
+    """
+    return _answered("bf16_dot", key, lambda: _tested_apart("bf16_dot", names))
+
+
 def calling_thread_works(key: str, names: Names) -> bool:
     """Whether a queue of the device runs kernels in the calling thread: remembered, or tested in a
     process. Never raises.

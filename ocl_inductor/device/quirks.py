@@ -161,6 +161,7 @@ QUIRKS: tuple[Quirk, ...] = (
             "slow_builtins": frozenset("log2 tanh erf erfc sin cos tan acos atan pow".split()),
             "prefetch": True,
             "inline_assembly": True,
+            "names_registers": True,
             "streaming": True,
             "launch_s": 7e-6,
             "wait_s": 45e-6,
@@ -172,7 +173,8 @@ QUIRKS: tuple[Quirk, ...] = (
         "0.82/0.57, log1p 1.7/1.5, expm1 2.2/2.1, rsqrt 0.8/0.7, sinh 3.0/2.4, cosh 3.3/2.4, "
         "atan2 2.4/2.4, fmod 3.1/2.4. prefetch: 512x3072x768 with weights that are not in cache "
         "268 GFLOP/s, with __builtin_prefetch 308. streaming: y = 2 x over 16 MiB 2.02 ms, with "
-        "__builtin_nontemporal_store 1.24. inline_assembly: as Intel's. One float a work-item is "
+        "__builtin_nontemporal_store 1.24. inline_assembly: as Intel's, whose front end compiles "
+        "for an abstract processor and takes no name of a register. One float a work-item is "
         "worse still: erf 51 ms (on a Zen 3 machine). launch_s, wait_s: a small "
         "kernel with finish() 49-69 us, 95-230 when nothing ran for 200 us, ten with one "
         "finish() 114-196; on the basic device 2.3, 4.0 and 21.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ocl_inductor.templates.attention import ATTENTION
 from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
 from ocl_inductor.templates.bags import BAGS
+from ocl_inductor.templates.bf16_conv import BF16_CONV
+from ocl_inductor.templates.bf16_gemm import BF16_GEMM
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.ctc import CTC_GRADIENT, CTC_STATES
 from ocl_inductor.templates.depthwise import DEPTHWISE
@@ -32,7 +34,7 @@ _ALL = (
     GEMM, FEW_ROWS, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
-    SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT, GROUPED,
+    BF16_GEMM, BF16_CONV, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT, GROUPED,
     GROUPED_TERMS, WINDOW_PRODUCT,
 )  # fmt: skip
 

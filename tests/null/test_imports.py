@@ -36,7 +36,12 @@ LAYERS: list[set[str]] = [
     {"device.driver.code_pages", "device.driver.icd_loader", "device.driver.unregistered"},
     {"device.driver.cpu_name_override", "device.driver.discovery", "device.driver.inventory"},
     {"device.driver.pyopencl_loader"},
-    {"device.cpu.compile_target", "device.cpu.matrix_unit", "device.driver.questions"},
+    {
+        "device.cpu.bf16_dot",
+        "device.cpu.compile_target",
+        "device.cpu.matrix_unit",
+        "device.driver.questions",
+    },
     {"device.command_buffer", "device.inline_queue", "device.zero_copy"},
     {"device.driver.listing", "device.facts", "device.probe"},
     {"device.driver.survey"},

@@ -10,6 +10,7 @@ import torch
 
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.conv.as_matmul import as_matmul, pixel_shuffle
+from ocl_inductor.lowering.conv.bf16_conv import bf16_conv
 from ocl_inductor.lowering.conv.direct import (
     by_depthwise_template,
     by_template,
@@ -72,7 +73,9 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return full(result_size, 0, dtype)
     if not dtype.is_floating_point:
         return by_reduction(ctx, x, weight, g, result_size)
-    x, weight = cast_value(x, dtype), cast_value(weight, dtype)
+    pairs = ctx.device.bf16_dot and x.dtype is torch.bfloat16
+    if not pairs:
+        x, weight = cast_value(x, dtype), cast_value(weight, dtype)
     ones = (1,) * g.ndim
     # Whole blocks, each of one pixel: no padding on either side, none of the output.
     blocks = all(p == 0 for p in g.padding) and g.groups == 1 and _exact(x, g)
@@ -85,6 +88,11 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     if g.transposed and g.stride == ones:
         x, weight, g = _as_plain(x, weight, g)
     depthwise = g.groups == channels and g.groups > 1 and not g.transposed
+    if pairs and not depthwise:
+        found = bf16_conv(ctx, x, weight, g, result_size)
+        if found is not None:
+            return found
+    x, weight = cast_value(x, dtype), cast_value(weight, dtype)
     lanes = depthwise_lanes(ctx, x.dtype, channels)
     if depthwise and oc == channels and g.ndim <= 2 and lanes:
         return by_depthwise_template(ctx, x, weight, g, lanes)

@@ -21,6 +21,7 @@ from ocl_inductor.lowering.core.values import (
     strided_view,
     transposed,
 )
+from ocl_inductor.lowering.matmul.bf16_product import bf16_product
 from ocl_inductor.lowering.matmul.few_rows import few_rows
 from ocl_inductor.lowering.matmul.product_template import product_by_template
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
@@ -95,6 +96,10 @@ def matmul(
         if flat is not None:
             one = reindex(b, (k, n), [ZERO] * len(batch) + list(loop_vars(2)))
             return reshape(matmul(ctx, flat, one), (*batch, m, n))
+    order = out_order or tuple(range(len(batch) + 1))
+    narrow = bf16_product(ctx, a, b, order)
+    if narrow is not None:
+        return narrow
     few = few_rows(ctx, a, b, out)
     if few is None and is_static(n) and int(n) <= VERY_FEW:
         columns = few_rows(ctx, transposed(b), transposed(a), out)
@@ -103,7 +108,7 @@ def matmul(
         return few
     if same(n, 1) or same(m, 1):
         return _product_by_reduction(ctx, a, b, out)
-    return product_by_template(ctx, a, b, out, out_order or tuple(range(len(batch) + 1)))
+    return product_by_template(ctx, a, b, out, order)
 
 
 def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value | None:

@@ -1,0 +1,157 @@
+"""When and how a convolution goes through the vectors' products of bfloat16 pairs
+(templates/bf16_conv.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.ir.expr import const, masked
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
+from ocl_inductor.lowering.conv.direct import channels_adjacent
+from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.shapes import all_of, in_bounds
+from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape, strided_view
+from ocl_inductor.lowering.matmul.bf16_product import LANES, panel_fits
+from ocl_inductor.templates.blocking import Blocking, ceil_div, with_tall_items
+
+#: Channels of a group, and output channels, from which a convolution pays for its panels.
+_MIN_TERMS, _MIN_CHANNELS = 16, 9
+#: Rows that a register tile has room for, by its vectors in a row: 32 registers.
+_ROWS = {4: 6, 3: 8, 2: 14, 1: 14}
+#: A product is added to its sum this many cycles after it was begun, and one begins in each.
+_LATENCY = 6
+
+
+def bf16_conv(
+    ctx: LoweringContext, x: Value, weight: Value, g: Geometry, result_size: tuple[Size, ...]
+) -> Value | None:
+    """The convolution of bfloat16 to float32, channels-last; None where that does not suit."""
+    if not ctx.device.bf16_dot or x.dtype is not torch.bfloat16 or g.transposed:
+        return None
+    if not all(is_static(s) for s in (*x.size[1:], *weight.size, *g.sizes)):
+        return None
+    nd, groups = g.ndim, g.groups
+    icg, ocg = int(x.size[1]) // groups, int(result_size[1]) // groups
+    taps = math.prod(g.kernel)
+    if (groups > 1 and icg % 2) or taps * icg < _MIN_TERMS or ocg < _MIN_CHANNELS:
+        return None
+    width = int(g.sizes[-1])
+    even = icg + icg % 2
+    pixels = ctx.hint(prod((result_size[0], *g.sizes)))
+    blocking = _blocking(ctx, width, pixels, taps * even, ocg, groups)
+    if blocking is None:
+        return None
+    x = _padded(ctx, x, g, groups * even)
+    view = strided_view(x)
+    assert view is not None
+    # To (group, oc, *kernel, ic).
+    rows = permute(reshape(weight, (groups, ocg, icg, *g.kernel)), (0, 1, *range(3, nd + 3), 2))
+    rows, icg = _with_channels(rows, even), even
+    kernel = g.kernel
+    if groups == 1 and g.dilation[-1] == 1 and same(view.stride[-1], icg):
+        # A row of the window is one run of elements: one tap with more channels.
+        kernel, icg = (*kernel[:-1], 1), kernel[-1] * icg
+    kept = ctx.is_kept(weight)
+    packed = _panels(ctx, rows, blocking.nr) if kept else ctx.realize(rows, range(rows.ndim))
+    return ctx.template(
+        "bf16_conv",
+        torch.float32,
+        result_size,
+        channels_last(nd),
+        [x, packed],
+        acc="float",
+        n=result_size[0],
+        in_sizes=tuple(x.size[2:]),
+        out_sizes=tuple(int(s) for s in g.sizes),
+        groups=groups,
+        icg=icg,
+        ocg=ocg,
+        kernel=kernel,
+        stride=g.stride,
+        dilation=g.dilation,
+        x_offset=view.offset,
+        x_strides=(view.stride[0], *(int(s) for s in view.stride[2:])),
+        w_layout="panels" if kept else "rows",
+        **blocking.params(),
+    )
+
+
+def _blocking(
+    ctx: LoweringContext, width: int, pixels: int, terms: int, channels: int, groups: int
+) -> Blocking | None:
+    """The one that wastes least: tiles are of pixels side by side, of which there are ``width``."""
+
+    def time(b: Blocking) -> float:
+        whole = ceil_div(width, b.mr) * b.mr * ceil_div(channels, b.nr) * b.nr
+        return whole * max(1, _LATENCY / (b.mr * b.nv)) * (1 + 1 / (4 * b.mr))
+
+    def tiles() -> Iterator[Blocking]:
+        for nv, most in _ROWS.items():
+            for mr in range(1, min(width, most) + 1):
+                found = Blocking(mr, nv, LANES, 1)
+                if panel_fits(ctx.device, found, terms):
+                    yield found
+
+    best = min(tiles(), key=time, default=None)
+    if best is None:
+        return None
+    rows = pixels // width * ceil_div(width, best.mr) * best.mr
+    return with_tall_items(ctx.device, best, rows, channels, groups)
+
+
+def _padded(ctx: LoweringContext, x: Value, g: Geometry, channels: int) -> Value:
+    """``x`` in memory with adjacent channels, ``channels`` of them, and with its padding."""
+    nd, have = g.ndim, int(x.size[1])
+    if not any(g.padding) and channels == have:
+        return channels_adjacent(ctx, x)
+    # What is still to be computed goes to memory in the narrow type first: as a part of the copy it
+    # would have its float32 operands pass through memory.
+    x = ctx.realize(x)
+    spatial = [s + 2 * q for s, q in zip(x.size[2:], g.padding, strict=True)]
+    size = (x.size[0], channels, *spatial)
+    variables = loop_vars(nd + 2)
+    ranges = dict(zip(variables, size, strict=True))
+    where = [v - q for v, q in zip(variables[2:], g.padding, strict=True)]
+    inside = all_of(in_bounds(w, 0, s, ranges) for w, s in zip(where, x.size[2:], strict=True))
+    element = x.at([*variables[:2], *where])
+    bounds = [inside, in_bounds(variables[1], 0, have, ranges)]
+    condition = all_of(b for b in bounds if b is not None)
+    if condition is not None:
+        element = masked(condition, element, const(0, x.dtype))
+    padded = reindex(Value(size, x.dtype, element), size, list(variables))
+    return ctx.pointwise(padded, channels_last(nd))
+
+
+def _with_channels(rows: Value, channels: int) -> Value:
+    """(.., ic) with zeros behind, up to ``channels``."""
+    if int(rows.size[-1]) == channels:
+        return rows
+    size = (*rows.size[:-1], channels)
+    return _bounded(rows, size, list(loop_vars(len(size))), -1)
+
+
+def _panels(ctx: LoweringContext, rows: Value, nr: int) -> Value:
+    """(group, oc, \\*kernel, ic) to memory as [group][panel][\\*kernel][ic / 2][nr][2]."""
+    groups, ocg = rows.size[:2]
+    terms = prod(rows.size[2:])
+    flat = reshape(rows, (groups, ocg, terms))
+    size = (groups, ceil_div(int(ocg), nr), int(terms) // 2, nr, 2)
+    group, panel, pair, lane, half = loop_vars(5)
+    packed = _bounded(flat, size, [group, panel * nr + lane, 2 * pair + half], 1)
+    return ctx.pointwise(packed, tuple(range(5)))
+
+
+def _bounded(value: Value, size: tuple[Size, ...], index: Sequence[Any], dim: int) -> Value:
+    """``value`` at ``index``, in variables over ``size``; 0 past its extent in ``dim``."""
+    variables = loop_vars(len(size))
+    ranges = dict(zip(variables, size, strict=True))
+    inside = in_bounds(index[dim], 0, value.size[dim], ranges)
+    element = value.at(index)
+    if inside is not None:
+        element = masked(inside, element, const(0, value.dtype))
+    return Value(size, value.dtype, element)

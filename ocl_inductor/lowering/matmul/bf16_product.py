@@ -1,0 +1,87 @@
+"""When and how a matrix product goes through the vectors' products of bfloat16 pairs
+(templates/bf16_gemm.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.product_operands import realize_operand, same_split, split_leading
+from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
+from ocl_inductor.templates.few_rows import VERY_FEW
+
+#: Lanes of float32 in a register of those CPUs.
+LANES = 16
+#: Terms from which a product pays for its panels.
+_MIN_TERMS = 16
+#: Share of a second-level cache that a panel of B may take: as of product_template.py.
+_MAX_PANEL = 900 / 1024
+
+
+def bf16_product(
+    ctx: LoweringContext, a: Value, b: Value, out_order: tuple[int, ...]
+) -> Value | None:
+    """(\\*batch, m, k) x (\\*batch, k, n) of bfloat16 to float32; None where that does not suit."""
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    if not ctx.device.bf16_dot or a.dtype is not torch.bfloat16 or b.dtype is not torch.bfloat16:
+        return None
+    if not is_static(k) or int(k) % 2 or int(k) < _MIN_TERMS:
+        return None
+    if ctx.hint(m) <= VERY_FEW or ctx.hint(n) <= LANES // 2:
+        return None
+    out_batch = a.size[:-2]
+    candidates = _blockings(ctx, out_batch, m, int(k), n)
+    if not candidates:
+        return None
+    if len(out_batch) == 1:
+        split_a, split_b = split_leading(a), split_leading(b)
+        if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
+            a, b = same_split(a, b, split_a, split_b)
+    a, a_view = _along(ctx, a, (-1,))
+    b, b_view = _along(ctx, b, (-1, -2))
+    params: dict[str, Any] = {
+        "m": m, "n": n, "k": int(k),
+        "batch": a.size[:-2],
+        "out_batch": out_batch,
+        "out_order": out_order,
+        "a_offset": a_view.offset, "a_strides": a_view.stride,
+        "b_offset": b_view.offset, "b_strides": b_view.stride,
+        "acc": "float",
+    }  # fmt: skip
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
+    params |= candidates[0].params()
+    return ctx.template("bf16_gemm", torch.float32, size, order, [a, b], **params)
+
+
+def _blockings(
+    ctx: LoweringContext, batch: tuple[Size, ...], m: Size, k: int, n: Size
+) -> list[Blocking]:
+    """Those whose panels stay in cache, best first; none where even the narrowest does not."""
+    rows, columns, batches = ctx.hint(m), ctx.hint(n), ctx.hint(prod((1, *batch)))
+    found = candidate_blockings(ctx.device, "float", rows, columns, batches, 2 * k * columns)
+    return [
+        with_tall_items(ctx.device, x, rows, columns, batches)
+        for x in found
+        if x.lanes == LANES and panel_fits(ctx.device, x, k)
+    ]
+
+
+def panel_fits(device: DeviceInfo, blocking: Blocking, k: int) -> bool:
+    """Whether a panel of ``k`` terms stays in a core's cache."""
+    return 2 * k * blocking.nr <= _MAX_PANEL * device.caches.l2
+
+
+def _along(ctx: LoweringContext, value: Value, dims: tuple[int, ...]) -> tuple[Value, StridedView]:
+    """``value`` in memory, with unit stride along one of ``dims``; a copy of it if need be."""
+    value, view = realize_operand(ctx, value, torch.bfloat16)
+    if not any(same(view.stride[d], 1) for d in dims):
+        value = ctx.realize(value, range(value.ndim))
+        found = strided_view(value)
+        assert found is not None
+        view = found
+    return value, view

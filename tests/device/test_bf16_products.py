@@ -1,0 +1,214 @@
+"""Products and convolutions of bfloat16 by vdpbf16ps: every layout, edge and size it may take."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from agreement import compiled, random, two_drivers
+from torch import nn
+from torch.nn import functional as F
+
+from ocl_inductor.device.select import select_device
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.settings import Settings
+
+each_driver = pytest.mark.parametrize("driver", two_drivers("cpu"))
+INFINITY, NAN = float("inf"), float("nan")
+
+
+@pytest.fixture
+def taken(driver: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The templates that are lowered to."""
+    if not select_device(driver).info.bf16_dot:
+        pytest.skip("the CPU has no AVX512-BF16, or the driver does not reach it")
+    found: list[str] = []
+    real = LoweringContext.template
+
+    def counting(self: LoweringContext, spec: str, *args: Any, **params: Any) -> Any:
+        found.append(spec)
+        return real(self, spec, *args, **params)
+
+    monkeypatch.setattr(LoweringContext, "template", counting)
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")  # plans that were made before are not lowered
+    return found
+
+
+def narrow(*size: int) -> torch.Tensor:
+    return random(*size).bfloat16()
+
+
+def check(
+    function: Callable[..., Any],
+    *args: torch.Tensor,
+    driver: str,
+    run: Callable[..., Any] | None = None,
+) -> None:
+    """The result is the exact one, rounded to bfloat16 once, but for the sums' own rounding.
+
+    bfloat16 has 8 bits, so rounding moves by up to 2^-8 of the number. Sums in float32 are off by
+    up to 2^-24 of their terms' magnitudes each; 2^-16 of these in all is far more than there is,
+    and far less than a term that is missing.
+    """
+    run = run or compiled(function, driver)
+    got = run(*args)
+    exact = function(*(a.double() for a in args))
+    magnitudes = function(*(a.double().abs() for a in args))
+    assert got.dtype is torch.bfloat16
+    assert got.shape == exact.shape
+    off = (got.double() - exact).abs()
+    most = exact.abs() * 2.0**-8 + magnitudes.abs() * 2.0**-16
+    assert (off <= most).all(), f"off by up to {(off / most).max():.2f} times the rounding"
+
+
+@each_driver
+@pytest.mark.parametrize("m, k, n", [(64, 64, 64), (7, 34, 9), (37, 70, 45), (131, 770, 50)])
+def test_layouts_of_matrices(driver: str, taken: list[str], m: int, k: int, n: int) -> None:
+    a, b = narrow(m, k), narrow(k, n)
+    check(torch.matmul, a, b, driver=driver)
+    check(torch.matmul, a, narrow(n, k).t(), driver=driver)
+    check(torch.matmul, narrow(k, m).t(), b, driver=driver)
+    # At odd elements, and with rows that begin at odd ones.
+    check(torch.matmul, narrow(m, k + 1)[:, 1:], narrow(k, n + 1)[:, 1:], driver=driver)
+    check(torch.matmul, narrow(m, k + 3)[:, 1:-2], narrow(n, k + 3)[:, 1:-2].t(), driver=driver)
+    check(torch.matmul, narrow(m, 2 * k)[:, ::2], narrow(k, 2 * n)[:, ::2], driver=driver)
+    assert taken.count("bf16_gemm") == 6
+
+
+@each_driver
+def test_batches(driver: str, taken: list[str]) -> None:
+    check(torch.matmul, narrow(3, 5, 33, 64), narrow(3, 5, 64, 40), driver=driver)
+    check(torch.matmul, narrow(3, 5, 33, 64), narrow(3, 5, 17, 64).mT, driver=driver)
+    check(torch.matmul, narrow(3, 1, 33, 64), narrow(5, 64, 40), driver=driver)
+    check(torch.matmul, narrow(4, 33, 64), narrow(64, 40), driver=driver)
+    heads = narrow(2, 20, 3, 32).transpose(1, 2)
+    check(torch.matmul, heads, heads.mT, driver=driver)
+    assert taken.count("bf16_gemm") == 5
+
+
+@each_driver
+def test_rows_of_any_number(driver: str, taken: list[str]) -> None:
+    function = compiled(torch.matmul, driver, dynamic=None)
+    b = narrow(64, 50)
+    for rows in (70, 33, 6, 5, 200):
+        a = narrow(rows, 64)
+        torch._dynamo.mark_dynamic(a, 0)
+        check(torch.matmul, a, b, driver=driver, run=function)
+    assert taken.count("bf16_gemm") == 1, "not once for all numbers of rows"
+
+
+@each_driver
+def test_bias_and_activation_are_fused(driver: str, taken: list[str]) -> None:
+    x, weight, bias = narrow(48, 96), narrow(80, 96), narrow(80)
+    got = compiled(lambda x, w, b: F.gelu(F.linear(x, w, b)), driver)(x, weight, bias)
+    exact = F.gelu(F.linear(x.double(), weight.double(), bias.double()))
+    eager = F.gelu(F.linear(x, weight, bias))
+    # What eager rounds twice.
+    most = max((eager.double() - exact).abs().max().item(), 2.0**-8 * exact.abs().max().item())
+    assert (got.double() - exact).abs().max().item() <= most
+    assert taken == ["bf16_gemm"]
+
+
+@each_driver
+def test_infinities_and_nan(driver: str, taken: list[str]) -> None:
+    a, b = narrow(40, 64), narrow(64, 40)
+    a[3, 5], a[7, 0], b[9, 2], b[63, 39] = INFINITY, NAN, -INFINITY, NAN
+    got, want = compiled(torch.matmul, driver)(a, b), a.float() @ b.float()
+    torch.testing.assert_close(got, want.bfloat16(), rtol=1e-2, atol=1e-2, equal_nan=True)
+    assert taken == ["bf16_gemm"]
+
+
+@each_driver
+def test_what_does_not_come_in_pairs_goes_another_way(driver: str, taken: list[str]) -> None:
+    check(torch.matmul, narrow(40, 65), narrow(65, 40), driver=driver)  # an odd number of terms
+    check(torch.matmul, narrow(3, 128), narrow(128, 40), driver=driver)  # memory limits it
+    assert "bf16_gemm" not in taken
+
+
+CONVOLUTIONS = [
+    (nn.Conv2d(64, 64, 3, padding=1), (2, 64, 14, 14)),
+    (nn.Conv2d(3, 40, 7, stride=2, padding=3), (2, 3, 32, 32)),
+    (nn.Conv2d(64, 70, 3, stride=2, padding=1), (2, 64, 15, 13)),
+    (nn.Conv2d(64, 64, 3, padding=2, dilation=2, groups=2), (2, 64, 9, 11)),
+    (nn.Conv2d(32, 64, 1, stride=2), (2, 32, 9, 11)),
+    (nn.Conv2d(5, 20, (3, 2), padding=(0, 1), bias=False), (2, 5, 9, 11)),
+    (nn.Conv2d(6, 20, 3, padding=1, dilation=(1, 2)), (1, 6, 20, 33)),
+    (nn.Conv1d(20, 30, 5, padding=2), (3, 20, 50)),
+    (nn.Conv3d(8, 20, 3, padding=1), (1, 8, 5, 6, 7)),
+    (nn.ConvTranspose2d(16, 20, 3, padding=1), (1, 16, 6, 7)),
+]
+
+
+@each_driver
+@pytest.mark.parametrize(
+    "layer, size", CONVOLUTIONS, ids=lambda x: "x".join(map(str, x)) if isinstance(x, tuple) else ""
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_convolutions(driver: str, taken: list[str], layer: Any, size: Any, kept: bool) -> None:
+    """With weights that are packed once, and with weights that each call brings."""
+    x = narrow(*size)
+    weights = [p.detach().bfloat16() for p in layer.parameters()]
+
+    def function(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        names = [n for n, _ in layer.named_parameters()]
+        return torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
+
+    if kept:
+        run = compiled(copy.deepcopy(layer).bfloat16().eval(), driver)
+        with torch.no_grad():
+            check(function, x, *weights, driver=driver, run=lambda x, *_: run(x))
+    else:
+        check(function, x, *weights, driver=driver)
+    assert "bf16_conv" in taken
+
+
+@each_driver
+def test_a_convolution_of_one_pixel_is_a_product(driver: str, taken: list[str]) -> None:
+    check(F.conv2d, narrow(2, 32, 9, 11), narrow(40, 32, 1, 1), driver=driver)
+    assert taken == ["bf16_gemm"]
+
+
+@each_driver
+def test_images_of_any_number(driver: str, taken: list[str]) -> None:
+    function = compiled(lambda x, w: F.conv2d(x, w, padding=1), driver, dynamic=None)
+    weight = narrow(24, 16, 3, 3)
+    for images in (3, 1, 5):
+        x = narrow(images, 16, 10, 9)
+        if images > 1:
+            torch._dynamo.mark_dynamic(x, 0)
+        check(lambda x, w: F.conv2d(x, w, padding=1), x, weight, driver=driver, run=function)
+    assert "bf16_conv" in taken
+
+
+@each_driver
+def test_gradients(driver: str, taken: list[str]) -> None:
+    layers = nn.Sequential(
+        nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 20)
+    )
+    layers, x = layers.bfloat16(), narrow(6, 8, 8, 8)
+    exact = copy.deepcopy(layers).double()
+    (exact(x.double()).sin().sum()).backward()
+    for run in (layers, compiled(layers, driver)):
+        layers.zero_grad()
+        run(x).sin().sum().backward()
+        errors = [
+            ((p.grad.double() - q.grad).norm() / q.grad.norm()).item()
+            for p, q in zip(layers.parameters(), exact.parameters(), strict=True)
+        ]
+        if run is layers:
+            eager = errors
+    assert all(ours <= 1.5 * theirs + 2.0**-9 for ours, theirs in zip(errors, eager, strict=True))
+    assert "bf16_gemm" in taken and "bf16_conv" in taken
+
+
+@each_driver
+def test_only_where_vectors_are_whole(driver: str) -> None:
+    info = dataclasses.replace(
+        select_device(driver).info, profile="vector", vector_width=16, bf16_dot=True
+    )
+    assert info.for_settings(Settings()).bf16_dot
+    assert not info.for_settings(Settings(profile="simt")).bf16_dot
