@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import re
 import threading
 from collections import Counter
 
 from ocl_inductor.log import artifact, artifact_name, logger
+from ocl_inductor.patches.process_hooks import at_exit
 
 #: Of what fell back; a filter sees ``(operator, reason, …)`` as the arguments of its records.
 fallback_log = artifact(__name__, "fallback")
@@ -61,9 +61,13 @@ def say_fallback(operator: str, reason: str, source: str = "") -> None:
 
 def _say_summary() -> None:
     summary = _lines.summary()
-    if summary:
-        logging.raiseExceptions = False  # whatever the log goes to may be closed by now
-        _log.warning("%s", summary)
+    if not summary:
+        return
+    usual, logging.raiseExceptions = logging.raiseExceptions, False
+    try:
+        _log.warning("%s", summary)  # whatever the log goes to may be closed by now
+    finally:
+        logging.raiseExceptions = usual
 
 
-atexit.register(_say_summary)
+at_exit(_say_summary)

@@ -11,6 +11,7 @@ import pytest
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.driver import cpu_name_override
+from ocl_inductor.patches import cpu_name
 
 POCL = quirks.Names(
     platform_name="Portable Computing Language",
@@ -118,6 +119,6 @@ def test_nothing_happens_where_memory_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processor(ZEN_5, tmp_path, monkeypatch)
-    monkeypatch.setattr(cpu_name_override, "_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(cpu_name, "_MEMORY", tmp_path / "missing")
     driver = Driver(b"generic")
     assert told(driver) == b"generic"
