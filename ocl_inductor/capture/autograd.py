@@ -27,11 +27,11 @@ from ocl_inductor.capture.tangents import may_overlap
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
-from ocl_inductor.patches.autograd_config import tracing_config
-from ocl_inductor.patches.autograd_kernels import replaced
-from ocl_inductor.patches.garbage_collector import leave_old_objects_alone
-from ocl_inductor.patches.library_operators import without_library_operators
-from ocl_inductor.patches.overlapping_gradients import dense_gradients
+from ocl_inductor.patches.process.garbage_collector import leave_old_objects_alone
+from ocl_inductor.patches.pytorch.autograd_config import tracing_config
+from ocl_inductor.patches.pytorch.autograd_kernels import replaced
+from ocl_inductor.patches.pytorch.library_operators import without_library_operators
+from ocl_inductor.patches.pytorch.overlapping_gradients import dense_gradients
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings

@@ -17,7 +17,7 @@ from torch._dynamo.variables.lists import BaseListVariable
 from ocl_inductor.lowering.core.indirect_load import INDEX_DTYPES
 from ocl_inductor.lowering.ctc.operators import CTC_LOSS
 from ocl_inductor.lowering.pointwise.requirements import ops
-from ocl_inductor.patches.ctc_handlers import handle
+from ocl_inductor.patches.pytorch.ctc_handlers import handle
 
 _MEAN, _SUM = 1, 2
 _REDUCTIONS = {"none": 0, "mean": _MEAN, "sum": _SUM}

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from ocl_inductor.log import logger
-from ocl_inductor.patches.torch_digest import digest_function, give
+from ocl_inductor.patches.pytorch.torch_digest import digest_function, give
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)

@@ -2,7 +2,7 @@
 
 A hit skips AOTAutograd's tracing and our whole compiler: what is left is Dynamo, reading the entry
 and making kernels from binaries. The cache is private API of PyTorch; what is changed in it is in
-``patches/plan_cache.py`` and ``plan_cache_keys.py``, all other use of it in this file. Where it is
+``patches/pytorch/plan_cache*.py``, all other use of it in this file. Where it is
 not as expected (``UNAVAILABLE`` says what is missing), or a graph cannot be kept, graphs are
 compiled in each process, and the counters say so.
 
@@ -37,10 +37,10 @@ from ocl_inductor.device.select import select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.observe.report.trace import trace_kernels
-from ocl_inductor.patches.autograd_config import storing_config
-from ocl_inductor.patches.inductor_passes import leave_out
-from ocl_inductor.patches.plan_cache import redirect
-from ocl_inductor.patches.plan_cache_keys import name_constants
+from ocl_inductor.patches.pytorch.autograd_config import storing_config
+from ocl_inductor.patches.pytorch.inductor_passes import leave_out
+from ocl_inductor.patches.pytorch.plan_cache import redirect
+from ocl_inductor.patches.pytorch.plan_cache_keys import name_constants
 from ocl_inductor.patches.switch import enabled
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan

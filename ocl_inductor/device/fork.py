@@ -8,7 +8,7 @@ it: the handles are never touched, and data-loading workers never come here.
 from __future__ import annotations
 
 from ocl_inductor.errors import ForkedProcessError
-from ocl_inductor.patches.process_hooks import after_fork_in_child
+from ocl_inductor.patches.process.process_hooks import after_fork_in_child
 
 #: Whether this process was forked from one that had loaded the OpenCL drivers. Read it directly in
 #: paths where a function call counts.

@@ -11,7 +11,8 @@ import threading
 from collections import Counter
 
 from ocl_inductor.log import artifact, artifact_name, logger
-from ocl_inductor.patches.process_hooks import at_exit
+from ocl_inductor.patches.process.process_hooks import at_exit
+from ocl_inductor.patches.process.quiet_logging import without_errors
 
 #: Of what fell back; a filter sees ``(operator, reason, …)`` as the arguments of its records.
 fallback_log = artifact(__name__, "fallback")
@@ -61,13 +62,9 @@ def say_fallback(operator: str, reason: str, source: str = "") -> None:
 
 def _say_summary() -> None:
     summary = _lines.summary()
-    if not summary:
-        return
-    usual, logging.raiseExceptions = logging.raiseExceptions, False
-    try:
-        _log.warning("%s", summary)  # whatever the log goes to may be closed by now
-    finally:
-        logging.raiseExceptions = usual
+    if summary:
+        with without_errors():  # whatever the log goes to may be closed by now
+            _log.warning("%s", summary)
 
 
 at_exit(_say_summary)

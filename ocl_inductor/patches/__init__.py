@@ -1,4 +1,4 @@
-"""Everything that changes PyTorch, pyopencl or the process, a file each.
+"""Everything that changes PyTorch, pyopencl or the process: a folder each, a file for each change.
 
 A *patch* replaces or wraps something that another package or the interpreter already has, hooks
 into what runs outside of our own compilation, or changes a state that the whole process shares.

@@ -12,7 +12,7 @@ _OURS = "ocl_inductor.patches"
 class Patch:
     """One change to PyTorch, pyopencl or the process.
 
-    name: what the switch calls it; the name of its file in this folder, where it lies here.
+    name: what the switch calls it; that of its file, where it lies in a folder beside this one.
     of: what it changes.
     what: the change itself, and for how long.
     why: the gain that was measured, or the fault that it prevents.
@@ -45,7 +45,7 @@ _PROCESS = (
         "A driver that is called a hundred times waits at each return for a turn: half a second "
         "of a warm start.",
         _PYTHON,
-        f"{_OURS}.switch_interval:short_turns",
+        f"{_OURS}.process.switch_interval:short_turns",
     ),
     Patch(
         "garbage_collector",
@@ -55,7 +55,7 @@ _PROCESS = (
         "0.2 s of a first call: the collector looks at a million objects of PyTorch's imports once "
         "or twice.",
         f"{_PYTHON}, {_TORCH}",
-        f"{_OURS}.garbage_collector:leave_old_objects_alone",
+        f"{_OURS}.process.garbage_collector:leave_old_objects_alone",
     ),
     Patch(
         "malloc_trim",
@@ -64,7 +64,7 @@ _PROCESS = (
         "tensors moved.",
         "25 MiB of resident memory after the 55 kernels of mobilenet_v2.",
         _LINUX,
-        f"{_OURS}.malloc_trim:give_back_freed",
+        f"{_OURS}.process.malloc_trim:give_back_freed",
     ),
     Patch(
         "driver_code_pages",
@@ -73,7 +73,7 @@ _PROCESS = (
         "and after programs were built.",
         "50 MiB of the 75 that a driver's compiler keeps resident.",
         _LINUX,
-        f"{_OURS}.driver_code_pages:drop_pages",
+        f"{_OURS}.process.driver_code_pages:drop_pages",
     ),
     Patch(
         "cpu_name",
@@ -82,7 +82,7 @@ _PROCESS = (
         "becomes that of an older relative, where a quirk of the driver asks for it.",
         "A driver whose LLVM is older than the processor builds no program at all.",
         f"{_LINUX}, the driver of `CpuNameOverride` in device/quirks.py",
-        f"{_OURS}.cpu_name:overwrite_text",
+        f"{_OURS}.process.cpu_name:overwrite_text",
     ),
     Patch(
         "driver_environment",
@@ -91,7 +91,7 @@ _PROCESS = (
         "opened. What OCL_INDUCTOR_CPU_TARGET asks for stays there.",
         "Drivers read such variables when they are opened and at no other time.",
         f"{_PYTHON}, {_PYOPENCL}",
-        f"{_OURS}.driver_environment:variables_set",
+        f"{_OURS}.process.driver_environment:variables_set",
         required="the OpenCL loader would open every driver a second time beside ours, and drivers "
         "that come with a wheel would not be found",
     ),
@@ -103,7 +103,7 @@ _PROCESS = (
         "Without them a kernel that uses the unit ends the process; products of matrices are then "
         "computed by vectors.",
         _LINUX,
-        f"{_OURS}.amx_permission:request",
+        f"{_OURS}.process.amx_permission:request",
     ),
     Patch(
         "written_pages",
@@ -113,7 +113,16 @@ _PROCESS = (
         "it checksums go round: a write that PyTorch does not see may be noticed some calls late, "
         "as on other systems.",
         "Linux 6.7 to 6.18",
-        f"{_OURS}.written_pages:written_pages",
+        f"{_OURS}.process.written_pages:written_pages",
+    ),
+    Patch(
+        "quiet_logging",
+        "process",
+        "`logging.raiseExceptions` is off while the number of fallbacks is logged at the end of "
+        "the process.",
+        "A traceback as a program's last words, where the log's file is closed by then.",
+        _PYTHON,
+        f"{_OURS}.process.quiet_logging:without_errors",
     ),
     Patch(
         "process_hooks",
@@ -123,7 +132,7 @@ _PROCESS = (
         "A forked child has the parent's handles without the driver's threads; memory that is "
         "freed after the driver's end ends the process with a fault.",
         _PYTHON,
-        f"{_OURS}.process_hooks:after_fork_in_child",
+        f"{_OURS}.process.process_hooks:after_fork_in_child",
         required="kernels in a forked child would hang or run on a broken pool of threads",
     ),
 )
@@ -136,7 +145,7 @@ _LIBRARY = (
         "A program that uses pyopencl beside us would find no platform, since the loader that "
         "pyopencl brings finds none (one driver opened costs 100 MiB and a third of a second).",
         _PYOPENCL,
-        f"{_OURS}.pyopencl_platforms:list_with",
+        f"{_OURS}.pyopencl.pyopencl_platforms:list_with",
     ),
     Patch(
         "pyopencl_invokers",
@@ -146,7 +155,7 @@ _LIBRARY = (
         "A full disk, or a user without a home, is an error at each kernel; 0.6 ms for each "
         "kernel's name.",
         _PYOPENCL,
-        f"{_OURS}.pyopencl_invokers:keep_in_memory",
+        f"{_OURS}.pyopencl.pyopencl_invokers:keep_in_memory",
     ),
     Patch(
         "pyopencl_warnings",
@@ -154,7 +163,7 @@ _LIBRARY = (
         "Warnings of the category `pyopencl.CompilerWarning` are ignored.",
         "Each build log that is not empty would be printed; errors carry the log anyway.",
         _PYOPENCL,
-        f"{_OURS}.pyopencl_warnings:ignore_build_logs",
+        f"{_OURS}.pyopencl.pyopencl_warnings:ignore_build_logs",
     ),
 )
 
@@ -166,7 +175,7 @@ _PYTORCH = (
         "while one of our graphs is compiled.",
         "A second process finds its plans: 1.8 s instead of a whole compilation for ResNet-50.",
         _TORCH,
-        f"{_OURS}.plan_cache:redirect",
+        f"{_OURS}.pytorch.plan_cache:redirect",
     ),
     Patch(
         "plan_cache_keys",
@@ -176,7 +185,7 @@ _PYTORCH = (
         "It writes `torch.strided` as an attribute of whichever module imported torch first: keys "
         "would depend on the order of imports, and plans would not be found.",
         _TORCH,
-        f"{_OURS}.plan_cache_keys:name_constants",
+        f"{_OURS}.pytorch.plan_cache_keys:name_constants",
     ),
     Patch(
         "inductor_passes",
@@ -185,7 +194,7 @@ _PYTORCH = (
         "ends are left out of keys, while one of our graphs is compiled.",
         "To list them imports all of Inductor's code generation: 0.6 s of a warm start of 3 s.",
         _TORCH,
-        f"{_OURS}.inductor_passes:leave_out",
+        f"{_OURS}.pytorch.inductor_passes:leave_out",
     ),
     Patch(
         "torch_digest",
@@ -193,7 +202,7 @@ _PYTORCH = (
         "`torch_key.set` gives the digest of PyTorch's sources that an earlier process remembered.",
         "0.2 to 0.3 s of each warm start, in which PyTorch reads and hashes 2000 files.",
         _TORCH,
-        f"{_OURS}.torch_digest:give",
+        f"{_OURS}.pytorch.torch_digest:give",
     ),
     Patch(
         "overlapping_gradients",
@@ -203,7 +212,7 @@ _PYTORCH = (
         "Gradients of windows over an intermediate result are wrong in every backend that uses "
         "AOTAutograd.",
         _TORCH,
-        f"{_OURS}.overlapping_gradients:dense_gradients",
+        f"{_OURS}.pytorch.overlapping_gradients:dense_gradients",
         required="gradients of results whose elements overlap would be wrong",
     ),
     Patch(
@@ -213,7 +222,7 @@ _PYTORCH = (
         "is traced.",
         "PyTorch's own decompositions of them give wrong numbers or lose a gradient.",
         _TORCH,
-        f"{_OURS}.autograd_kernels:replaced",
+        f"{_OURS}.pytorch.autograd_kernels:replaced",
         required="the replaced decompositions give wrong numbers",
     ),
     Patch(
@@ -224,8 +233,18 @@ _PYTORCH = (
         "Tokens would be inputs and results of graphs; the minifier calls backward() while Dynamo "
         "compiles.",
         _TORCH,
-        f"{_OURS}.autograd_config:tracing_config",
+        f"{_OURS}.pytorch.autograd_config:tracing_config",
         required="plans have no inputs for the tokens that order operators with effects",
+    ),
+    Patch(
+        "partitioner_operators",
+        "PyTorch",
+        "`partitioners.get_default_op_list` has the backward operators of ten activations more "
+        "while one of our joint graphs is partitioned.",
+        "The partitioner takes them for kernels of their own, for which everything they read has "
+        "to be saved for the backward graph.",
+        _TORCH,
+        f"{_OURS}.pytorch.partitioner_operators:known_as_pointwise",
     ),
     Patch(
         "library_operators",
@@ -235,7 +254,7 @@ _PYTORCH = (
         "LSTMs and transformer layers trace to operators that fuse, instead of one opaque node "
         "that runs on the host.",
         _TORCH,
-        f"{_OURS}.library_operators:without_library_operators",
+        f"{_OURS}.pytorch.library_operators:without_library_operators",
     ),
     Patch(
         "ctc_handlers",
@@ -244,7 +263,7 @@ _PYTORCH = (
         "for this backend only.",
         "The graph breaks there: the loss and its gradient run in eager.",
         _TORCH,
-        f"{_OURS}.ctc_handlers:handle",
+        f"{_OURS}.pytorch.ctc_handlers:handle",
     ),
     Patch(
         "optimiser_steps",
@@ -253,9 +272,19 @@ _PYTORCH = (
         "its parameters.",
         "Fused optimisers write parameters without a new version.",
         _TORCH,
-        f"{_OURS}.optimiser_steps:after_each_step",
+        f"{_OURS}.pytorch.optimiser_steps:after_each_step",
         required="where the system does not tell written pages, a step of a fused optimiser would "
         "be noticed late and old weights used",
+    ),
+    Patch(
+        "observed_backend",
+        "PyTorch",
+        "The function that Dynamo has for `opencl` is one that records, and PyTorch's trace has a "
+        "handler, while `explain` compiles.",
+        "Otherwise graphs, breaks and recompilations are not seen.",
+        _TORCH,
+        f"{_OURS}.pytorch.observed_backend:observing",
+        required="`explain` would have nothing to explain",
     ),
     Patch(
         "compile_times",
@@ -263,7 +292,7 @@ _PYTORCH = (
         "Dynamo's callbacks note when it compiles, while a profile is taken.",
         "A profile would count the time of compiling as the program's own.",
         _TORCH,
-        f"{_OURS}.compile_times:noting",
+        f"{_OURS}.pytorch.compile_times:noting",
     ),
     Patch(
         "ocl_modules",

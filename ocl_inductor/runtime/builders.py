@@ -25,7 +25,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import surveyed
 from ocl_inductor.device.quirks import Names
 from ocl_inductor.log import logger
-from ocl_inductor.patches.process_hooks import after_fork_in_child, at_exit
+from ocl_inductor.patches.process.process_hooks import after_fork_in_child, at_exit
 from ocl_inductor.runtime.build_worker import Job
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support.temporary import make_folder

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocl_inductor.device import fork
-from ocl_inductor.patches.process_hooks import at_exit
+from ocl_inductor.patches.process.process_hooks import at_exit
 from ocl_inductor.plan.plan import BufferSpec, InputSpec, Launch, Plan
 from ocl_inductor.runtime.memory import Allocation, Strategy
 from ocl_inductor.runtime.pinned import CHUNK_BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocl_inductor.patches.malloc_trim import give_back_freed
+from ocl_inductor.patches.process.malloc_trim import give_back_freed
 
 #: Bytes of large tensors that came to lie elsewhere before freed memory is given back the first
 #: time, and how many times as many it takes from each time to the next.

@@ -21,7 +21,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
-from ocl_inductor.patches.malloc_trim import give_back_freed
+from ocl_inductor.patches.process.malloc_trim import give_back_freed
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of, compiles_apart

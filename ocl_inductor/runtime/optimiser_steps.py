@@ -16,7 +16,7 @@ import torch
 from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ocl_inductor.patches.optimiser_steps import after_each_step
+from ocl_inductor.patches.pytorch.optimiser_steps import after_each_step
 
 
 class Watching(Protocol):

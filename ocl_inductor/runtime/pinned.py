@@ -18,7 +18,7 @@ from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
-from ocl_inductor.patches.process_hooks import at_exit
+from ocl_inductor.patches.process.process_hooks import at_exit
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pressure import frees

@@ -11,7 +11,7 @@ from pathlib import Path
 from ocl_inductor.device.cpu.compile_target import Target
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import release_code
-from ocl_inductor.patches.process_hooks import after_fork_in_child
+from ocl_inductor.patches.process.process_hooks import after_fork_in_child
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of
 from ocl_inductor.runtime.counters import count

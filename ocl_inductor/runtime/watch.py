@@ -4,7 +4,7 @@
 version. How such a write is noticed (docs/memory.md says what that guarantees):
 
 - ranges of memory up to 16 KiB are compared with a copy;
-- larger ones are watched by the system, page by page (patches/written_pages.py);
+- larger ones are watched by the system, page by page (patches/process/written_pages.py);
 - what other processes may write is compared whole, by checksums (checksums.py);
 - where the system does not watch, checksums go round, a share of them at each call.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ocl_inductor.patches.written_pages import PageRange, written_pages
+from ocl_inductor.patches.process.written_pages import PageRange, written_pages
 from ocl_inductor.runtime.checksums import Checksums
 from ocl_inductor.runtime.copies import Copies
 from ocl_inductor.runtime.mappings import Stamp, behind, mappings, stamp

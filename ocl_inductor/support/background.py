@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from ocl_inductor.patches.switch_interval import short_turns
+from ocl_inductor.patches.process.switch_interval import short_turns
 
 _Made = TypeVar("_Made")
 

@@ -11,7 +11,7 @@ import torch
 from torch._dynamo import callback
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from ocl_inductor.patches import garbage_collector
+from ocl_inductor.patches.process import garbage_collector
 from ocl_inductor.support.background import made_meanwhile
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.driver import cpu_name_override
-from ocl_inductor.patches import cpu_name
+from ocl_inductor.patches.process import cpu_name
 
 POCL = quirks.Names(
     platform_name="Portable Computing Language",

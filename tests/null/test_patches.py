@@ -7,7 +7,9 @@ row of the table names, and for programs whose process is ours alone.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,10 +43,11 @@ CALLS = (
 )  # fmt: skip
 #: Names of functions that do so on whatever they are called.
 METHODS = (
-    "register_start_callback", "register_end_callback", "register_optimizer_step_post_hook",
-    "register_module_forward_hook", "_get_handlers", "madvise", "malloc_trim", "mallopt", "syscall",
-    "prctl", "mlock",
+    "register_start_callback", "register_end_callback", "addHandler", "_get_handlers",
 )  # fmt: skip
+#: Functions of the system, however they are taken from a library.
+SYSTEM = ("madvise", "malloc_trim", "mallopt", "syscall", "prctl", "mlock")
+_HOOK = re.compile(r"register_\w*hook")
 TEXTS = ("/proc/self/mem", "/proc/self/clear_refs")
 
 
@@ -75,7 +78,8 @@ def changes(text: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = dotted(node.func)
-            if name.endswith(CALLS) or name.rpartition(".")[2] in METHODS:
+            method = name.rpartition(".")[2]
+            if name.endswith(CALLS) or method in METHODS or _HOOK.fullmatch(method):
                 yield f"{node.lineno}: {name}()"
             if name in ("setattr", "delattr") and dotted(node.args[0]).split(".")[0] in foreign:
                 yield f"{node.lineno}: {name}({dotted(node.args[0])}, …)"
@@ -87,7 +91,7 @@ def changes(text: str) -> Iterator[str]:
                 stored = isinstance(getattr(target, "ctx", None), ast.Store | ast.Del)
                 if stored and "." in name and name.split(".")[0] in foreign:
                     yield f"{node.lineno}: {name} = …"
-        elif isinstance(node, ast.Attribute) and node.attr in METHODS[-6:]:
+        elif isinstance(node, ast.Attribute) and node.attr in SYSTEM:
             yield f"{node.lineno}: {node.attr}"
         elif isinstance(node, ast.FunctionDef):
             for decorator in map(dotted, node.decorator_list):
@@ -133,9 +137,10 @@ def test_nothing_is_changed_outside() -> None:
 
 
 def test_each_file_has_a_row() -> None:
-    files = {p.stem for p in (PACKAGE / "patches").glob("*.py")} - {"__init__", "table", "switch"}
+    files = {p.stem for p in (PACKAGE / "patches").glob("*/*.py")} - {"__init__"}
     ours = {p.name for p in PATCHES if p.apply.startswith("ocl_inductor.patches.")}
     assert files == ours
+    assert {p.stem for p in (PACKAGE / "patches").glob("*.py")} == {"__init__", "switch", "table"}
     assert len({p.name for p in PATCHES}) == len(PATCHES)
 
 
@@ -144,25 +149,23 @@ def test_row(patch: Patch) -> None:
     module, _, function = patch.apply.partition(":")
     assert callable(getattr(importlib.import_module(module), function))
     if module.startswith("ocl_inductor.patches."):
-        assert module == f"ocl_inductor.patches.{patch.name}"
+        assert module == f"ocl_inductor.patches.{patch.of.lower()}.{patch.name}"
     for text in (patch.what, patch.why, patch.tried):
         assert text and "|" not in text and "\n" not in text
+
+
+@functools.cache
+def asked_for() -> frozenset[str]:
+    """The names that ``enabled`` is called with anywhere."""
+    text = "\n".join(p.read_text() for p in PACKAGE.rglob("*.py"))
+    return frozenset(re.findall(r"\benabled\(\"(\w+)\"\)", text))
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda p: p.name)
 def test_switch(patch: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each that can be off is asked for somewhere; the others are refused, with the reason."""
-    asked = [
-        path
-        for path in PACKAGE.rglob("*.py")
-        if any(
-            isinstance(node, ast.Call)
-            and dotted(node.func) == "enabled"
-            and [getattr(a, "value", None) for a in node.args] == [patch.name]
-            for node in ast.walk(ast.parse(path.read_text()))
-        )
-    ]
-    assert bool(asked) == (patch.required is None)
+    asked = patch.name in asked_for()
+    assert asked == (patch.required is None)
     monkeypatch.setenv(PATCHES_OFF, f" {patch.name} ,")
     if patch.required is None:
         assert patches_off() == {patch.name}

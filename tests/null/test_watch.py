@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from ocl_inductor.patches.written_pages import written_pages
+from ocl_inductor.patches.process.written_pages import written_pages
 from ocl_inductor.runtime import watch
 from ocl_inductor.runtime.checksums import PIECE, Checksums
 from ocl_inductor.runtime.mappings import behind, mappings, stamp

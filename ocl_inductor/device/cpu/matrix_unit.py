@@ -19,7 +19,7 @@ import numpy as np
 from ocl_inductor.device.cpu.flags import cpu_flags
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
-from ocl_inductor.patches import amx_permission
+from ocl_inductor.patches.process import amx_permission
 from ocl_inductor.patches.switch import enabled
 
 _log = logger(__name__)

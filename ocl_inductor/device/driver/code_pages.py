@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from ocl_inductor.patches.driver_code_pages import drop_pages
+from ocl_inductor.patches.process.driver_code_pages import drop_pages
 from ocl_inductor.patches.switch import enabled
 
 _MAPS = Path("/proc/self/maps")

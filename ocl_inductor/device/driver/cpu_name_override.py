@@ -18,8 +18,8 @@ from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.flags import cpu_flags
 from ocl_inductor.errors import UnknownOptionError
 from ocl_inductor.log import logger
-from ocl_inductor.patches.cpu_name import overwrite_text
-from ocl_inductor.patches.driver_environment import set_for_good
+from ocl_inductor.patches.process.cpu_name import overwrite_text
+from ocl_inductor.patches.process.driver_environment import set_for_good
 from ocl_inductor.patches.switch import enabled
 
 _log = logger(__name__)

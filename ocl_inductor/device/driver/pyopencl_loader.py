@@ -26,8 +26,8 @@ from ocl_inductor.device.driver.code_pages import DriverCode
 from ocl_inductor.device.driver.cpu_name_override import set_target_variables
 from ocl_inductor.device.driver.discovery import find_drivers, vendor_folder
 from ocl_inductor.log import logger
-from ocl_inductor.patches import pyopencl_invokers, pyopencl_platforms, pyopencl_warnings
-from ocl_inductor.patches.driver_environment import variables_set
+from ocl_inductor.patches.process.driver_environment import variables_set
+from ocl_inductor.patches.pyopencl import pyopencl_invokers, pyopencl_platforms, pyopencl_warnings
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"

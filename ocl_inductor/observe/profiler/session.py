@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ocl_inductor.observe.profiler.profile import Profile
-from ocl_inductor.patches.compile_times import noting
+from ocl_inductor.patches.pytorch.compile_times import noting
 from ocl_inductor.runtime.recording import Recorder
 
 
