@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +30,7 @@ from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
 from ocl_inductor.patches.process.garbage_collector import leave_old_objects_alone
 from ocl_inductor.patches.pytorch.autograd_config import tracing_config
 from ocl_inductor.patches.pytorch.autograd_kernels import replaced
-from ocl_inductor.patches.pytorch.library_operators import without_library_operators
+from ocl_inductor.patches.pytorch.onednn_operators import without_onednn
 from ocl_inductor.patches.pytorch.overlapping_gradients import dense_gradients
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
@@ -74,7 +74,8 @@ def capture(
     # more can be compiled.
     minified = any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs)
     with (
-        portable_operators(),
+        without_onednn(),
+        replaced(BEFORE_AUTOGRAD),
         dense_gradients(may_overlap),
         tracing_config(backward_now=minified),
         keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as graphs,
@@ -188,13 +189,3 @@ def _static_inputs(count: int) -> frozenset[int]:
     metadata = getattr(context, "fw_metadata", None)
     indices = getattr(metadata, "static_input_indices", None) or ()
     return frozenset(i for i in indices if i < count)
-
-
-@contextlib.contextmanager
-def portable_operators() -> Iterator[None]:
-    """Trace without operators that exist only for one CPU library.
-
-    And without decompositions of PyTorch's that give wrong numbers.
-    """
-    with without_library_operators(), replaced(BEFORE_AUTOGRAD):
-        yield

@@ -35,6 +35,7 @@ _PYTHON = "Python 3.11"
 _PYOPENCL = "pyopencl 2026.1"
 #: Of docs/versions.md.
 _TORCH = "PyTorch 2.11 to 2.14"
+_TORCH_OF_OCL = "PyTorch 2.13"
 
 _PROCESS = (
     Patch(
@@ -100,8 +101,8 @@ _PROCESS = (
         "process",
         "`arch_prctl` asks Linux for the registers of the matrix unit (AMX), 8 KiB a thread, for "
         "the rest of the process.",
-        "Without them a kernel that uses the unit ends the process; products of matrices are then "
-        "computed by vectors.",
+        "A product of 512×768×768 in float32 takes 1.05 ms by the unit and 1.87 ms by vectors. "
+        "Without the registers a kernel that uses it would end the process, so none does.",
         _LINUX,
         f"{_OURS}.process.amx_permission:request",
     ),
@@ -112,7 +113,7 @@ _PROCESS = (
         "A look at memory that was not written takes 2 µs and 0.3 µs more for each MiB. Without "
         "it checksums go round: a write that PyTorch does not see may be noticed some calls late, "
         "as on other systems.",
-        "Linux 6.7 to 6.18",
+        "Linux 6.18 (6.7 is needed)",
         f"{_OURS}.process.written_pages:written_pages",
     ),
     Patch(
@@ -242,19 +243,20 @@ _PYTORCH = (
         "`partitioners.get_default_op_list` has the backward operators of ten activations more "
         "while one of our joint graphs is partitioned.",
         "The partitioner takes them for kernels of their own, for which everything they read has "
-        "to be saved for the backward graph.",
+        "to be saved: 6.8 MiB instead of 4.8 for four convolutions with batch normalisation and "
+        "hardswish (8×16×32×32).",
         _TORCH,
         f"{_OURS}.pytorch.partitioner_operators:known_as_pointwise",
     ),
     Patch(
-        "library_operators",
+        "onednn_operators",
         "PyTorch",
-        "The fast path of `nn.MultiheadAttention` and oneDNN are off while one of our graphs is "
-        "traced.",
-        "LSTMs and transformer layers trace to operators that fuse, instead of one opaque node "
-        "that runs on the host.",
+        "oneDNN is off (`torch._C._set_mkldnn_enabled`) while one of our graphs is traced.",
+        "With it `nn.LSTM` traces to one operator, whose gradient reads a workspace that only "
+        "oneDNN's own kernel fills: training an LSTM ends the process.",
         _TORCH,
-        f"{_OURS}.pytorch.library_operators:without_library_operators",
+        f"{_OURS}.pytorch.onednn_operators:without_onednn",
+        required="the gradient of an LSTM would read memory that is not there",
     ),
     Patch(
         "ctc_handlers",
@@ -300,7 +302,7 @@ _PYTORCH = (
         "`nn.Module._apply` swaps parameters that move to the device `ocl` or away from it.",
         "Weights that two modules share would come apart, and an optimiser would go on with the "
         "old ones.",
-        _TORCH,
+        _TORCH_OF_OCL,
         "ocl_inductor.eager.modules:keep_identity_of_parameters",
         required="optimisers would go on with parameters that the model has no more",
     ),
@@ -309,7 +311,7 @@ _PYTORCH = (
         "PyTorch",
         "`UntypedStorage.clone` copies storages of the device `ocl`.",
         "`copy.deepcopy` of an `ocl` tensor wants an allocator written in C++.",
-        _TORCH,
+        _TORCH_OF_OCL,
         "ocl_inductor.eager.storages:copy_storages_here",
         required="tensors on `ocl` could not be copied",
     ),

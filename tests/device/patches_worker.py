@@ -62,8 +62,7 @@ def forward_and_backward(model: nn.Module, wrap: Wrap, dtype: torch.dtype) -> Re
 
 
 def recurrent(model: nn.Module, wrap: Wrap, dtype: torch.dtype) -> Results:
-    with torch.no_grad():
-        return [wrap(model)(numbers(5, 3, 16).to(dtype))[0]]
+    return gradients(model, wrap(model)(numbers(5, 3, 16).to(dtype))[0])
 
 
 def transformer(model: nn.Module, wrap: Wrap, dtype: torch.dtype) -> Results:
@@ -142,9 +141,6 @@ def watch_for_patches() -> None:
     def partition(*args: Any, **kwargs: Any) -> Any:
         if partitioners.get_default_op_list is not plain:
             in_force.add("partitioner_operators")
-        if not torch._C._get_mkldnn_enabled():
-            assert not torch.backends.mha.get_fastpath_enabled()
-            in_force.add("library_operators")
         if gc.get_freeze_count():
             in_force.add("garbage_collector")
         return split(*args, **kwargs)
@@ -210,7 +206,7 @@ def main(device: str) -> None:
     watch_for_patches()
     errors = {}
     hits = 0
-    with ocl_inductor.profile() as p, torch._dynamo.config.patch(allow_rnn=True):
+    with torch._dynamo.config.patch(allow_rnn=True):
         for name, (model, run) in models().items():
             exact = run(copy.deepcopy(model).double(), lambda f: f, torch.float64)
             eager = run(copy.deepcopy(model), lambda f: f, torch.float32)
@@ -221,6 +217,8 @@ def main(device: str) -> None:
                 pairs += list(zip(error(compiled, exact), error(eager, exact), strict=True))
                 hits += counters["opencl"]["plan_hits"]
             errors[name] = pairs
+    with ocl_inductor.profile() as p:
+        on(device)(lambda x: x + 1)(torch.ones(3))
     if p.compiles:
         in_force.add("compile_times")
     look_at_patches()

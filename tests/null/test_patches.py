@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 import ocl_inductor
+from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.errors import RequiredPatchError, UnknownOptionError
+from ocl_inductor.patches.process import amx_permission
 from ocl_inductor.patches.switch import PATCHES_OFF, enabled, patches_off
 from ocl_inductor.patches.table import PATCHES, Patch, patch_named
 
@@ -189,3 +191,16 @@ def test_names_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownOptionError, match="Did you mean 'garbage_collector'"):
         enabled("malloc_trim")
     assert patch_named("garbage_colector") is None
+
+
+def test_the_matrix_unit_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(matrix_unit.sys, "platform", "linux")
+    monkeypatch.setattr(matrix_unit.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(matrix_unit, "cpu_flags", lambda: set(matrix_unit._FLAGS))
+    monkeypatch.setattr(amx_permission, "request", lambda: not asked.append(True))
+    permitted = matrix_unit.permitted.__wrapped__
+    monkeypatch.setenv(PATCHES_OFF, "amx_permission")
+    assert not permitted() and not asked
+    monkeypatch.delenv(PATCHES_OFF)
+    assert permitted() and asked
