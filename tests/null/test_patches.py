@@ -21,6 +21,7 @@ from ocl_inductor.errors import RequiredPatchError, UnknownOptionError
 from ocl_inductor.patches.process import amx_permission
 from ocl_inductor.patches.switch import PATCHES_OFF, enabled, patches_off
 from ocl_inductor.patches.table import PATCHES, Patch, patch_named
+from ocl_inductor.settings import Settings
 
 PACKAGE = Path(ocl_inductor.__file__).parent
 #: Programs of ours, and processes that we start for one job.
@@ -191,6 +192,8 @@ def test_names_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownOptionError, match="Did you mean 'garbage_collector'"):
         enabled("malloc_trim")
     assert patch_named("garbage_colector") is None
+    with pytest.raises(UnknownOptionError, match="garbage_colector"):
+        Settings.resolve()
 
 
 def test_the_matrix_unit_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
