@@ -173,6 +173,19 @@ def _shown(given: object) -> str:
     return text if len(text) <= 200 else f"{text[:100]}…{text[-20:]} ({len(text):,} characters)"
 
 
+class RequiredPatchError(OpenCLInductorError):
+    """A patch (``ocl_inductor/patches``) is to be off on which correct results rest."""
+
+    def __init__(self, name: str, reason: str, variable: str) -> None:
+        super().__init__(
+            f"The patch {name!r} cannot be switched off: {reason}. Take it out of {variable}; "
+            "docs/patches.md lists those that can be off.",
+            name=name,
+            reason=reason,
+            variable=variable,
+        )
+
+
 class UnsupportedOperatorError(OpenCLInductorError):
     """An operator has no OpenCL lowering and the fallback to ATen is not allowed.
 

@@ -18,6 +18,7 @@ import platformdirs
 
 from ocl_inductor.device.described import Target, find_target, target_names
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
+from ocl_inductor.patches.switch import patches_off
 from ocl_inductor.support.units import parse_size
 
 _TRUE = ("1", "true", "yes", "on")
@@ -315,8 +316,10 @@ class Settings:
         """Settings of one ``torch.compile`` call: `options`, then the environment, then defaults.
 
         `mode` is the keyword of ``torch.compile`` and wins over an option of that name.
-        Raises UnknownOptionError for an unknown option, mode or value.
+        Raises UnknownOptionError for an unknown option, mode or value, and RequiredPatchError for
+        a patch that cannot be off.
         """
+        patches_off()  # a wrong value is an error here, as that of any other variable
         given = dict(options or {})
         if mode is not None:
             given["mode"] = mode

@@ -15,6 +15,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 
 from ocl_inductor import log, settings
+from ocl_inductor.patches import table
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,6 +46,17 @@ def logs_table() -> str:
     for kind, what in log.ARTIFACTS.items():
         when = "only when named" if kind in log._QUIET else "also under `+opencl`"
         rows.append(f"| `{log.artifact_name(kind)}` | {what} | {when} |")
+    return "\n".join(rows)
+
+
+def patches_table() -> str:
+    """One row a patch."""
+    rows = ["| patch | of | what | why | tried with | can be off |", "|---|---|---|---|---|---|"]
+    for patch in table.PATCHES:
+        off = "yes" if patch.required is None else f"no: {patch.required}"
+        rows.append(
+            f"| `{patch.name}` | {patch.of} | {patch.what} | {patch.why} | {patch.tried} | {off} |"
+        )
     return "\n".join(rows)
 
 
@@ -95,6 +107,7 @@ def replace(page: str, name: str, content: str) -> None:
 def main() -> None:
     replace("options.md", "settings", settings_table())
     replace("options.md", "logs", logs_table())
+    replace("patches.md", "patches", patches_table())
     replace("gpu.md", "gpu-check", gpu_tables())
     replace("pipeline.md", "vector", kernel("vector"))
     replace("pipeline.md", "simt", first_sweep(kernel("simt")))

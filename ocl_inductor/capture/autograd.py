@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +15,6 @@ from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.collection import leave_old_objects_alone
 from ocl_inductor.capture.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions import LazyDecompositions
 from ocl_inductor.capture.direct import without_wrappers
@@ -24,10 +23,15 @@ from ocl_inductor.capture.partition import FREE, VISIBLE, partition
 from ocl_inductor.capture.random_arguments import take_as_passed
 from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import report_strides, take_strides
-from ocl_inductor.capture.tangents import gradients_of_overlapping_results
+from ocl_inductor.capture.tangents import may_overlap
 from ocl_inductor.capture.warm_start import keeping_plans
 from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
+from ocl_inductor.patches.process.garbage_collector import leave_old_objects_alone
+from ocl_inductor.patches.pytorch.autograd_config import tracing_config
+from ocl_inductor.patches.pytorch.autograd_kernels import replaced
+from ocl_inductor.patches.pytorch.onednn_operators import without_onednn
+from ocl_inductor.patches.pytorch.overlapping_gradients import dense_gradients
 from ocl_inductor.runtime.executor import Executor
 from ocl_inductor.runtime.staged import StagedExecutor
 from ocl_inductor.settings import Settings
@@ -66,16 +70,14 @@ def capture(
     if not isinstance(gm, GmWrapper):
         example_inputs = take_as_passed(gm, example_inputs)
     leave_old_objects_alone()  # in the next compilation, where this one follows a reset
-    # Tokens that order operators with effects are made inside the graph, where a pass removes them,
-    # instead of being inputs and results of it.
-    config: dict[str, Any] = {"unlift_effect_tokens": True}
-    if any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs):
-        # The minifier calls backward() while Dynamo compiles, where nothing more can be compiled.
-        config["force_non_lazy_backward_lowering"] = True
+    # The minifier, which passes real tensors, calls backward() while Dynamo compiles, where nothing
+    # more can be compiled.
+    minified = any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs)
     with (
-        portable_operators(),
-        gradients_of_overlapping_results(),
-        torch._functorch.config.patch(config),
+        without_onednn(),
+        replaced(BEFORE_AUTOGRAD),
+        dense_gradients(may_overlap),
+        tracing_config(backward_now=minified),
         keeping_plans(gm, example_inputs, device, settings, wanted=keep_plans) as graphs,
     ):
         compiler = aot_autograd(
@@ -187,42 +189,3 @@ def _static_inputs(count: int) -> frozenset[int]:
     metadata = getattr(context, "fw_metadata", None)
     indices = getattr(metadata, "static_input_indices", None) or ()
     return frozenset(i for i in indices if i < count)
-
-
-@contextlib.contextmanager
-def portable_operators() -> Iterator[None]:
-    """Trace without operators that exist only for one CPU library.
-
-    oneDNN's fused LSTM and the transformer fast path are opaque single nodes; without them the
-    same modules trace to matrix products and pointwise operators, which we fuse ourselves. And
-    without decompositions of PyTorch's that give wrong numbers.
-    """
-    fastpath = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    # Not torch.backends.mkldnn.flags: it also sets TF32, which warns on builds without a GPU.
-    mkldnn = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        with _replaced_before_autograd():
-            yield
-    finally:
-        torch._C._set_mkldnn_enabled(mkldnn)
-        torch.backends.mha.set_fastpath_enabled(fastpath)
-
-
-@contextlib.contextmanager
-def _replaced_before_autograd() -> Iterator[None]:
-    """Operators of ``BEFORE_AUTOGRAD`` are traced as our functions say, with their gradients."""
-    key = torch._C.DispatchKey.Autograd
-    saved = {op: op.py_kernels[key] for op in BEFORE_AUTOGRAD if key in op.py_kernels}
-
-    def put(kernels: dict[Any, Any]) -> None:
-        for op, kernel in kernels.items():
-            op.py_kernels[key] = kernel
-            op._dispatch_cache.clear()
-
-    put({op: BEFORE_AUTOGRAD[op] for op in saved})
-    try:
-        yield
-    finally:
-        put(saved)

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
-from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from ocl_inductor.lowering.core.indirect_load import INDEX_DTYPES
 from ocl_inductor.lowering.ctc.operators import CTC_LOSS
 from ocl_inductor.lowering.pointwise.requirements import ops
+from ocl_inductor.patches.pytorch.ctc_handlers import handle
 
 _MEAN, _SUM = 1, 2
 _REDUCTIONS = {"none": 0, "mean": _MEAN, "sum": _SUM}
@@ -94,13 +94,11 @@ _TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
 
 def trace_ctc_loss() -> None:
     """Have Dynamo trace the functions above in graphs for this backend."""
-    handlers = TorchInGraphFunctionVariable._get_handlers()
-    for original, traced in _TRACED.items():
-        handlers.setdefault(original, _handler(traced))
+    handle({original: _handler(traced) for original, traced in _TRACED.items()})
 
 
 def _handler(traced: Callable[..., Any]) -> Callable[..., VariableTracker | None]:
-    def handle(
+    def traced_call(
         variable: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker
     ) -> VariableTracker | None:
         """None leaves the call to Dynamo."""
@@ -111,7 +109,7 @@ def _handler(traced: Callable[..., Any]) -> Callable[..., VariableTracker | None
         result: VariableTracker = tx.inline_user_function_return(function, list(args), kwargs)
         return result
 
-    return handle
+    return traced_call
 
 
 def _is_ours(backend: Any) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from ocl_inductor.passes.masks import read_masks
 from ocl_inductor.passes.normalised import split_normalisations
 from ocl_inductor.passes.pool_offsets import save_offsets
 from ocl_inductor.passes.replace_random import replace_random
+from ocl_inductor.patches.pytorch.partitioner_operators import known_as_pointwise
 
 aten = torch.ops.aten
 
@@ -52,7 +52,7 @@ def partition(
     joint = replace_random(expand_higher_order(joint))
     joint = save_offsets(read_masks(split_normalisations(joint)))
     joint = keep_overwritten_inputs(joint)
-    with _more_pointwise_operators():
+    with known_as_pointwise(_POINTWISE):
         forward, backward = partitioners.min_cut_rematerialization_partition(
             joint, inputs, **options
         )
@@ -62,21 +62,3 @@ def partition(
     if visible is not None:
         forward.meta[FREE] = free_outputs(forward, backward, visible)
     return forward, backward
-
-
-@contextlib.contextmanager
-def _more_pointwise_operators() -> Iterator[None]:
-    """The partitioner's lists with ours in addition."""
-    lists = partitioners.get_default_op_list
-
-    def longer() -> partitioners.OpTypes:
-        found = lists()
-        found.fusible_ops.update(_POINTWISE)
-        found.recomputable_ops.update(_POINTWISE)
-        return found
-
-    partitioners.get_default_op_list = longer
-    try:
-        yield
-    finally:
-        partitioners.get_default_op_list = lists

@@ -18,6 +18,7 @@ import torch
 
 from ocl_inductor import __version__
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.patches.switch import patches_off
 from ocl_inductor.plan.plan import SCHEMA_VERSION
 from ocl_inductor.settings import Settings
 
@@ -49,6 +50,7 @@ def environment_key(info: DeviceInfo, settings: Settings) -> str:
         ("device", facts),
         # Under "error" a plan must not have host calls that "warn" allows.
         ("settings", settings.code_key(), settings.fallback),
+        ("patches off", sorted(patches_off())),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

@@ -8,7 +8,6 @@ it as always.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -19,6 +18,7 @@ from pathlib import Path
 import torch
 
 from ocl_inductor.log import logger
+from ocl_inductor.patches.pytorch.torch_digest import digest_function, give
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
@@ -31,13 +31,11 @@ def provide_digest(cache_dir: Path) -> None:
     """Give PyTorch the remembered digest of its sources; or have it made, and remember it.
 
     ``cache_dir``: our cache folder. Once a process. Does nothing where PyTorch keeps the digest in
-    another way, or has it already. Never raises for what happens on the disk.
+    another way or has it already, or where the patch is off. Never raises for what happens on the
+    disk.
     """
-    try:
-        from torch._inductor.codecache import torch_key
-
-        give = torch_key.set
-    except (ImportError, AttributeError):  # another PyTorch
+    torch_key = digest_function()
+    if torch_key is None:
         return
     folder = PrivateFolder(cache_dir).folder("torch")
     state = _state_of_sources()
@@ -45,9 +43,7 @@ def provide_digest(cache_dir: Path) -> None:
     if digest is None:
         _remember(folder, state, torch_key())
         return
-    # It is known already; an assertion says so until 2.12.
-    with contextlib.suppress(RuntimeError, AssertionError):
-        give(digest)
+    give(digest)
 
 
 def _name() -> str:

@@ -1,9 +1,10 @@
 """Plans kept between processes through PyTorch's AOTAutograd cache.
 
 A hit skips AOTAutograd's tracing and our whole compiler: what is left is Dynamo, reading the entry
-and making kernels from binaries. The cache is private API of PyTorch; all use of it is in this
-file. Where it is not as expected (``UNAVAILABLE`` says what is missing), or a graph cannot be kept,
-graphs are compiled in each process, and the counters say so.
+and making kernels from binaries. The cache is private API of PyTorch; what is changed in it is in
+``patches/pytorch/plan_cache*.py``, all other use of it in this file. Where it is
+not as expected (``UNAVAILABLE`` says what is missing), or a graph cannot be kept, graphs are
+compiled in each process, and the counters say so.
 
 Entries lie below our own cache folder: while one of our graphs is compiled, the cache's two
 functions that touch files are replaced by ours, which also check what they read.
@@ -36,6 +37,11 @@ from ocl_inductor.device.select import select_device
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.observe.report.trace import trace_kernels
+from ocl_inductor.patches.pytorch.autograd_config import storing_config
+from ocl_inductor.patches.pytorch.inductor_passes import leave_out
+from ocl_inductor.patches.pytorch.plan_cache import redirect
+from ocl_inductor.patches.pytorch.plan_cache_keys import name_constants
+from ocl_inductor.patches.switch import enabled
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.plan.staged_plan import StagedPlan
@@ -124,6 +130,28 @@ class Session:
     numbers: Numbers
     missed: Callable[[], None]  # is told that no entry fits
 
+    def write(self, key: str, content: bytes) -> None:
+        """Keep a new entry."""
+        artifacts.record(artifacts.PLAN, key, content)
+        self.files.write(key, content)
+
+    def candidates(self, key: str) -> Iterator[tuple[Any, bytes]]:
+        """Entries that can be read and whose guards hold, each with its bytes."""
+        for content in _contents(self.files, key):
+            try:
+                entry = pickle.loads(content)
+                if not isinstance(entry, BundledAOTAutogradResult):
+                    raise pickle.UnpicklingError(f"it holds a {type(entry).__name__}")
+            except Exception as error:
+                _log.info("plan %s cannot be read, removed: %s", key, error)
+                self.files.remove(key, content)
+                continue
+            if not allow(entry.compiled_fw.result.guards, self.numbers):
+                continue
+            artifacts.record(artifacts.PLAN, key, content)
+            yield entry, content
+        self.missed()
+
 
 _session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", default=None)
 
@@ -154,17 +182,11 @@ def keeping_plans(
     files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
     missed = partial(start_builders, device, settings, kernels=1)
     session = Session(device, settings, key, files, Graphs(stored=True), numbers_of(gm), missed)
-    tag = f"{torch.compiler.config.cache_key_tag};ocl_inductor:{key}"
     counters = torch._dynamo.utils.counters["aot_autograd"]
     bypasses = counters["autograd_cache_bypass"]
     token = _session.set(session)
     try:
-        with (
-            torch.compiler.config.patch(cache_key_tag=tag),
-            _functorch_config.patch(
-                bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
-            ),
-        ):
+        with storing_config(tag=f"ocl_inductor:{key}"):
             yield session.graphs
     finally:
         _session.reset(token)
@@ -176,6 +198,8 @@ def _why_off(gm: GraphModule, settings: Settings) -> str | None:
     """Why this graph's plan is neither looked for nor kept."""
     if not settings.cache:
         return "the cache is switched off"
+    if not enabled("plan_cache"):
+        return "the patch plan_cache is switched off"
     if UNAVAILABLE is not None:
         return f"this PyTorch has no such cache: {UNAVAILABLE}"
     if not should_use_local_autograd_cache():
@@ -286,36 +310,6 @@ def _show(plan: Plan) -> None:
             say_fallback(step.label, step.reason)
 
 
-def _leave_inductor_alone() -> None:
-    """Leave the passes of Inductor's back ends out of our keys.
-
-    They do not concern us, and to list them all of Inductor's code generation is imported: 0.6 s of
-    a warm start of 3 s. Without these functions, keys are made as PyTorch makes them.
-    """
-    from torch._functorch._aot_autograd import autograd_cache
-    from torch._inductor import codecache
-
-    details = getattr(autograd_cache, "AOTAutogradCacheDetails", None)
-    describe = getattr(details, "_init_fx_graph_hash_details", None)
-    register = getattr(codecache, "init_backend_registration", None)
-    if details is None or describe is None or register is None:
-        return
-
-    def register_backends() -> None:
-        if _session.get() is None:
-            register()
-
-    def describe_graph(self: Any, *args: Any, **kwargs: Any) -> None:
-        describe(self, *args, **kwargs)
-        if _session.get() is not None:
-            # The same whether or not Inductor was used before in this process.
-            self.custom_backend_passes = ()
-            self.custom_backend_codegen_configs = {}
-
-    codecache.init_backend_registration = register_backends
-    details._init_fx_graph_hash_details = describe_graph
-
-
 def _contents(files: PlanFiles, key: str) -> Iterator[bytes]:
     """From the folder, then from artefacts that were loaded into this process."""
     known = set()
@@ -328,67 +322,12 @@ def _contents(files: PlanFiles, key: str) -> Iterator[bytes]:
             yield content
 
 
-_NAMED = (torch.dtype, torch.layout, torch.memory_format)
-
-
-def _by_name(x: Any) -> tuple[Any, ...]:
-    """For hashing only: not what unpickling needs."""
-    return str, (str(x),)
-
-
-_installed = False
-
-
 def _install() -> None:
-    """Send the cache's files to our folder while a session is on; other backends see no change.
+    """Send the cache's files to our folder while a session is on; other backends see no change."""
+    redirect(AOTAutogradCache, _session.get)
+    name_constants(AOTAutogradCachePickler, _compiles_here)
+    leave_out(_compiles_here)
 
-    The pickler that makes keys is changed too. It writes ``torch.strided`` and its like as an
-    attribute of whichever module is found first to have imported torch, so that the key would
-    depend on the order of imports.
-    """
-    global _installed
-    if _installed:
-        return
-    _installed = True
-    write = AOTAutogradCache._write_to_local_cache
-    candidates = AOTAutogradCache.iterate_over_candidates
-    init = AOTAutogradCachePickler.__init__
 
-    def init_pickler(self: Any, *args: Any, **kwargs: Any) -> None:  # versions differ in them
-        init(self, *args, **kwargs)
-        if _session.get() is not None:
-            self.dispatch_table.update(dict.fromkeys(_NAMED, _by_name))
-
-    def write_to_local_cache(key: str, content: bytes) -> None:
-        session = _session.get()
-        if session is None:
-            return write(key, content)
-        artifacts.record(artifacts.PLAN, key, content)
-        return session.files.write(key, content)
-
-    def iterate_over_candidates(
-        cls: Any, local: bool, remote_cache: Any, key: str
-    ) -> Iterator[tuple[Any, bytes, bool]]:
-        session = _session.get()
-        if session is None:
-            yield from candidates(local, remote_cache, key)
-            return
-        for content in _contents(session.files, key):
-            try:
-                entry = pickle.loads(content)
-                if not isinstance(entry, BundledAOTAutogradResult):
-                    raise pickle.UnpicklingError(f"it holds a {type(entry).__name__}")
-            except Exception as error:
-                _log.info("plan %s cannot be read, removed: %s", key, error)
-                session.files.remove(key, content)
-                continue
-            if not allow(entry.compiled_fw.result.guards, session.numbers):
-                continue
-            artifacts.record(artifacts.PLAN, key, content)
-            yield entry, content, True
-        session.missed()
-
-    _leave_inductor_alone()
-    AOTAutogradCachePickler.__init__ = init_pickler  # type: ignore[method-assign]
-    AOTAutogradCache._write_to_local_cache = staticmethod(write_to_local_cache)
-    AOTAutogradCache.iterate_over_candidates = classmethod(iterate_over_candidates)
+def _compiles_here() -> bool:
+    return _session.get() is not None

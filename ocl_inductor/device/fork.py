@@ -7,9 +7,8 @@ it: the handles are never touched, and data-loading workers never come here.
 
 from __future__ import annotations
 
-import os
-
 from ocl_inductor.errors import ForkedProcessError
+from ocl_inductor.patches.process.process_hooks import after_fork_in_child
 
 #: Whether this process was forked from one that had loaded the OpenCL drivers. Read it directly in
 #: paths where a function call counts.
@@ -34,5 +33,4 @@ def _in_child() -> None:
     forked = _loaded
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+after_fork_in_child(_in_child)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._dynamo.backends import registry
-from torch._logging._internal import trace_log
 from torch.fx import GraphModule
 
 from ocl_inductor.compile import compile_with, reset
@@ -27,6 +25,7 @@ from ocl_inductor.observe.report.values import (
     RecompilationReport,
     RoofReport,
 )
+from ocl_inductor.patches.pytorch.observed_backend import observing
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune.roof import measured_roof
 
@@ -64,15 +63,8 @@ def observed() -> Iterator[Recorder]:
     """
     recorder = Recorder()
     handler = _TraceHandler(recorder)
-    registry.lookup_backend(ALIAS)  # an unknown backend is an error here, with torch's own advice
-    plain = registry._COMPILER_FNS[ALIAS]
-    registry._COMPILER_FNS[ALIAS] = recorder.backend()
-    trace_log.addHandler(handler)
-    try:
+    with observing(ALIAS, recorder.backend(), handler):
         yield recorder
-    finally:
-        trace_log.removeHandler(handler)
-        registry._COMPILER_FNS[ALIAS] = plain
 
 
 @dataclass(slots=True)

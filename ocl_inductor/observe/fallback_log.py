@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import re
 import threading
 from collections import Counter
 
 from ocl_inductor.log import artifact, artifact_name, logger
+from ocl_inductor.patches.process.process_hooks import at_exit
+from ocl_inductor.patches.process.quiet_logging import without_errors
 
 #: Of what fell back; a filter sees ``(operator, reason, …)`` as the arguments of its records.
 fallback_log = artifact(__name__, "fallback")
@@ -62,8 +63,8 @@ def say_fallback(operator: str, reason: str, source: str = "") -> None:
 def _say_summary() -> None:
     summary = _lines.summary()
     if summary:
-        logging.raiseExceptions = False  # whatever the log goes to may be closed by now
-        _log.warning("%s", summary)
+        with without_errors():  # whatever the log goes to may be closed by now
+            _log.warning("%s", summary)
 
 
-atexit.register(_say_summary)
+at_exit(_say_summary)

@@ -6,10 +6,8 @@ compiler that crashes, which would take this process with it, or is not done in 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
-import os
 import pickle
 import shutil
 import signal
@@ -27,6 +25,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import surveyed
 from ocl_inductor.device.quirks import Names
 from ocl_inductor.log import logger
+from ocl_inductor.patches.process.process_hooks import after_fork_in_child, at_exit
 from ocl_inductor.runtime.build_worker import Job
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support.temporary import make_folder
@@ -323,6 +322,5 @@ def _forget() -> None:
     _builders.clear()
 
 
-atexit.register(end_idle)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+at_exit(end_idle)
+after_fork_in_child(_forget)

@@ -8,7 +8,6 @@ between those that travel.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import weakref
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocl_inductor.device import fork
+from ocl_inductor.patches.process.process_hooks import at_exit
 from ocl_inductor.plan.plan import BufferSpec, InputSpec, Launch, Plan
 from ocl_inductor.runtime.memory import Allocation, Strategy
 from ocl_inductor.runtime.pinned import CHUNK_BYTES
@@ -138,7 +138,7 @@ def _retire(windows: int) -> None:
     _retired.append(_live.pop(windows))
 
 
-@atexit.register
+@at_exit
 def _leave_to_the_system() -> None:
     """A process that ends frees nothing in its last moments, when nobody knows in which order."""
     for windows in _live.values():

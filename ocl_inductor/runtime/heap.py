@@ -1,21 +1,8 @@
-"""Memory that was freed, given back to the system.
-
-The C library keeps what a thread frees for that thread. A driver frees 2 to 5 MiB after it has
-loaded a program, in the thread that loads it: of the 55 kernels of mobilenet_v2, 25 MiB were kept
-so.
-"""
+"""When memory that large tensors left is given back to the system."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-
-
-def give_back_freed() -> None:
-    """Give it back, in 2 to 10 ms in which other threads run. Nothing where there is no glibc."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
+from ocl_inductor.patches.process.malloc_trim import give_back_freed
 
 #: Bytes of large tensors that came to lie elsewhere before freed memory is given back the first
 #: time, and how many times as many it takes from each time to the next.

@@ -21,6 +21,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
+from ocl_inductor.patches.process.malloc_trim import give_back_freed
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime import artifacts
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of, compiles_apart
@@ -32,7 +33,6 @@ from ocl_inductor.runtime.driver_programs import (
     program_from_binary,
     program_from_source,
 )
-from ocl_inductor.runtime.heap import give_back_freed
 from ocl_inductor.runtime.program_batches import batches
 from ocl_inductor.runtime.store import KernelStore
 from ocl_inductor.runtime.store_entry import (

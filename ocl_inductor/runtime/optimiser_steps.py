@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ocl_inductor.patches.pytorch.optimiser_steps import after_each_step
 
 
 class Watching(Protocol):
@@ -39,7 +41,7 @@ def tell_of_steps(watching: Watching) -> None:
 
 @functools.cache
 def _register() -> None:
-    register_optimizer_step_post_hook(_after_step)
+    after_each_step(_after_step)
 
 
 def _after_step(optimiser: Optimizer, args: Any, kwargs: Any) -> None:

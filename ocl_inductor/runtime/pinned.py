@@ -8,7 +8,6 @@ allocated and mapped once and kept, for all plans of a device.
 
 from __future__ import annotations
 
-import atexit
 import threading
 import weakref
 from typing import Any
@@ -19,6 +18,7 @@ from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
+from ocl_inductor.patches.process.process_hooks import at_exit
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pressure import frees
@@ -139,4 +139,4 @@ def release_pinned() -> int:
 
 
 # While the driver still works: a mapping that is left would be undone after its end.
-atexit.register(release_pinned)
+at_exit(release_pinned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from ocl_inductor.device.cpu.compile_target import Target
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import release_code
+from ocl_inductor.patches.process.process_hooks import after_fork_in_child
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.builders import CompilerFailedError, builders_of
 from ocl_inductor.runtime.counters import count
@@ -215,9 +215,8 @@ class _Programs:
 
 
 _tables: weakref.WeakKeyDictionary[Device, _Programs] = weakref.WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):
-    # A build that the parent was at will never end in the child.
-    os.register_at_fork(after_in_child=forget_programs)
+# A build that the parent was at will never end in the child.
+after_fork_in_child(forget_programs)
 
 
 def _programs_of(device: Device) -> _Programs:

@@ -4,7 +4,7 @@
 version. How such a write is noticed (docs/memory.md says what that guarantees):
 
 - ranges of memory up to 16 KiB are compared with a copy;
-- larger ones are watched by the system, page by page (written_pages.py);
+- larger ones are watched by the system, page by page (patches/process/written_pages.py);
 - what other processes may write is compared whole, by checksums (checksums.py);
 - where the system does not watch, checksums go round, a share of them at each call.
 """
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 
 import torch
 
+from ocl_inductor.patches.process.written_pages import PageRange, written_pages
 from ocl_inductor.runtime.checksums import Checksums
 from ocl_inductor.runtime.copies import Copies
 from ocl_inductor.runtime.mappings import Stamp, behind, mappings, stamp
 from ocl_inductor.runtime.optimiser_steps import storage_address, tell_of_steps
-from ocl_inductor.runtime.written_pages import PageRange, written_pages
 
 #: Bytes up to which a range is compared with a copy: that takes no longer than to ask the system.
 COPIED_BYTES = 16 << 10

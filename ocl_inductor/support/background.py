@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-_Made = TypeVar("_Made")
+from ocl_inductor.patches.process.switch_interval import short_turns
 
-#: How long a thread that runs Python lets another wait, in seconds. By default 5 ms: a driver that
-#: is called a hundred times then stands still for half a second, since each return is such a wait.
-_PATIENCE_SECONDS = 2e-4
+_Made = TypeVar("_Made")
 
 
 def made_meanwhile(make: Callable[[], _Made]) -> Future[_Made]:
@@ -24,7 +21,7 @@ def made_meanwhile(make: Callable[[], _Made]) -> Future[_Made]:
 
     def work() -> None:
         try:
-            with _patience:
+            with short_turns():
                 result = make()
         except BaseException as error:
             made.set_exception(error)
@@ -33,28 +30,3 @@ def made_meanwhile(make: Callable[[], _Made]) -> Future[_Made]:
 
     threading.Thread(target=work, name="ocl_inductor executor").start()
     return made
-
-
-class _Patience:
-    """Turns of Python threads are short while somebody holds this."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.holders = 0
-        self.usual = 0.0
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.holders == 0:
-                self.usual = sys.getswitchinterval()
-                sys.setswitchinterval(min(self.usual, _PATIENCE_SECONDS))
-            self.holders += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.holders -= 1
-            if self.holders == 0:
-                sys.setswitchinterval(self.usual)
-
-
-_patience = _Patience()

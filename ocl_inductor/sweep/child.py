@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-from ocl_inductor.runtime.heap import give_back_freed
+from ocl_inductor.patches.process.malloc_trim import give_back_freed
 
 Emit = Callable[..., None]
 """``emit(event, **values)``: one line of JSON to the process that started this one."""

@@ -16,9 +16,9 @@ from unseen_mappings import MAPPINGS
 from unseen_optimisers import OPTIMISERS
 from unseen_writes import OWNERS, SEEN_AT_ONCE, WAYS
 
+from ocl_inductor.patches.process.written_pages import written_pages
 from ocl_inductor.runtime import watch
 from ocl_inductor.runtime.watch import LOOKS
-from ocl_inductor.runtime.written_pages import written_pages
 
 
 class Product(nn.Module):

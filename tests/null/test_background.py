@@ -11,7 +11,7 @@ import torch
 from torch._dynamo import callback
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from ocl_inductor.capture import collection
+from ocl_inductor.patches.process import garbage_collector
 from ocl_inductor.support.background import made_meanwhile
 
 
@@ -47,9 +47,9 @@ def seen() -> Iterator[list[int]]:
         found.append(gc.get_freeze_count())
         return gm
 
-    collection.leave_old_objects_alone()
-    collection.leave_old_objects_alone()
-    assert handler.start_callbacks.count(collection._frozen.start) == 1
+    garbage_collector.leave_old_objects_alone()
+    garbage_collector.leave_old_objects_alone()
+    assert handler.start_callbacks.count(garbage_collector._frozen.start) == 1
     torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
     yield found
     handler.start_callbacks[:], handler.end_callbacks[:] = before

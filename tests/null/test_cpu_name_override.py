@@ -11,6 +11,8 @@ import pytest
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.driver import cpu_name_override
+from ocl_inductor.patches.process import cpu_name
+from ocl_inductor.patches.switch import PATCHES_OFF
 
 POCL = quirks.Names(
     platform_name="Portable Computing Language",
@@ -118,6 +120,18 @@ def test_nothing_happens_where_memory_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processor(ZEN_5, tmp_path, monkeypatch)
-    monkeypatch.setattr(cpu_name_override, "_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(cpu_name, "_MEMORY", tmp_path / "missing")
     driver = Driver(b"generic")
     assert told(driver) == b"generic"
+
+
+def test_nothing_happens_where_the_patch_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor(ZEN_5, tmp_path, monkeypatch)
+    monkeypatch.setenv(PATCHES_OFF, "cpu_name")
+    driver = Driver(b"generic")
+    assert told(driver) == b"generic"
+    assert cpu_name_override.device_version(driver.device) == GENERIC
+    monkeypatch.setenv(PATCHES_OFF, "")
+    assert told(driver) == b"skx"

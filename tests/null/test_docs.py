@@ -55,6 +55,11 @@ def test_options_agree_with_settings(generator: ModuleType) -> None:
     assert between(OPTIONS, "logs") == generator.logs_table(), REMEDY
 
 
+def test_table_of_patches(generator: ModuleType) -> None:
+    page = _text(ROOT / "docs" / "patches.md")
+    assert between(page, "patches") == generator.patches_table(), REMEDY
+
+
 def test_tables_of_gpu_code_are_those_on_record(generator: ModuleType) -> None:
     assert between(_text(ROOT / "docs" / "gpu.md"), "gpu-check") == generator.gpu_tables(), REMEDY
 

@@ -23,6 +23,10 @@ CASES = [
     (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
     (errors.UnsupportedLayoutError([2, 3]), ["[2, 3]", "x.to_dense()"]),
     (errors.ForkedProcessError(), ["spawn", "forked"]),
+    (
+        errors.RequiredPatchError("fork_hooks", "children hang", "OCL_INDUCTOR_PATCHES_OFF"),
+        ["'fork_hooks'", "children hang", "OCL_INDUCTOR_PATCHES_OFF", "docs/patches.md"],
+    ),
     (errors.UnknownOptionError("option", "fallbak", ["device", "fallback"]), ["Did you mean"]),
     (
         errors.UnsupportedOperatorError(

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from ocl_inductor.patches.process.written_pages import written_pages
 from ocl_inductor.runtime import watch
 from ocl_inductor.runtime.checksums import PIECE, Checksums
 from ocl_inductor.runtime.mappings import behind, mappings, stamp
 from ocl_inductor.runtime.parameters import Parameters
 from ocl_inductor.runtime.watch import COPIED_BYTES, LOOKS, Watch
-from ocl_inductor.runtime.written_pages import written_pages
 
 needs_pages = pytest.mark.skipif(
     written_pages() is None, reason="the system does not tell written pages"

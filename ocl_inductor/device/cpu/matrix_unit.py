@@ -9,7 +9,6 @@ Linux, Documentation/arch/x86/xstate.rst.
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import sys
 from functools import cache
@@ -20,11 +19,10 @@ import numpy as np
 from ocl_inductor.device.cpu.flags import cpu_flags
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
+from ocl_inductor.patches.process import amx_permission
+from ocl_inductor.patches.switch import enabled
 
 _log = logger(__name__)
-_ARCH_PRCTL = 158
-_REQUEST_PERMISSION = 0x1023
-_TILE_DATA = 18
 _FLAGS = {"amx_tile", "amx_bf16", "avx512f"}
 #: Rows of a tile, and pairs of bfloat16 in one of its rows.
 _ROWS, _PAIRS = 16, 16
@@ -59,16 +57,18 @@ def permitted() -> bool:
     """
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return False
+    if not enabled("amx_permission"):
+        return False
     try:
         if not cpu_flags() >= _FLAGS:
             return False
-        refused = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
+        granted = amx_permission.request()
     except (OSError, AttributeError) as error:
         _log.info("no matrix unit: %s", error)
         return False
-    if refused:
+    if not granted:
         _log.info("no matrix unit: the system refuses its registers to this process")
-    return not refused
+    return granted
 
 
 def amx_test(context: Any, queue: Any) -> bool:

@@ -8,15 +8,16 @@ used again, 64 KiB at a time from its file cache.
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from ocl_inductor.patches.process.driver_code_pages import drop_pages
+from ocl_inductor.patches.switch import enabled
+
 _MAPS = Path("/proc/self/maps")
 _SMAPS = Path("/proc/self/smaps")
-_MADV_DONTNEED = 4
 _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+\s*(.*)")
 
 
@@ -48,6 +49,8 @@ class DriverCode:
 
     def release(self) -> None:
         """Drop it. Nothing happens where the system does not show how files are mapped."""
+        if not enabled("driver_code_pages"):
+            return
         mappings = _mappings()
         files = _libraries(mappings) - self._before
         ours = frozenset(m for m in mappings if m.path in files)
@@ -57,10 +60,7 @@ class DriverCode:
             self._seen, self._clean = ours, list(_clean(ours))
         if not self._clean:
             return
-        advise = ctypes.CDLL(None).madvise
-        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        for mapping in self._clean:
-            advise(mapping.start, mapping.end - mapping.start, _MADV_DONTNEED)
+        drop_pages((m.start, m.end) for m in self._clean)
 
 
 def mapped_libraries() -> set[str]:

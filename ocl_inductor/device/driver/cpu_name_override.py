@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import os
 import re
-import struct
-from pathlib import Path
 from typing import Any
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.flags import cpu_flags
 from ocl_inductor.errors import UnknownOptionError
 from ocl_inductor.log import logger
+from ocl_inductor.patches.process.cpu_name import overwrite_text
+from ocl_inductor.patches.process.driver_environment import set_for_good
+from ocl_inductor.patches.switch import enabled
 
 _log = logger(__name__)
-_MEMORY = Path("/proc/self/mem")
 #: The instructions that code for CPUs may use, by a name of ``quirks.CPU_TARGETS``: for tests.
 _ENV = "OCL_INDUCTOR_CPU_TARGET"
-#: Bytes of a driver's description of a device that are searched: PoCL 3.0 has the name at 640. The
-#: description of its next device follows.
-_DESCRIPTION = 1024
 #: The processor's name in a device's version, behind the target triple.
 _NAME = re.compile(r"-linux-(?:gnu|musl)-(\S+)$")
 #: By the address of a device.
@@ -38,21 +35,22 @@ def override_cpu_name(device: Any, names: quirks.Names) -> None:
     """Name another processor to the driver of a pyopencl Device: the one that is asked for, or a
     relative of this one where the driver does not know it.
 
-    Nothing happens where the driver knows it, where the system does not show a process its own
-    memory, or where the name is not found there: then no program builds, as without.
+    Nothing happens where the driver knows it, where the patch is off, where the system does not
+    show a process its own memory, or where the name is not found there: then no program builds, as
+    without.
 
     Raises:
         UnknownOptionError: OCL_INDUCTOR_CPU_TARGET says nothing that exists.
     """
     found = _NAME.search(device.version.strip())
-    if found is None or device.int_ptr in _overridden:
+    if found is None or device.int_ptr in _overridden or not enabled("cpu_name"):
         return
     said = found.group(1)
     try:
         name = _asked_for(names) or _relative(said, names)
         if name is None:
             return
-        _replace(device.int_ptr, said.encode(), name.encode())
+        overwrite_text(device.int_ptr, said.encode(), name.encode())
     except (OSError, LookupError) as error:
         _log.info("%s cannot be told of this processor: %s", names.platform_version, error)
         return
@@ -96,7 +94,7 @@ def set_target_variables() -> None:
     target = _forced_target()
     if target is not None:
         for variable, values in quirks.cpu_target_variables().items():
-            os.environ.setdefault(variable, values[target])
+            set_for_good(variable, values[target])
 
 
 def device_version(device: Any) -> str:
@@ -104,33 +102,3 @@ def device_version(device: Any) -> str:
     version: str = device.version.strip()
     relative = _overridden.get(device.int_ptr)
     return version if relative is None else f"{version} as {relative}"
-
-
-def _replace(description: int, old: bytes, new: bytes) -> None:
-    """Overwrite the text ``old`` to which a pointer in a description leads: the first that does.
-
-    Raises LookupError where none does or ``new`` is longer, and OSError where memory cannot be
-    read.
-    """
-    if len(new) > len(old):
-        raise LookupError("its name for it has no room for another")
-    memory = os.open(
-        _MEMORY, os.O_RDWR
-    )  # says no to what is not mapped, where a pointer would trap
-    try:
-        block = os.pread(memory, _DESCRIPTION, description)
-        pointers = (p for (p,) in struct.iter_unpack("P", block))
-        found = (p for p in pointers if _read(memory, p, len(old) + 1) == old + b"\0")
-        place = next(found, None)
-        if place is None:
-            raise LookupError("its name for it was not found")
-        os.pwrite(memory, new + b"\0", place)
-    finally:
-        os.close(memory)
-
-
-def _read(memory: int, address: int, size: int) -> bytes:
-    try:
-        return os.pread(memory, size, address)
-    except (OSError, OverflowError):
-        return b""

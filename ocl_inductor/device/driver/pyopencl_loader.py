@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -27,6 +26,8 @@ from ocl_inductor.device.driver.code_pages import DriverCode
 from ocl_inductor.device.driver.cpu_name_override import set_target_variables
 from ocl_inductor.device.driver.discovery import find_drivers, vendor_folder
 from ocl_inductor.log import logger
+from ocl_inductor.patches.process.driver_environment import variables_set
+from ocl_inductor.patches.pyopencl import pyopencl_invokers, pyopencl_platforms, pyopencl_warnings
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"
@@ -60,17 +61,15 @@ def _load() -> ModuleType:
     with _vendors_in_environment(apart):
         import pyopencl
 
-        # It repeats every non-empty build log as a warning; errors carry the log anyway. A filter
-        # around each build would not do: warnings.catch_warnings is not safe in threads.
-        warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
-        _keep_invokers_in_memory(pyopencl)
+        pyopencl_warnings.ignore_build_logs(pyopencl)
+        pyopencl_invokers.keep_in_memory(pyopencl)
         try:
             pyopencl.get_platforms()
         except pyopencl.Error as error:  # none at all: the caller's listing says so
             if not apart:
                 _log.info("no OpenCL platform: %s", error)
     if apart:
-        pyopencl.get_platforms = _every_platform  # for programs that use pyopencl themselves
+        pyopencl_platforms.list_with(pyopencl, _every_platform)
     return pyopencl
 
 
@@ -126,51 +125,11 @@ def _every_platform() -> list[Any]:
     return [p for x in surveyed() or () for p in driver_platforms(x.name)]
 
 
-def _keep_invokers_in_memory(pyopencl: ModuleType) -> None:
-    """Keep pyopencl from writing to the disk each time it makes a kernel object.
-
-    It keeps the Python code that sets a kernel's arguments in a database below the user's cache
-    folder, and raises where that cannot be written: on a full disk, or without a home. To generate
-    the code takes 0.6 ms, so kernels with as many arguments share it.
-    """
-    flag = "_PYOPENCL_NO_CACHE"
-    if getattr(pyopencl, flag, True):
-        return  # the user switched it off, or this version has no such thing
-    setattr(pyopencl, flag, True)  # so that importing the module opens no database
-    try:
-        from pyopencl import invoker
-    finally:
-        setattr(pyopencl, flag, False)
-    invoker.invoker_cache = _InMemory()
-
-
-class _InMemory:
-    """What pyopencl asks of its database, without one.
-
-    A key is a kernel's name and what its code depends on: the numbers and types of arguments. The
-    name, which is part of a function's, is left out.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-
-    def __getitem__(self, key: tuple[Any, ...]) -> Any:
-        return self.known[repr(key[1:])]
-
-    def store_if_not_present(self, key: tuple[Any, ...], value: Any) -> None:
-        self.known.setdefault(repr(key[1:]), value)
-
-
 @contextmanager
 def opening(variables: Mapping[str, str]) -> Iterator[None]:
     """Around the opening of a driver: with further variables in the environment."""
-    with _lock:
-        os.environ.update(variables)
-        try:
-            yield
-        finally:
-            for name in variables:
-                os.environ.pop(name, None)
+    with _lock, variables_set(variables):
+        yield
 
 
 @contextmanager
@@ -180,15 +139,12 @@ def _vendors_in_environment(apart: bool) -> Iterator[None]:
         yield
         return
     with ExitStack() as stack:
-        if apart:
-            os.environ[_ENV] = _NOWHERE
-        else:
+        folder = _NOWHERE
+        if not apart:
             try:
-                folder = stack.enter_context(vendor_folder(find_drivers()))
-                os.environ[_ENV] = str(folder)
+                folder = str(stack.enter_context(vendor_folder(find_drivers())))
             except OSError as error:
                 _log.info("drivers that come with a wheel may be missing: %s", error)
-        try:
-            yield
-        finally:
-            os.environ.pop(_ENV, None)
+                folder = ""
+        stack.enter_context(variables_set({_ENV: folder} if folder else {}))
+        yield

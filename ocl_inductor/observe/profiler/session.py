@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from torch._dynamo.callback import callback_handler
-
 from ocl_inductor.observe.profiler.profile import Profile
+from ocl_inductor.patches.pytorch.compile_times import noting
 from ocl_inductor.runtime.recording import Recorder
 
 
@@ -28,7 +27,7 @@ def profile() -> Iterator[Profile]:
     """
     result = Profile()
     compiling = _Compiling(result.compiles)
-    with Recorder() as recorder, compiling:
+    with Recorder() as recorder, noting(compiling.start, compiling.end):
         result.start_ns = time.time_ns()
         try:
             yield result
@@ -39,21 +38,11 @@ def profile() -> Iterator[Profile]:
 
 
 class _Compiling:
-    """Notes when Dynamo compiles, through its callbacks."""
+    """Notes when Dynamo compiles."""
 
     def __init__(self, found: list[tuple[int, int]]) -> None:
         self.found = found
         self.since = 0
-
-    def __enter__(self) -> None:
-        callback_handler.register_start_callback(self.start)
-        callback_handler.register_end_callback(self.end)
-
-    def __exit__(self, *error: object) -> None:
-        # torch.compiler.reset() inside of the block removes all callbacks.
-        with contextlib.suppress(ValueError):
-            callback_handler.remove_start_callback(self.start)
-            callback_handler.remove_end_callback(self.end)
 
     def start(self, args: Any) -> None:
         self.since = time.time_ns()

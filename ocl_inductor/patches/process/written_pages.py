@@ -23,6 +23,7 @@ import threading
 import weakref
 
 from ocl_inductor.log import logger
+from ocl_inductor.patches.switch import enabled
 
 _log = logger(__name__)
 
@@ -174,6 +175,9 @@ class WrittenPages:
 @functools.cache
 def written_pages() -> WrittenPages | None:
     """What watches this process's memory; None where the system offers nothing that works."""
+    if not enabled("written_pages"):
+        _log.info("written pages are not watched: switched off")
+        return None
     try:
         pages = WrittenPages()
     except OSError as error:

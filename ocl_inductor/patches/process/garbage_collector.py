@@ -12,6 +12,8 @@ from typing import Any
 
 from torch._dynamo import callback
 
+from ocl_inductor.patches.switch import enabled
+
 
 class _Frozen:
     """Whether the older objects are set aside, and by us."""
@@ -36,6 +38,6 @@ _frozen = _Frozen()
 def leave_old_objects_alone() -> None:
     """See above; done again where ``torch.compiler.reset()`` took it away."""
     handler = callback.callback_handler
-    if _frozen.start not in handler.start_callbacks:
+    if enabled("garbage_collector") and _frozen.start not in handler.start_callbacks:
         callback.on_compile_start(_frozen.start)
         callback.on_compile_end(_frozen.end)

@@ -1,0 +1,1 @@
+"""Changes to the process: the interpreter, its memory, its environment."""

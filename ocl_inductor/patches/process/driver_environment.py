@@ -1,0 +1,26 @@
+"""Variables that the OpenCL loader and drivers read when they are opened.
+
+The caller holds the lock under which drivers are opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+
+
+@contextlib.contextmanager
+def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
+    """With further variables in the environment, which child processes do not see later."""
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name, None)
+
+
+def set_for_good(variable: str, value: str) -> None:
+    """For all drivers that are opened from now on. What a user has set there stays."""
+    os.environ.setdefault(variable, value)

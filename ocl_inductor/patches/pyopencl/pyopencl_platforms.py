@@ -1,0 +1,15 @@
+"""``pyopencl.get_platforms`` for programs that use pyopencl themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from ocl_inductor.patches.switch import enabled
+
+
+def list_with(pyopencl: ModuleType, platforms: Callable[[], list[Any]]) -> None:
+    """Have it list these; asked for only when it is called."""
+    if enabled("pyopencl_platforms"):
+        pyopencl.get_platforms = platforms  # type: ignore[attr-defined]

@@ -1,0 +1,18 @@
+"""Functions of PyTorch's that Dynamo hands to a function of ours where it meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+from ocl_inductor.patches.switch import enabled
+
+
+def handle(functions: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+    """Add handlers to Dynamo's table; functions that have one there keep it."""
+    if enabled("ctc_handlers"):
+        handlers = TorchInGraphFunctionVariable._get_handlers()
+        for function, handler in functions.items():
+            handlers.setdefault(function, handler)

@@ -1,0 +1,25 @@
+"""Another function under a backend's name, and a handler of PyTorch's trace, for some time."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from torch._dynamo.backends import registry
+from torch._logging._internal import trace_log
+
+
+@contextlib.contextmanager
+def observing(name: str, backend: Any, handler: logging.Handler) -> Iterator[None]:
+    """``backend`` for all of ``name`` that is passed through ``torch.compile`` in here."""
+    registry.lookup_backend(name)  # an unknown backend is an error here, with torch's own advice
+    plain = registry._COMPILER_FNS[name]
+    registry._COMPILER_FNS[name] = backend
+    trace_log.addHandler(handler)
+    try:
+        yield
+    finally:
+        trace_log.removeHandler(handler)
+        registry._COMPILER_FNS[name] = plain

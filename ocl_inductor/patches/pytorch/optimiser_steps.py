@@ -1,0 +1,13 @@
+"""A hook after each step of every optimiser of PyTorch's class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+
+def after_each_step(function: Callable[[Optimizer, Any, Any], None]) -> None:
+    """Call it from now on, with the optimiser and its step's arguments."""
+    register_optimizer_step_post_hook(function)
