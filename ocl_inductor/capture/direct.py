@@ -56,6 +56,15 @@ def without_wrappers(
     return call
 
 
+def alone(executor: Executor | None, inputs: int, outputs: int) -> Function | None:
+    """A function of tensors that is all there is to a graph which writes its inputs or makes new
+    results; None where AOTAutograd has something to add to the executor.
+    """
+    if executor is None or executor.plan.updates or not _makes_all(executor, inputs, outputs):
+        return None
+    return executor.function()
+
+
 def _is_plain(gm: GraphModule, values: Sequence[Any]) -> bool:
     """Whether arguments and results are tensors of no subclass, and the grad mode stays."""
     return (
@@ -73,14 +82,21 @@ def _results(gm: GraphModule) -> list[Any]:
 
 
 def _needs_no_wrapper(executor: Executor, inputs: int, outputs: int) -> bool:
+    """Whether nothing is left to do, in a call whose inputs stay as they are."""
+    return (
+        executor.steady is not None
+        and not executor.roles.overwritten
+        and _makes_all(executor, inputs, outputs)
+    )
+
+
+def _makes_all(executor: Executor, inputs: int, outputs: int) -> bool:
     """Whether the plan takes and gives what the graph does, and all of its results are new."""
     plan = executor.plan
     roots = [executor.roles.root(o.name) for o in plan.outputs]
     made = {b.name for b in plan.buffers if b.where == "output"}
     return (
-        executor.steady is not None
-        and not executor.roles.overwritten
-        and (len(plan.inputs), len(plan.outputs)) == (inputs, outputs)
+        (len(plan.inputs), len(plan.outputs)) == (inputs, outputs)
         and all(o.kind == "tensor" for o in plan.outputs)
         and len(set(roots)) == len(roots)
         and made.issuperset(roots)

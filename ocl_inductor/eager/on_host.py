@@ -3,24 +3,26 @@ elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
 from ocl_inductor.runtime.counters import count
 
 
-def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
+def run_on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One call of an operator that has no kernel of its own for ``ocl``.
 
     Raises what the CPU's kernel raises.
     """
     count(f"eager on host: {op}")
     borrowed = Borrowed()
-    found = op(*tree_map(borrowed.argument, args), **tree_map(borrowed.argument, kwargs))
+    argument = borrowed.argument
+    given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
+    found = op(*[_each(argument, x) for x in args], **given)
     borrowed.written(op, args, kwargs)
 
     def back(y: Any) -> Any:
@@ -29,9 +31,17 @@ def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
         own = borrowed.owner(y)
         if own is not None:
             return own
-        size, stride = tuple(y.size()), tuple(y.stride())
-        made = tensors.empty_strided(size, stride, y.dtype)
-        tensors.from_host(made, y)
+        made = tensors.adopted(y) if borrowed.in_place else None
+        if made is None:
+            made = tensors.empty_strided(tuple(y.size()), tuple(y.stride()), y.dtype)
+            tensors.from_host(made, y)
         return made
 
-    return tree_map(back, found)
+    return _each(back, found)
+
+
+def _each(function: Callable[[Any], Any], x: Any) -> Any:
+    """An argument or result with the function of each leaf."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([_each(function, y) for y in x])
+    return function(x)

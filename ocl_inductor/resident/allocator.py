@@ -46,6 +46,15 @@ class Block:
         self._allocator.take_back(self.pointer, self.nbytes, self.owner)
 
 
+class Adopted(Block):
+    """Memory that PyTorch's allocator for the CPU made and ``owner`` keeps."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self._allocator.lose(self.nbytes)
+
+
 @dataclass(slots=True)
 class Statistics:
     """Bytes: in use by tensors, had from the driver, and the most of both; and events."""
@@ -121,6 +130,22 @@ class Allocator:
         with self._lock:
             self.statistics.allocated -= nbytes
             self._free.setdefault(nbytes, deque()).append((pointer, owner))
+
+    def adopt(self, pointer: int, nbytes: int, owner: Any) -> Block:
+        """Memory of the host's, which the device shares, as a block: it goes with its owner."""
+        with self._lock:
+            own = self.statistics
+            own.allocated += nbytes
+            own.reserved += nbytes
+            own.most_allocated = max(own.most_allocated, own.allocated)
+            own.most_reserved = max(own.most_reserved, own.reserved)
+        return Adopted(self, pointer, nbytes, owner)
+
+    def lose(self, nbytes: int) -> None:
+        """Note that an adopted block went."""
+        with self._lock:
+            self.statistics.allocated -= nbytes
+            self.statistics.reserved -= nbytes
 
     def release(self) -> int:
         """Give everything that is kept back to the driver; the bytes."""
