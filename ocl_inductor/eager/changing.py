@@ -149,8 +149,10 @@ FORMS: dict[str, Callable[..., Tensor]] = {
     "addr": _sum_of_products(torch.outer),
 }
 
-#: These compare with the number as their tensors' type has it.
-_COMPARES = ("eq", "ne", "lt", "le", "gt", "ge", "threshold", "hardshrink", "softshrink")
+#: These take the number as their tensors' type has it.
+_ROUND_FIRST = (
+    "eq", "ne", "lt", "le", "gt", "ge", "threshold", "hardshrink", "softshrink", "remainder", "fmod",
+)  # fmt: skip
 #: Integers: negative exponents are an error, which the host says.
 _REAL_ONLY = ("pow",)
 #: What is computed in ``float32`` would not use a device's matrix units.
@@ -207,7 +209,7 @@ def arithmetic(name: str, numbers: Sequence[Tensor], args: Any, kwargs: Any) -> 
     def given(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
             return x
-        if name in _COMPARES and reduced is not None and _is_in(x, numbers):
+        if name in _ROUND_FIRST and reduced is not None and _is_in(x, numbers):
             x = x.to(reduced)
         return x.float() if x.dtype in _REDUCED else x
 

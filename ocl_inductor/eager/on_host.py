@@ -10,6 +10,7 @@ import torch
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
+from ocl_inductor.resident.schemas import takes_numbers
 from ocl_inductor.runtime.counters import count
 
 
@@ -22,7 +23,14 @@ def run_on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     borrowed = Borrowed()
     argument = borrowed.argument
     given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
-    found = op(*[_each(argument, x) for x in args], **given)
+    there = [_each(argument, x) for x in args]
+    try:
+        found = op(*there, **given)
+    except RuntimeError:
+        other = takes_numbers(op, args, kwargs)
+        if other is op:
+            raise
+        found = other(*there, **given)
     borrowed.written(op, args, kwargs)
 
     def back(y: Any) -> Any:

@@ -12,9 +12,16 @@ from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ocl_inductor.compile import compile_with
-from ocl_inductor.eager.changing import arithmetic, dtype_of_numbers, name_of
 from ocl_inductor.eager.calls import Call
+from ocl_inductor.eager.changing import (
+    FORMS,
+    arithmetic,
+    can_change,
+    dtype_of_numbers,
+    name_of,
+)
 from ocl_inductor.log import logger
+from ocl_inductor.resident.schemas import takes_numbers
 
 _log = logger(__name__)
 
@@ -71,7 +78,9 @@ def _graph(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> 
     inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
     given = _Arguments(call, inputs, [None] * len(call.numbers))
     there = [given(x) for x in args]
-    made = graph.call_function(op, tuple(there), {k: given(kwargs[k]) for k in sorted(kwargs)})
+    target = takes_numbers(op, args, kwargs)
+    named = {k: given(kwargs[k]) for k in sorted(kwargs)}
+    made = graph.call_function(target, tuple(there), named)
     results = len(op._schema.returns)
     if op._schema.is_mutable:
         graph.output(())
@@ -115,7 +124,8 @@ def _graph_for_any(
     given = _Arguments(call, fakes, [None] * len(call.numbers))
     with fakes[0].fake_mode:
         plain = [given(x) for x in args]
-        found = op(*plain, **{k: given(kwargs[k]) for k in sorted(kwargs)})
+        named = {k: given(kwargs[k]) for k in sorted(kwargs)}
+        found = takes_numbers(op, args, kwargs)(*plain, **named)
         expected = found.dtype
     return make_fx(run)(*fakes)
 
@@ -161,8 +171,6 @@ def _numbers(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[int | floa
 
 def places_that_change(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[int, ...]:
     """The places, among a call's numbers, of those that ``arithmetic`` takes as tensors."""
-    from ocl_inductor.eager.changing import FORMS, can_change
-
     if name_of(op) not in FORMS:
         return ()
     named = {a.name: a for a in op._schema.arguments}
