@@ -8,6 +8,7 @@ everything where the host has the memory, as its kernels are there already.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -16,9 +17,10 @@ from typing import Any
 
 import torch
 
+from ocl_inductor.capture.torch_versions import untraced
 from ocl_inductor.eager.calls import Call, call_of
 from ocl_inductor.eager.changing import range_of_numbers
-from ocl_inductor.eager.on_host import run_on_host
+from ocl_inductor.eager.on_host import on_host_of
 from ocl_inductor.eager.one_node import (
     Function,
     compiled,
@@ -51,7 +53,8 @@ class _Changing:
         self._slots = [tensors.Number(dtype) for _ in places]
         self._least, self._most = range_of_numbers(given, dtype)
         self._tensors = tuple(slot.tensor for slot in self._slots)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
 
     def __call__(self, given: Sequence[torch.Tensor], numbers: tuple[Hashable, ...]) -> Any:
         values = [_value(numbers[place]) for place in self._places]
@@ -59,9 +62,15 @@ class _Changing:
             if (x < self._least or x > self._most) and x - x == 0:  # infinities may be
                 return None
         with self._lock:  # until the kernel that reads them is enqueued
-            for slot, x in zip(self._slots, values, strict=True):
-                slot.write(x)
-            return self._function(*given, *self._tensors)
+            if self._busy:  # a destructor calls the operator within its own call
+                return None
+            self._busy = True
+            try:
+                for slot, x in zip(self._slots, values, strict=True):
+                    slot.write(x)
+                return self._function(*given, *self._tensors)
+            finally:
+                self._busy = False
 
 
 class _Form:
@@ -158,23 +167,36 @@ class _Functions:
 _functions = _Functions()
 
 
-def run(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """One call of an operator on ``ocl`` tensors.
+@functools.cache
+def kernel_of(op: Any) -> Callable[..., Any]:
+    """What calls an operator on ``ocl`` tensors.
 
-    Raises what the CPU's kernel raises, and DeviceMemoryError.
+    It raises what the CPU's kernel raises, and DeviceMemoryError.
     """
     if returns_a_view(op):
-        return op.redispatch(tensors.ON_CPU, *args, **kwargs)
-    if tensors.in_place() or getattr(_functions.here, "compiling", False):
-        return run_on_host(op, args, kwargs)
-    call = call_of(op, args, kwargs)
-    found = None if call is None else _functions.run(op, args, kwargs, call)
-    if found is None:
-        return run_on_host(op, args, kwargs)
-    count("eager_compiled")
-    if op._schema.is_mutable:
-        return result_of_writing(op, args, kwargs)
-    return found[0] if len(op._schema.returns) == 1 else tuple(found)
+        return lambda *args, **kwargs: op.redispatch(tensors.ON_CPU, *args, **kwargs)
+    writes, results = op._schema.is_mutable, len(op._schema.returns)
+    on_host = on_host_of(op)
+    in_place, here, functions = tensors.in_place, _functions.here, _functions
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if in_place() or getattr(here, "compiling", False):
+            return on_host(args, kwargs)
+        own = call_of(op, args, kwargs)
+        found = None if own is None else functions.run(op, args, kwargs, own)
+        if found is None:
+            return on_host(args, kwargs)
+        count("eager_compiled")
+        if writes:
+            return result_of_writing(op, args, kwargs)
+        return found[0] if results == 1 else tuple(found)
+
+    return untraced(call)
+
+
+def run(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """One call of an operator on ``ocl`` tensors; see ``kernel_of``."""
+    return kernel_of(op)(*args, **kwargs)
 
 
 def _value(x: Hashable) -> int | float:

@@ -3,6 +3,7 @@ elsewhere."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,38 +15,45 @@ from ocl_inductor.resident.schemas import takes_numbers
 from ocl_inductor.runtime.counters import count
 
 
-def run_on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One call of an operator that has no kernel of its own for ``ocl``.
+@functools.cache
+def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    """What calls an operator, that has no kernel of its own for ``ocl``, with these arguments.
 
-    Raises what the CPU's kernel raises.
+    It raises what the CPU's kernel raises.
     """
-    count(f"eager on host: {op}")
-    borrowed = Borrowed()
-    argument = borrowed.argument
-    given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
-    there = [_each(argument, x) for x in args]
-    try:
-        found = op(*there, **given)
-    except RuntimeError:
-        other = takes_numbers(op, args, kwargs)
-        if other is op:
-            raise
-        found = other(*there, **given)
-    borrowed.written(op, args, kwargs)
+    counter, writes = f"eager on host: {op}", op._schema.is_mutable
 
-    def back(y: Any) -> Any:
-        if not isinstance(y, torch.Tensor) or y.layout is not torch.strided:
-            return y
-        own = borrowed.owner(y)
-        if own is not None:
-            return own
-        made = tensors.adopted(y) if borrowed.in_place else None
-        if made is None:
-            made = tensors.empty_strided(tuple(y.size()), tuple(y.stride()), y.dtype)
-            tensors.from_host(made, y)
-        return made
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        count(counter)
+        borrowed = Borrowed()
+        argument = borrowed.argument
+        given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
+        there = [_each(argument, x) for x in args]
+        try:
+            found = op(*there, **given)
+        except RuntimeError:
+            other = takes_numbers(op, args, kwargs)
+            if other is op:
+                raise
+            found = other(*there, **given)
+        if writes:
+            borrowed.written(op, args, kwargs)
 
-    return _each(back, found)
+        def back(y: Any) -> Any:
+            if not isinstance(y, torch.Tensor) or y.layout is not torch.strided:
+                return y
+            own = borrowed.owner(y)
+            if own is not None:
+                return own
+            made = tensors.adopted(y) if borrowed.in_place else None
+            if made is None:
+                made = tensors.empty_strided(tuple(y.size()), tuple(y.stride()), y.dtype)
+                tensors.from_host(made, y)
+            return made
+
+        return _each(back, found)
+
+    return call
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch.utils import backend_registration
 
 from ocl_inductor.capture.torch_versions import aten_overload, untraced
 from ocl_inductor.eager import device_module, memory_operators
-from ocl_inductor.eager.compiled import run
+from ocl_inductor.eager.compiled import kernel_of, run
 from ocl_inductor.eager.modules import keep_identity_of_parameters
 from ocl_inductor.eager.serialization import register_loading
 from ocl_inductor.eager.storages import copy_storages_here
@@ -49,7 +46,7 @@ def register() -> None:
     for name in operators_in_two_steps():
         overload = aten_overload(name)
         if overload is not None:
-            aten.impl(name, untraced(_call_of(overload)), "PrivateUse1")
+            aten.impl(name, kernel_of(overload), "PrivateUse1")
     _libraries.extend((aten, rest))
     keep_identity_of_parameters()
     register_loading()
@@ -75,10 +72,3 @@ def operators_in_two_steps() -> list[str]:
         ):
             found.append(overload)
     return sorted(found)
-
-
-def _call_of(op: Any) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return run(op, *args, **kwargs)
-
-    return call

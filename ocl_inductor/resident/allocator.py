@@ -114,14 +114,13 @@ class Allocator:
         """
         size = rounded(nbytes)
         with self._lock:
-            found = self._kept(size)
-            if found is None:
-                found = self._from_driver(size)
+            blocks = self._free.get(size)
+            pointer, owner = blocks.pop() if blocks else self._from_driver(size)
             own = self.statistics
             own.allocations += 1
             own.allocated += size
-            own.most_allocated = max(own.most_allocated, own.allocated)
-        pointer, owner = found
+            if own.allocated > own.most_allocated:
+                own.most_allocated = own.allocated
         return Block(self, pointer, size, owner)
 
     def take_back(self, pointer: int, nbytes: int, owner: Any) -> None:
@@ -174,10 +173,6 @@ class Allocator:
         if self.in_place:
             return int(psutil.virtual_memory().available)
         return max(0, self.device.info.global_mem_bytes - self.statistics.reserved)
-
-    def _kept(self, size: int) -> tuple[int, Any] | None:
-        blocks = self._free.get(size)
-        return blocks.pop() if blocks else None
 
     def _from_driver(self, size: int) -> tuple[int, Any]:
         try:

@@ -44,9 +44,8 @@ class Borrowed:
 
     def written(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Bring home what the operator, called with these arguments, has written by its schema."""
-        if operator._schema.is_mutable:
-            for x in written_arguments(operator, args, kwargs):
-                self.wrote(x)
+        for x in written_arguments(operator, args, kwargs):
+            self.wrote(x)
 
     def wrote(self, x: torch.Tensor) -> None:
         """Bring home what the host has written into the memory that it had of ``x``."""

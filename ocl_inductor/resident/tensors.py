@@ -10,9 +10,8 @@ import torch
 
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
-from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.resident.allocator import Block, allocator_of
+from ocl_inductor.resident.allocator import Allocator, Block, allocator_of
 from ocl_inductor.resident.places import place, place_device
 from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pinned import pinned_pool_of
@@ -43,14 +42,19 @@ def empty_strided(
         DeviceMemoryError: it has not as much memory.
         NoSuchPlaceError: ``index`` is not 0.
     """
-    return made(size, stride, dtype, reach_of(size, stride) * dtype.itemsize, place(index))
+    nbytes = reach_of(size, stride) * dtype.itemsize
+    return made(size, stride, dtype, nbytes, allocator_of(place(index)))
 
 
 def made(
-    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, nbytes: int, device: Device
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype,
+    nbytes: int,
+    allocator: Allocator,
 ) -> torch.Tensor:
     """An uninitialised tensor that needs so many bytes of a device's memory."""
-    return _over(allocator_of(device).allocate(nbytes), nbytes, size, stride, 0, dtype)
+    return _over(allocator.allocate(nbytes), nbytes, size, stride, 0, dtype)
 
 
 def _over(
@@ -203,7 +207,13 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
 
 
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
-    """Copy between two tensors of one device whose memory looks the same; False if it does not."""
+    """Copy between two tensors of one device whose memory looks the same, or is the host's; False
+    if neither is so."""
+    if in_place():
+        synchronize()
+        note_write(target)
+        host_view(target).copy_(host_view(source))
+        return True
     same = (
         target.dtype == source.dtype
         and target.size() == source.size()
@@ -213,7 +223,7 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
         and _fills(target)
     )
     nbytes = _reach(target) if same else 0
-    if in_place() or nbytes == 0 or _overlap(target, source, nbytes):
+    if nbytes == 0 or _overlap(target, source, nbytes):
         return same and nbytes == 0
     note_write(target)
     here, there = target.data_ptr(), source.data_ptr()
