@@ -37,7 +37,7 @@ def operators(size: int) -> dict[str, Callable[[], object]]:
     new = (0.25 + n / 1024 for n in itertools.count())
     return {
         "empty": lambda: torch.empty(size, size, device="ocl"),
-        "view": lambda: a.t(),
+        "view": a.t,
         "add": lambda: a + b,
         "add, out": lambda: torch.add(a, b, out=out),
         "mul by 2.5": lambda: a * 2.5,
@@ -46,7 +46,7 @@ def operators(size: int) -> dict[str, Callable[[], object]]:
         "fill_, value changes": lambda: out.fill_(next(new)),
         "relu": lambda: torch.relu(a),
         "mm": lambda: a @ b,
-        "sum": lambda: a.sum(),
+        "sum": a.sum,
         "cat": lambda: torch.cat([a, b]),
         "copy_": lambda: out.copy_(a),
         "copy_, transposed": lambda: out.copy_(a.t()),

@@ -61,7 +61,7 @@ def softplus(x: Tensor, beta: Tensor, threshold: Tensor | float = 20) -> Tensor:
 
 
 def hardshrink(x: Tensor, lambd: Tensor) -> Tensor:
-    return torch.where((x >= -lambd) & (x <= lambd), 0, x)
+    return x.masked_fill((x >= -lambd) & (x <= lambd), 0)
 
 
 def softshrink(x: Tensor, lambd: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def _sum_of_products(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[..
             found = found * alpha
         if beta is not None:
             # What is multiplied by 0 may hold anything, as it is not read.
-            x = torch.where(beta == 0, 0, x * beta)
+            x = (x * beta).masked_fill(beta == 0, 0)
         return x + found
 
     return run
@@ -151,7 +151,8 @@ FORMS: dict[str, Callable[..., Tensor]] = {
 
 #: These take the number as their tensors' type has it.
 _ROUND_FIRST = (
-    "eq", "ne", "lt", "le", "gt", "ge", "threshold", "hardshrink", "softshrink", "remainder", "fmod",
+    "eq", "ne", "lt", "le", "gt", "ge", "threshold", "hardshrink", "softshrink", "remainder",
+    "fmod",
 )  # fmt: skip
 #: Integers: negative exponents are an error, which the host says.
 _REAL_ONLY = ("pow",)

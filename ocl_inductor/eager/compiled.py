@@ -80,9 +80,9 @@ class _Form:
 
     def __init__(self, places: Sequence[int]) -> None:
         #: By all of its numbers; None: the host runs it.
-        self.by_numbers: dict[Hashable, Function | None] = {}
+        self.by_numbers: dict[tuple[Hashable, ...], Function | None] = {}
         #: By those that do not change.
-        self.any: dict[Hashable, _Changing | None] = {}
+        self.any: dict[tuple[Hashable, ...], _Changing | None] = {}
         self.places = places
 
     def rest(self, numbers: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
@@ -122,9 +122,8 @@ class _Functions:
             return made(call.tensors, call.numbers)
         return made(*call.tensors)
 
-    def _new(
-        self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call
-    ) -> Function | _Changing | None:
+    def _new(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Any:
+        """A function, a ``_Changing``, or None."""
         form = self.forms.get(call.form)
         if form is None:
             if self._counts[op] >= _MOST_FORMS:
@@ -137,20 +136,18 @@ class _Functions:
         if rest in form.any and form.any[rest] is not None:
             return form.any[rest]
         if form.places and rest not in form.any and self._seen(form, rest):
-            changing = self._compiling(
-                partial(compiled_for_any, op, args, kwargs, call, form.places)
-            )
-            form.any[rest] = made = (
-                None if changing is None else _Changing(*changing, form.places, call.tensors)
-            )
-            if made is not None:
-                return made
+            found = self._compiling(partial(compiled_for_any, op, args, kwargs, call, form.places))
+            form.any[rest] = None
+            if found is not None:
+                function, dtype = found
+                changing = _Changing(function, dtype, form.places, call.tensors)
+                form.any[rest] = changing
+                return changing
         if len(form.by_numbers) >= _MOST_NUMBERS:
             return None
-        function: Function | None
-        function = self._compiling(partial(compiled, op, args, kwargs, call))
-        form.by_numbers[call.numbers] = function
-        return function
+        made = self._compiling(partial(compiled, op, args, kwargs, call))
+        form.by_numbers[call.numbers] = made
+        return made
 
     def _seen(self, form: _Form, rest: tuple[Hashable, ...]) -> bool:
         """Whether the form was compiled for other numbers."""

@@ -53,12 +53,18 @@ def register() -> None:
     copy_storages_here()
 
 
+#: Not structured, but made of an empty result that is resized, which no graph does.
+_RESIZING = (
+    "abs", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "nan_to_num",
+)  # fmt: skip
+
+
 def operators_in_two_steps() -> list[str]:
     """The structured operators: for a device that has no kernel of its own, PyTorch makes their
     results (by a call of ``empty``) and then calls what writes these, which takes twice as long.
     """
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    found = []
+    found = [*_RESIZING]
     for name in torch._C._dispatch_get_all_op_names():
         namespace, _, overload = name.partition("::")
         if (

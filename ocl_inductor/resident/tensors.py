@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy
 import torch
-
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl

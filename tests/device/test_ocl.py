@@ -18,6 +18,7 @@ from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
 
 CHECKS = Path(__file__).with_name("ocl_checks.py")
+NUMBERS = Path(__file__).with_name("ocl_number_checks.py")
 
 
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
@@ -27,14 +28,26 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": name, "OCL_INDUCTOR_MEMORY": memory}
-    command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-x", "-p", "no:cacheprovider"]
+    _run(CHECKS, name, memory, 400)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_numbers_that_change(device: Device, memory: str) -> None:
+    if memory == "auto" or device.info.shared_memory:
+        _run(NUMBERS, device.short_name, memory, 1200)
+
+
+def _run(checks: Path, device: str, memory: str, seconds: int) -> None:
+    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": device, "OCL_INDUCTOR_MEMORY": memory}
+    command = [sys.executable, "-m", "pytest", str(checks), "-q", "-x", "-p", "no:cacheprovider"]
     ended = subprocess.run(
-        [*command, "--noconftest", "-p", "no:xdist"],
+        [*command, "--noconftest", "-p", "no:xdist", "-o", "timeout=600"],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=seconds,
     )
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
     assert " passed" in ended.stdout
