@@ -74,11 +74,10 @@ def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
     ``torch.compiler.disable`` does so by switching Dynamo off and on again at each call (1 µs);
     this notes it with the code, where PyTorch has that.
     """
+    frames = torch._C._dynamo.eval_frame
     try:
-        from torch._C._dynamo.eval_frame import set_code_exec_strategy
-        from torch._dynamo.types import FrameAction, FrameExecStrategy
-    except ImportError:
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
+    except AttributeError:
         return torch.compiler.disable(function)  # type: ignore[no-any-return]
-    strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-    set_code_exec_strategy(function.__code__, strategy)
     return function

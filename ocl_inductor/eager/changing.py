@@ -156,6 +156,8 @@ _ROUND_FIRST = (
 )  # fmt: skip
 #: Integers: negative exponents are an error, which the host says.
 _REAL_ONLY = ("pow",)
+#: Negative numbers are an error as well.
+_NOT_NEGATIVE = ("softshrink",)
 #: What is computed in ``float32`` would not use a device's matrix units.
 _NOT_REDUCED = ("addmm", "baddbmm", "addmv", "addr")
 
@@ -190,7 +192,9 @@ def dtype_of_numbers(name: str, tensors: Sequence[Tensor], kind: type) -> torch.
     return torch.get_default_dtype() if kind is float else torch.int64
 
 
-def range_of_numbers(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[float, float]:
+def range_of_numbers(
+    name: str, tensors: Sequence[Tensor], dtype: torch.dtype
+) -> tuple[float, float]:
     """What numbers may be: outside of it eager raises, or wraps around in its own ways."""
     if not dtype.is_floating_point:
         kinds = {x.dtype for x in tensors if x.dtype is not torch.bool} | {dtype}
@@ -198,7 +202,7 @@ def range_of_numbers(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[flo
         return max(i.min for i in limits), min(i.max for i in limits)
     kinds = {x.dtype for x in tensors if x.dtype.is_floating_point} | {dtype}
     limit = min(torch.finfo(d).max for d in kinds)
-    return -limit, limit
+    return 0.0 if name in _NOT_NEGATIVE else -limit, limit
 
 
 def arithmetic(name: str, numbers: Sequence[Tensor], args: Any, kwargs: Any) -> Tensor:

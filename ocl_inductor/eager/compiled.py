@@ -19,7 +19,7 @@ import torch
 
 from ocl_inductor.capture.torch_versions import untraced
 from ocl_inductor.eager.calls import Call, call_of
-from ocl_inductor.eager.changing import range_of_numbers
+from ocl_inductor.eager.changing import name_of, range_of_numbers
 from ocl_inductor.eager.on_host import on_host_of
 from ocl_inductor.eager.one_node import (
     Function,
@@ -44,6 +44,7 @@ class _Changing:
 
     def __init__(
         self,
+        op: Any,
         function: Function,
         dtype: torch.dtype,
         places: Sequence[int],
@@ -51,7 +52,7 @@ class _Changing:
     ) -> None:
         self._function, self._places = function, places
         self._slots = [tensors.Number(dtype) for _ in places]
-        self._least, self._most = range_of_numbers(given, dtype)
+        self._least, self._most = range_of_numbers(name_of(op), given, dtype)
         self._tensors = tuple(slot.tensor for slot in self._slots)
         self._lock = threading.RLock()
         self._busy = False
@@ -140,7 +141,7 @@ class _Functions:
             form.any[rest] = None
             if found is not None:
                 function, dtype = found
-                changing = _Changing(function, dtype, form.places, call.tensors)
+                changing = _Changing(op, function, dtype, form.places, call.tensors)
                 form.any[rest] = changing
                 return changing
         if len(form.by_numbers) >= _MOST_NUMBERS:

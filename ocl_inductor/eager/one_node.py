@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from operator import getitem
 from typing import Any, TypeAlias
@@ -31,7 +32,42 @@ Function: TypeAlias = Callable[..., Any]
 
 def compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Function | None:
     """For these sizes, strides and numbers; None where it has to be the host."""
-    return _made(op, lambda mode, fakes: _graph(op, args, kwargs, call), call.tensors)
+
+    def graph(mode: FakeTensorMode, fakes: list[Any]) -> GraphModule:
+        _check(op, args, kwargs)
+        return _graph(op, args, kwargs, call)
+
+    return _made(op, graph, call.tensors)
+
+
+def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raise what eager does about the arguments' sizes, types and numbers, as far as PyTorch can
+    tell from these alone."""
+
+    def form(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [form(y) for y in x]
+        if isinstance(x, torch.Tensor):
+            return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device="meta")
+        return torch.device("meta") if isinstance(x, torch.device) else x
+
+    name = name_of(op)
+    if name == "pow" and not args[0].is_floating_point() and type(args[1]) is int and args[1] < 0:
+        # PyTorch does not say so of tensors without memory.
+        raise RuntimeError("integers to negative integer powers")
+    there, named = form(args), {k: form(x) for k, x in kwargs.items()}
+    with contextlib.suppress(NotImplementedError):
+        takes_numbers(op, args, kwargs)(*there, **named)
+    target = named.pop("out", there[0] if op._schema.name.endswith("_") else None)
+    plain = getattr(torch.ops.aten, name, None)
+    if isinstance(target, torch.Tensor) and plain is not None:
+        with contextlib.suppress(NotImplementedError):
+            _check_cast(plain(*there, **named), target)
+
+
+def _check_cast(made: Any, target: torch.Tensor) -> None:
+    if isinstance(made, torch.Tensor) and not torch.can_cast(made.dtype, target.dtype):
+        raise TypeError(f"{made.dtype} cannot be cast to {target.dtype}")
 
 
 def compiled_for_any(
@@ -116,8 +152,7 @@ def _graph_for_any(
         target = there[0] if out is None else out
         if made.shape != target.shape and out is not None:
             raise ValueError("out= has another size")
-        if not torch.can_cast(expected, target.dtype):
-            raise TypeError(f"{expected} cannot be cast to {target.dtype}")
+        _check_cast(made.to(expected), target)
         target.copy_(made.to(expected))
         return ()
 

@@ -12,6 +12,7 @@ from ocl_inductor.eager.modules import keep_identity_of_parameters
 from ocl_inductor.eager.serialization import register_loading
 from ocl_inductor.eager.storages import copy_storages_here
 from ocl_inductor.errors import ForeignBackendError
+from ocl_inductor.resident.allocator import Adopted, Block
 from ocl_inductor.resident.places import NAME
 from ocl_inductor.resident.schemas import returns_a_view
 
@@ -47,6 +48,8 @@ def register() -> None:
         overload = aten_overload(name)
         if overload is not None:
             aten.impl(name, kernel_of(overload), "PrivateUse1")
+    for callback in (Block.__del__, Adopted.__del__, device_module.Guard.type_):
+        untraced(callback)
     _libraries.extend((aten, rest))
     keep_identity_of_parameters()
     register_loading()
