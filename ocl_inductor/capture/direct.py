@@ -56,13 +56,10 @@ def without_wrappers(
     return call
 
 
-def alone(executor: Executor | None, inputs: int, outputs: int) -> Function | None:
-    """A function of tensors that is all there is to a graph which writes its inputs or makes new
-    results; None where AOTAutograd has something to add to the executor.
-    """
-    if executor is None or executor.plan.updates or not _makes_all(executor, inputs, outputs):
-        return None
-    return executor.function()
+def is_alone(executor: Executor, inputs: int, outputs: int) -> bool:
+    """Whether an executor is all there is to a graph that writes its inputs or makes new results,
+    so that AOTAutograd has nothing to add."""
+    return not executor.plan.updates and _makes_all(executor, inputs, outputs)
 
 
 def _is_plain(gm: GraphModule, values: Sequence[Any]) -> bool:

@@ -21,8 +21,10 @@ from ocl_inductor.eager.changing import (
     dtype_of_numbers,
     name_of,
 )
+from ocl_inductor.eager.kept_plans import KeptPlan
 from ocl_inductor.log import logger
 from ocl_inductor.resident.schemas import takes_numbers
+from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
 
@@ -37,7 +39,7 @@ def compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -
         _check(op, args, kwargs)
         return _graph(op, args, kwargs, call)
 
-    return _made(op, graph, call.tensors)
+    return _made(op, graph, call, call.numbers)
 
 
 def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -87,22 +89,30 @@ def compiled_for_any(
             fakes += [torch.empty((), dtype=dtype, device="ocl") for _ in numbers]
         return _graph_for_any(op, args, kwargs, call, numbers, fakes)
 
-    made = _made(op, graph, call.tensors)
+    rest = [x for n, x in enumerate(call.numbers) if n not in numbers]
+    made = _made(op, graph, call, ("any", str(dtype), tuple(numbers), rest))
     return None if made is None else (made, dtype)
 
 
 def _made(
     op: Any,
     graph: Callable[[FakeTensorMode, list[Any]], GraphModule],
-    tensors: Sequence[torch.Tensor],
+    call: Call,
+    numbers: object,
 ) -> Function | None:
-    try:
+    """``numbers``: those of the call's that the graph has in it."""
+    options = {"fallback": "error"}
+
+    def compile_it() -> Function:
         mode = FakeTensorMode()
-        with torch.no_grad():
-            fakes: list[Any] = [mode.from_tensor(x.detach()) for x in tensors]
-            options = {"fallback": "error"}
-            gm = graph(mode, fakes)
-            return compile_with(gm, fakes, options=options, unwrapped=True)
+        # What is traced is what autocast has made of the call.
+        with torch.no_grad(), torch._C._DisableAutocast():
+            fakes: list[Any] = [mode.from_tensor(x.detach()) for x in call.tensors]
+            return compile_with(graph(mode, fakes), fakes, options=options, unwrapped=True)
+
+    try:
+        settings = Settings.resolve(None, options)
+        return KeptPlan(call, numbers, settings).get(compile_it)
     except Exception as error:
         _log.info("%s runs on the host: %s", op, error)
         return None

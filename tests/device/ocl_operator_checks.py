@@ -8,6 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
-import ocl_inductor.eager  # noqa: F401
+from ocl_inductor.eager import compiled
+from ocl_inductor.eager.calls import call_of
 from ocl_inductor.errors import IntegerDivisionError
 
 DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
@@ -211,3 +213,22 @@ def test_dynamo_does_not_trace_kernels() -> None:
     frames = counters["frames"]["total"]
     torch.testing.assert_close(found.cpu(), program(known))
     assert 0 < frames <= 3  # the function, and what follows the break
+
+
+@pytest.mark.skipif(not DISCRETE, reason="the host's kernels are there already")
+def test_plans_of_operators_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(3, 11)
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
+    for hits in (0, 2):
+        fresh = compiled._Functions()
+        monkeypatch.setattr(compiled, "_functions", fresh)
+        compiled.kernel_of.cache_clear()
+        counters.clear()
+        there = x.to("ocl")
+        for a in (0.5, 0.25, 0.75):
+            call = call_of(torch.ops.aten.mul.Tensor, (there, a), {})
+            assert call is not None
+            (found,) = fresh.run(torch.ops.aten.mul.Tensor, (there, a), {}, call)
+            assert found.cpu().equal(x * a)
+        assert counters["opencl"]["plan_hits"] == hits
+        assert counters["opencl"]["plan_misses"] == 2 - hits
