@@ -54,7 +54,8 @@ def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         return torch.device("meta") if isinstance(x, torch.device) else x
 
     name = name_of(op)
-    if name == "pow" and not args[0].is_floating_point() and type(args[1]) is int and args[1] < 0:
+    integers = isinstance(args[0], torch.Tensor) and not args[0].is_floating_point()
+    if name == "pow" and integers and type(args[1]) is int and args[1] < 0:
         # PyTorch does not say so of tensors without memory.
         raise RuntimeError("integers to negative integer powers")
     there, named = form(args), {k: form(x) for k, x in kwargs.items()}
