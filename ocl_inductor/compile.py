@@ -93,8 +93,12 @@ def compile_with(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
+    unwrapped: bool = False,
 ) -> Callable[..., Any]:
-    """The backend, with somebody who is told of each graph; no plan comes from the cache then."""
+    """The backend, with somebody who is told of each graph; no plan comes from the cache then.
+
+    ``unwrapped``: see ``capture``.
+    """
     if torch._dynamo.config.repro_after == "aot":
         raise UnsupportedMinifierError
     for x in example_inputs:
@@ -118,6 +122,7 @@ def compile_with(
         settings,
         # Plans on ``ocl`` tensors are not kept on disk yet.
         keep_plans=observe is None and not resident,
+        unwrapped=unwrapped,
     )
     compiled = capture_for()
     return compiled if device.holds(info) else capture_for()

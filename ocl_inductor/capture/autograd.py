@@ -17,7 +17,7 @@ from torch.fx import GraphModule
 
 from ocl_inductor.capture.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions import LazyDecompositions
-from ocl_inductor.capture.direct import without_wrappers
+from ocl_inductor.capture.direct import is_alone, without_wrappers
 from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.partition import FREE, VISIBLE, partition
 from ocl_inductor.capture.random_arguments import take_as_passed
@@ -63,9 +63,13 @@ def capture(
     settings: Settings,
     *,
     keep_plans: bool = True,
+    unwrapped: bool = False,
 ) -> Callable[..., Any]:
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
     from the cache, unless ``keep_plans`` is off.
+
+    ``unwrapped``: of a graph that gets no gradients, the executor itself is returned where what
+    AOTAutograd puts around it does nothing.
     """
     if not isinstance(gm, GmWrapper):
         example_inputs = take_as_passed(gm, example_inputs)
@@ -92,6 +96,12 @@ def capture(
         compiled = compiler(gm, _fixed_sizes(example_inputs))
     if isinstance(gm, GmWrapper):
         return compiled
+    if unwrapped:
+        results = gm.graph.output_node().args[0]
+        assert isinstance(results, tuple)
+        executor = graphs.only()
+        if executor is not None and is_alone(executor, len(example_inputs), len(results)):
+            return executor
     # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
     compiled._boxed_call = False
     return without_wrappers(compiled, gm, example_inputs, graphs.only)

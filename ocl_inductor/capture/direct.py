@@ -56,6 +56,12 @@ def without_wrappers(
     return call
 
 
+def is_alone(executor: Executor, inputs: int, outputs: int) -> bool:
+    """Whether an executor is all there is to a graph that writes its inputs or makes new results,
+    so that AOTAutograd has nothing to add."""
+    return not executor.plan.updates and _makes_all(executor, inputs, outputs)
+
+
 def _is_plain(gm: GraphModule, values: Sequence[Any]) -> bool:
     """Whether arguments and results are tensors of no subclass, and the grad mode stays."""
     return (
@@ -73,14 +79,21 @@ def _results(gm: GraphModule) -> list[Any]:
 
 
 def _needs_no_wrapper(executor: Executor, inputs: int, outputs: int) -> bool:
+    """Whether nothing is left to do, in a call whose inputs stay as they are."""
+    return (
+        executor.steady is not None
+        and not executor.roles.overwritten
+        and _makes_all(executor, inputs, outputs)
+    )
+
+
+def _makes_all(executor: Executor, inputs: int, outputs: int) -> bool:
     """Whether the plan takes and gives what the graph does, and all of its results are new."""
     plan = executor.plan
     roots = [executor.roles.root(o.name) for o in plan.outputs]
     made = {b.name for b in plan.buffers if b.where == "output"}
     return (
-        executor.steady is not None
-        and not executor.roles.overwritten
-        and (len(plan.inputs), len(plan.outputs)) == (inputs, outputs)
+        (len(plan.inputs), len(plan.outputs)) == (inputs, outputs)
         and all(o.kind == "tensor" for o in plan.outputs)
         and len(set(roots)) == len(roots)
         and made.issuperset(roots)

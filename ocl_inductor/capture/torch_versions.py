@@ -6,6 +6,7 @@ Nothing asks for a version's number. What a version lacks is left out by feature
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -65,3 +66,18 @@ def one_hot_is_checked() -> bool:
     """
     kernels = torch.ops.aten.one_hot.default.py_kernels
     return torch._C.DispatchKey.CompositeImplicitAutograd in kernels
+
+
+def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, which Dynamo never traces, nor what it calls; all that share its code neither.
+
+    ``torch.compiler.disable`` does so by switching Dynamo off and on again at each call (1 µs);
+    this notes it with the code, where PyTorch has that.
+    """
+    frames = torch._C._dynamo.eval_frame
+    try:
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
+    except AttributeError:
+        return torch.compiler.disable(function)  # type: ignore[no-any-return]
+    return function

@@ -1,192 +1,202 @@
 """Operators on ``ocl`` tensors as compiled graphs of one node.
 
-Each overload is compiled for the sizes, strides and numbers it is called with. What has no
-lowering, gives results whose sizes depend on data, or is called with ever new numbers runs on the
-host; so does everything where the host has the memory, as its kernels are there already.
+Each overload is compiled for the sizes and strides that it is called with, and for the first number
+or, where that changes, for any. What has no lowering, gives results whose sizes depend on data, or
+is called with ever new numbers of another sort (dimensions, counts) runs on the host; so does
+everything where the host has the memory, as its kernels are there already.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import getitem
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import Graph, GraphModule
 
-from ocl_inductor.compile import compile_with
-from ocl_inductor.eager.on_host import run_on_host
-from ocl_inductor.log import logger
+from ocl_inductor.capture.torch_versions import untraced
+from ocl_inductor.eager.calls import Call, call_of
+from ocl_inductor.eager.changing import name_of, range_of_numbers
+from ocl_inductor.eager.on_host import on_host_of
+from ocl_inductor.eager.one_node import (
+    Function,
+    compiled,
+    compiled_for_any,
+    places_that_change,
+)
 from ocl_inductor.resident import tensors
-from ocl_inductor.resident.places import is_resident
-from ocl_inductor.resident.schemas import result_of_writing, returns_a_view, written_arguments
+from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
-
-_log = logger(__name__)
 
 #: Forms of an operator (sizes, strides, types) and numbers that a form was called with, of which
 #: each is compiled; further ones run on the host.
 _MOST_FORMS, _MOST_NUMBERS = 256, 8
 
-Function = Callable[..., Any]
+#: Takes the tensors of a call and its numbers; None: these are for the host.
+Entry = Callable[[Sequence[torch.Tensor], tuple[Hashable, ...]], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """``tensors``: each once, detached. ``form``: what these are, which of them each argument is,
-    how the arguments are nested, and PyTorch's settings; ``numbers``: the other arguments."""
+class _Changing:
+    """A graph whose numbers are tensors of no dimensions, which are written before each call."""
 
-    tensors: tuple[torch.Tensor, ...]
-    form: tuple[Hashable, ...]
-    numbers: tuple[Hashable, ...]
+    def __init__(
+        self,
+        op: Any,
+        function: Function,
+        dtype: torch.dtype,
+        places: Sequence[int],
+        given: Sequence[torch.Tensor],
+    ) -> None:
+        self._function, self._places = function, places
+        self._slots = [tensors.Number(dtype) for _ in places]
+        self._least, self._most = range_of_numbers(name_of(op), given, dtype)
+        self._tensors = tuple(slot.tensor for slot in self._slots)
+        self._lock = threading.RLock()
+        self._busy = False
+
+    def __call__(self, given: Sequence[torch.Tensor], numbers: tuple[Hashable, ...]) -> Any:
+        values = [_value(numbers[place]) for place in self._places]
+        for x in values:
+            if (x < self._least or x > self._most) and x - x == 0:  # infinities may be
+                return None
+        with self._lock:  # until the kernel that reads them is enqueued
+            if self._busy:  # a destructor calls the operator within its own call
+                return None
+            self._busy = True
+            try:
+                for slot, x in zip(self._slots, values, strict=True):
+                    slot.write(x)
+                return self._function(*given, *self._tensors)
+            finally:
+                self._busy = False
+
+
+class _Form:
+    """One form of an operator: what was compiled for it."""
+
+    __slots__ = ("any", "by_numbers", "places")
+
+    def __init__(self, places: Sequence[int]) -> None:
+        #: By all of its numbers; None: the host runs it.
+        self.by_numbers: dict[tuple[Hashable, ...], Function | None] = {}
+        #: By those that do not change.
+        self.any: dict[tuple[Hashable, ...], _Changing | None] = {}
+        self.places = places
+
+    def rest(self, numbers: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """The numbers that do not change."""
+        return tuple(x for n, x in enumerate(numbers) if n not in self.places)
 
 
 class _Functions:
-    """What was compiled, by operator, form and numbers; None: the host runs it."""
+    """What was compiled, by operator, form and numbers."""
 
     def __init__(self) -> None:
-        self.found: dict[Hashable, Function | None] = {}
+        self.forms: dict[Hashable, _Form] = {}
         self._lock = threading.RLock()
-        self._forms: Counter[Any] = Counter()
-        self._numbers: Counter[Hashable] = Counter()
+        self._counts: Counter[Any] = Counter()
         #: Whether the thread is compiling, whose own operators are not compiled in turn.
         self.here = threading.local()
 
-    def get(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call) -> Any:
-        key = (op, call.form, call.numbers)
+    def run(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Any:
+        """The results; None where the host has to run it."""
         try:
-            return self.found[key]
-        except KeyError:
-            with self._lock:
-                return self._new(key, op, args, kwargs, call)
+            form = self.forms.get(call.form)
         except TypeError:  # an argument that is not hashable
             return None
-
-    def _new(
-        self, key: Hashable, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call
-    ) -> Function | None:
-        if key in self.found:
-            return self.found[key]
-        form = (op, call.form)
-        self._numbers[form] += 1
-        if self._numbers[form] == 1:
-            self._forms[op] += 1
-        if self._numbers[form] > _MOST_NUMBERS or self._forms[op] > _MOST_FORMS:
+        if form is not None:
+            function = form.by_numbers.get(call.numbers)
+            if function is not None:
+                return function(*call.tensors)
+            if form.any:
+                changing = form.any.get(form.rest(call.numbers))
+                if changing is not None:
+                    return changing(call.tensors, call.numbers)
+        with self._lock:
+            made = self._new(op, args, kwargs, call)
+        if made is None:
             return None
+        if isinstance(made, _Changing):
+            return made(call.tensors, call.numbers)
+        return made(*call.tensors)
+
+    def _new(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Any:
+        """A function, a ``_Changing``, or None."""
+        form = self.forms.get(call.form)
+        if form is None:
+            if self._counts[op] >= _MOST_FORMS:
+                return None
+            self._counts[op] += 1
+            form = self.forms[call.form] = _Form(places_that_change(op, args, kwargs))
+        if call.numbers in form.by_numbers:
+            return form.by_numbers[call.numbers]
+        rest = form.rest(call.numbers)
+        if rest in form.any and form.any[rest] is not None:
+            return form.any[rest]
+        if form.places and rest not in form.any and self._seen(form, rest):
+            found = self._compiling(partial(compiled_for_any, op, args, kwargs, call, form.places))
+            form.any[rest] = None
+            if found is not None:
+                function, dtype = found
+                changing = _Changing(op, function, dtype, form.places, call.tensors)
+                form.any[rest] = changing
+                return changing
+        if len(form.by_numbers) >= _MOST_NUMBERS:
+            return None
+        made = self._compiling(partial(compiled, op, args, kwargs, call))
+        form.by_numbers[call.numbers] = made
+        return made
+
+    def _seen(self, form: _Form, rest: tuple[Hashable, ...]) -> bool:
+        """Whether the form was compiled for other numbers."""
+        return any(f is not None and form.rest(n) == rest for n, f in form.by_numbers.items())
+
+    def _compiling(self, compile_it: Callable[[], Any]) -> Any:
         self.here.compiling = True
         try:
-            function = _compiled(op, args, kwargs, call)
+            return compile_it()
         finally:
             self.here.compiling = False
-        self.found[key] = function
-        return function
 
 
 _functions = _Functions()
 
 
-def run(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """One call of an operator on ``ocl`` tensors.
+@functools.cache
+def kernel_of(op: Any) -> Callable[..., Any]:
+    """What calls an operator on ``ocl`` tensors.
 
-    Raises what the CPU's kernel raises, and DeviceMemoryError.
+    It raises what the CPU's kernel raises, and DeviceMemoryError.
     """
     if returns_a_view(op):
-        return op.redispatch(tensors.ON_CPU, *args, **kwargs)
-    if tensors.in_place() or getattr(_functions.here, "compiling", False):
-        return run_on_host(op, *args, **kwargs)
-    call = _call(args, kwargs)
-    function = None if call is None else _functions.get(op, args, kwargs, call)
-    if call is None or function is None:
-        return run_on_host(op, *args, **kwargs)
-    count("eager_compiled")
-    found = function(*call.tensors)
-    if op._schema.is_mutable:
-        for x in written_arguments(op, args, kwargs):
-            tensors.note_write(x)
-        return result_of_writing(op, args, kwargs)
-    return found[0] if len(op._schema.returns) == 1 else tuple(found)
+        return lambda *args, **kwargs: op.redispatch(tensors.ON_CPU, *args, **kwargs)
+    writes, results = op._schema.is_mutable, len(op._schema.returns)
+    on_host = on_host_of(op)
+    in_place, here, functions = tensors.in_place, _functions.here, _functions
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if in_place() or getattr(here, "compiling", False):
+            return on_host(args, kwargs)
+        own = call_of(op, args, kwargs)
+        found = None if own is None else functions.run(op, args, kwargs, own)
+        if found is None:
+            return on_host(args, kwargs)
+        count("eager_compiled")
+        if writes:
+            return result_of_writing(op, args, kwargs)
+        return found[0] if results == 1 else tuple(found)
+
+    return untraced(call)
 
 
-def _leaves(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
-    """All arguments, those in lists one by one; and between them what tells lists apart."""
-    for x in args:
-        if isinstance(x, (list, tuple)):
-            yield len(x)
-            yield from x
-        else:
-            yield x
-    for name in sorted(kwargs):
-        yield name
-        yield from _leaves((kwargs[name],), {})
+def run(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """One call of an operator on ``ocl`` tensors; see ``kernel_of``."""
+    return kernel_of(op)(*args, **kwargs)
 
 
-def _call(args: Sequence[Any], kwargs: dict[str, Any]) -> _Call | None:
-    """What a graph is compiled for; None where it is not for arguments like these."""
-    found: dict[Hashable, int] = {}
-    unique: list[torch.Tensor] = []
-    which: list[int] = []
-    numbers: list[Hashable] = []
-    storages = set()
-    for x in _leaves(args, kwargs):
-        if isinstance(x, torch.Tensor):
-            if not is_resident(x) or x.layout is not torch.strided or x.is_complex():
-                return None
-            what = (x.data_ptr(), x.dtype, x.size(), x.stride(), x.is_neg())
-            number = found.setdefault(what, len(unique))
-            which.append(number)
-            if number == len(unique):
-                unique.append(x.detach())
-                storages.add(x.untyped_storage()._cdata if x.numel() else -number - 1)
-        elif isinstance(x, torch.Generator):
-            return None
-        else:
-            which.append(-1)
-            # 0.0 and -0.0 are equal, and no NaN equals itself.
-            numbers.append((type(x), x.hex() if isinstance(x, float) else x))
-    # Parts of one memory would have to be traced as views of it.
-    if len(storages) < len(unique):
-        return None
-    # The default dtype is that of a number beside integers, and results may have to repeat.
-    state = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
-    form = (tuple(what[1:] for what in found), tuple(which), state)  # type: ignore[index]
-    return _Call(tuple(unique), form, tuple(numbers))
-
-
-def _compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call) -> Function | None:
-    try:
-        mode = FakeTensorMode()
-        with torch.no_grad():
-            fakes = [mode.from_tensor(x) for x in call.tensors]
-            return compile_with(
-                _graph(op, args, kwargs, call), fakes, options={"fallback": "error"}
-            )
-    except Exception as error:
-        _log.info("%s runs on the host: %s", op, error)
-        return None
-
-
-def _graph(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: _Call) -> GraphModule:
-    """The operator alone. Of one that writes its arguments, nothing is returned."""
-    graph = Graph()
-    inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
-    which = iter([n for n in call.form[1] if n >= 0])  # type: ignore[attr-defined]
-
-    def given(x: Any) -> Any:
-        if isinstance(x, (list, tuple)):
-            return [given(y) for y in x]
-        return inputs[next(which)] if isinstance(x, torch.Tensor) else x
-
-    there = [given(x) for x in args]
-    made = graph.call_function(op, tuple(there), {k: given(kwargs[k]) for k in sorted(kwargs)})
-    results = len(op._schema.returns)
-    if op._schema.is_mutable:
-        graph.output(())
-    elif results == 1:
-        graph.output((made,))
-    else:
-        graph.output(tuple(graph.call_function(getitem, (made, n)) for n in range(results)))
-    return GraphModule(torch.nn.Module(), graph)
+def _value(x: Hashable) -> int | float:
+    """A number as it was passed, of what ``Call`` has."""
+    return float.fromhex(x) if isinstance(x, str) else x  # type: ignore[return-value]

@@ -3,35 +3,61 @@ elsewhere."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
+from ocl_inductor.resident.schemas import takes_numbers
 from ocl_inductor.runtime.counters import count
 
 
-def run_on_host(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """One call of an operator that has no kernel of its own for ``ocl``.
+@functools.cache
+def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+    """What calls an operator, that has no kernel of its own for ``ocl``, with these arguments.
 
-    Raises what the CPU's kernel raises.
+    It raises what the CPU's kernel raises.
     """
-    count(f"eager on host: {op}")
-    borrowed = Borrowed()
-    found = op(*tree_map(borrowed.argument, args), **tree_map(borrowed.argument, kwargs))
-    borrowed.written(op, args, kwargs)
+    counter, writes = f"eager on host: {op}", op._schema.is_mutable
 
-    def back(y: Any) -> Any:
-        if not isinstance(y, torch.Tensor) or y.layout is not torch.strided:
-            return y
-        own = borrowed.owner(y)
-        if own is not None:
-            return own
-        size, stride = tuple(y.size()), tuple(y.stride())
-        made = tensors.empty_strided(size, stride, y.dtype)
-        tensors.from_host(made, y)
-        return made
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        count(counter)
+        borrowed = Borrowed()
+        argument = borrowed.argument
+        given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
+        there = [_each(argument, x) for x in args]
+        try:
+            found = op(*there, **given)
+        except RuntimeError:
+            other = takes_numbers(op, args, kwargs)
+            if other is op:
+                raise
+            found = other(*there, **given)
+        if writes:
+            borrowed.written(op, args, kwargs)
 
-    return tree_map(back, found)
+        def back(y: Any) -> Any:
+            if not isinstance(y, torch.Tensor) or y.layout is not torch.strided:
+                return y
+            own = borrowed.owner(y)
+            if own is not None:
+                return own
+            made = tensors.adopted(y) if borrowed.in_place else None
+            if made is None:
+                made = tensors.empty_strided(tuple(y.size()), tuple(y.stride()), y.dtype)
+                tensors.from_host(made, y)
+            return made
+
+        return _each(back, found)
+
+    return call
+
+
+def _each(function: Callable[[Any], Any], x: Any) -> Any:
+    """An argument or result with the function of each leaf."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([_each(function, y) for y in x])
+    return function(x)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 from torch.utils import backend_registration
 
+from ocl_inductor.capture.torch_versions import aten_overload, untraced
 from ocl_inductor.eager import device_module, memory_operators
-from ocl_inductor.eager.compiled import run
+from ocl_inductor.eager.compiled import kernel_of, run
 from ocl_inductor.eager.modules import keep_identity_of_parameters
 from ocl_inductor.eager.serialization import register_loading
 from ocl_inductor.eager.storages import copy_storages_here
 from ocl_inductor.errors import ForeignBackendError
+from ocl_inductor.resident.allocator import Adopted, Block
 from ocl_inductor.resident.places import NAME
+from ocl_inductor.resident.schemas import returns_a_view
 
 #: PyTorch's name of the slot as long as nobody has it.
 _VACANT = "privateuseone"
@@ -34,14 +37,47 @@ def register() -> None:
     setup(NAME, device_module, device_module.Hooks(), device_module.Guard())
     aten = torch.library.Library("aten", "IMPL")
     for overload, kernel in memory_operators.KERNELS.items():
-        aten.impl(overload, torch.compiler.disable(kernel), "PrivateUse1")
+        aten.impl(overload, untraced(kernel), "PrivateUse1")
     for key in ("Conjugate", "Negative"):
         # Else PyTorch resolves such a tensor by a copy before it copies it, and so on for ever.
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     rest = torch.library.Library("_", "IMPL")
     # Dynamo would trace the kernels where a program that it compiles calls operators eagerly.
-    rest.fallback(torch.compiler.disable(run), "PrivateUse1")
+    rest.fallback(untraced(run), "PrivateUse1")
+    for name in operators_in_two_steps():
+        overload = aten_overload(name)
+        if overload is not None:
+            aten.impl(name, kernel_of(overload), "PrivateUse1")
+    for callback in (Block.__del__, Adopted.__del__, device_module.Guard.type_):
+        untraced(callback)
     _libraries.extend((aten, rest))
     keep_identity_of_parameters()
     register_loading()
     copy_storages_here()
+
+
+#: Not structured, but made of an empty result that is resized, which no graph does.
+_RESIZING = (
+    "abs", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "nan_to_num",
+)  # fmt: skip
+
+
+def operators_in_two_steps() -> list[str]:
+    """The structured operators: for a device that has no kernel of its own, PyTorch makes their
+    results (by a call of ``empty``) and then calls what writes these, which takes twice as long.
+    """
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    found = [*_RESIZING]
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, overload = name.partition("::")
+        if (
+            namespace == "aten"
+            and has_kernel(name, "CompositeExplicitAutogradNonFunctional")
+            and has_kernel(name, "CPU")
+            and overload not in memory_operators.KERNELS
+            and (op := aten_overload(overload)) is not None
+            and torch.Tag.inplace_view not in op.tags
+            and not returns_a_view(op)
+        ):
+            found.append(overload)
+    return sorted(found)

@@ -46,6 +46,15 @@ class Block:
         self._allocator.take_back(self.pointer, self.nbytes, self.owner)
 
 
+class Adopted(Block):
+    """Memory that PyTorch's allocator for the CPU made and ``owner`` keeps."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        self._allocator.lose(self.nbytes)
+
+
 @dataclass(slots=True)
 class Statistics:
     """Bytes: in use by tensors, had from the driver, and the most of both; and events."""
@@ -105,14 +114,13 @@ class Allocator:
         """
         size = rounded(nbytes)
         with self._lock:
-            found = self._kept(size)
-            if found is None:
-                found = self._from_driver(size)
+            blocks = self._free.get(size)
+            pointer, owner = blocks.pop() if blocks else self._from_driver(size)
             own = self.statistics
             own.allocations += 1
             own.allocated += size
-            own.most_allocated = max(own.most_allocated, own.allocated)
-        pointer, owner = found
+            if own.allocated > own.most_allocated:
+                own.most_allocated = own.allocated
         return Block(self, pointer, size, owner)
 
     def take_back(self, pointer: int, nbytes: int, owner: Any) -> None:
@@ -121,6 +129,22 @@ class Allocator:
         with self._lock:
             self.statistics.allocated -= nbytes
             self._free.setdefault(nbytes, deque()).append((pointer, owner))
+
+    def adopt(self, pointer: int, nbytes: int, owner: Any) -> Block:
+        """Memory of the host's, which the device shares, as a block: it goes with its owner."""
+        with self._lock:
+            own = self.statistics
+            own.allocated += nbytes
+            own.reserved += nbytes
+            own.most_allocated = max(own.most_allocated, own.allocated)
+            own.most_reserved = max(own.most_reserved, own.reserved)
+        return Adopted(self, pointer, nbytes, owner)
+
+    def lose(self, nbytes: int) -> None:
+        """Note that an adopted block went."""
+        with self._lock:
+            self.statistics.allocated -= nbytes
+            self.statistics.reserved -= nbytes
 
     def release(self) -> int:
         """Give everything that is kept back to the driver; the bytes."""
@@ -149,10 +173,6 @@ class Allocator:
         if self.in_place:
             return int(psutil.virtual_memory().available)
         return max(0, self.device.info.global_mem_bytes - self.statistics.reserved)
-
-    def _kept(self, size: int) -> tuple[int, Any] | None:
-        blocks = self._free.get(size)
-        return blocks.pop() if blocks else None
 
     def _from_driver(self, size: int) -> tuple[int, Any]:
         try:

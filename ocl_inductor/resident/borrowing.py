@@ -19,16 +19,17 @@ class Borrowed:
 
     def __init__(self) -> None:
         self._hosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.in_place = tensors.in_place()
 
     def argument(self, x: Any) -> Any:
         """``x`` for the host: a CPU tensor for an ``ocl`` one, the CPU for its device."""
-        if isinstance(x, torch.device) and x.type == NAME:
-            return _cpu
-        if not is_resident(x):
+        if not isinstance(x, torch.Tensor):
+            return _cpu if isinstance(x, torch.device) and x.type == NAME else x
+        if x.is_cpu or not is_resident(x):
             return x
         known = self._hosts.get(id(x))
         if known is None:
-            if tensors.in_place():
+            if self.in_place:
                 if not self._hosts:
                     tensors.synchronize()
                 host = tensors.host_view(x)
@@ -52,7 +53,7 @@ class Borrowed:
         if host.size() != x.size():  # out= of another size
             x.resize_(host.size())
             tensors.from_host(x, host)
-        elif tensors.in_place():
+        elif self.in_place:
             tensors.note_write(x)
         else:
             tensors.from_host(x, host)

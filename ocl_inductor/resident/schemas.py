@@ -50,3 +50,18 @@ def result_of_writing(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
             return results[0]
         case _:
             return tuple(results)
+
+
+def takes_numbers(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``op``, or all its overloads where a number is passed for a tensor.
+
+    PyTorch makes a tensor of ``2`` in ``torch.remainder(x, 2)`` and calls ``remainder.Tensor``.
+    Backends written in Python are given the number again, which few overloads take from Python.
+    """
+    named = {a.name: a for a in op._schema.arguments}
+    passed = [*zip(op._schema.arguments, args, strict=False)]
+    passed += [(named[k], x) for k, x in kwargs.items()]
+    numbers = any(
+        isinstance(x, (int, float, complex)) and "Tensor" in str(a.type) for a, x in passed
+    )
+    return op.overloadpacket if numbers else op

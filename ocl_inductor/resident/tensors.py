@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 import torch
+from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.resident.allocator import allocator_of
+from ocl_inductor.resident.allocator import Allocator, Block, allocator_of
 from ocl_inductor.resident.places import place, place_device
 from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pinned import pinned_pool_of
 from ocl_inductor.runtime.transfers import Downloads, SharedRange, Uploads
 
 aten = torch.ops.aten
+_empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
+#: How many tensors and Python objects refer to a storage, by its ``_cdata``.
+_users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
+_TENSOR_AND_STORAGE = 2
+_NUMPY = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}
 #: Up to here a copy takes less than it costs to go through pinned memory.
 _SMALL_BYTES = 64 << 10
 #: The CPU's kernels, of operators that only make tensors of memory that is there.
@@ -34,15 +41,74 @@ def empty_strided(
         DeviceMemoryError: it has not as much memory.
         NoSuchPlaceError: ``index`` is not 0.
     """
-    elements = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    nbytes = elements * dtype.itemsize
-    block = allocator_of(place(index)).allocate(nbytes)
+    nbytes = reach_of(size, stride) * dtype.itemsize
+    return made(size, stride, dtype, nbytes, allocator_of(place(index)))
+
+
+def made(
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype,
+    nbytes: int,
+    allocator: Allocator,
+) -> torch.Tensor:
+    """An uninitialised tensor that needs so many bytes of a device's memory."""
+    return _over(allocator.allocate(nbytes), nbytes, size, stride, 0, dtype)
+
+
+def _over(
+    block: Block,
+    nbytes: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+    dtype: torch.dtype,
+) -> torch.Tensor:
     # The bytes that were asked for, not the block's: what a user sees of a storage.
     storage = _storage(block.pointer, place_device(), nbytes)
     storage.block = block
-    tensor = torch._C._acc.create_empty_tensor((0,), dtype)  # type: ignore[attr-defined]
-    _set.redispatch(ON_CPU, tensor, storage, 0, list(size), list(stride))
+    tensor = _empty_tensor((0,), dtype)
+    _set.redispatch(ON_CPU, tensor, storage, offset, size, stride)
     return tensor
+
+
+class Number:
+    """A tensor of no dimensions on the device whose value the host sets, in order with kernels."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.tensor = empty_strided((), (), dtype)
+        self._pattern = numpy.empty(1, _NUMPY[dtype])
+        self._place = shared(self.tensor.data_ptr(), self._pattern.nbytes)
+
+    def write(self, value: float) -> None:
+        """Where the device has memory of its own."""
+        self._pattern[0] = value
+        queue = place().queue
+        load_pyopencl().enqueue_svm_memfill(queue, self._place, self._pattern)
+
+
+def adopted(y: torch.Tensor) -> torch.Tensor | None:
+    """A result of the host's, in its memory, where the device shares that (``in_place``); None
+    where somebody else has it, too."""
+    storage = y.untyped_storage()
+    nbytes = storage.nbytes()
+    if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE or y.is_conj() or y.is_neg():
+        return None
+    block = allocator_of(place()).adopt(storage.data_ptr(), nbytes, storage)
+    x = _over(block, nbytes, y.size(), y.stride(), y.storage_offset(), y.dtype)
+    if y.storage_offset() == 0 and not y.is_inference():
+        x.untyped_storage().hosts = {y.dtype: y}
+    return x
+
+
+def reach_of(size: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements from the first to the last one."""
+    if 0 in size:
+        return 0
+    reach = 1
+    for n, s in zip(size, stride, strict=True):
+        reach += (n - 1) * s
+    return reach
 
 
 def in_place() -> bool:
@@ -77,16 +143,29 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
 
     The caller sees to it that nothing which was enqueued still uses it.
     """
-    storage = x.untyped_storage()
-    nbytes = storage.nbytes()
-    plain = torch.empty(0, dtype=x.dtype)
-    if nbytes:
-        there = _storage(storage.data_ptr(), _cpu, nbytes)
-        there.block = getattr(storage, "block", None)
-        plain.set_(there, x.storage_offset(), x.size(), x.stride())
-    else:
+    base = _host_base(x.untyped_storage(), x.dtype)
+    if base is None:
         plain = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
+    else:
+        plain = _reinterpret_tensor(base, x.size(), x.stride(), x.storage_offset())
     return _as_seen(plain, x)
+
+
+def _host_base(storage: Any, dtype: torch.dtype) -> torch.Tensor | None:
+    """A CPU tensor that begins where a storage does: made once, as operators ask for it each time.
+
+    The storage keeps it, and it keeps the memory, but not the storage.
+    """
+    known: dict[torch.dtype, torch.Tensor] | None = getattr(storage, "hosts", None)
+    if known is None:
+        known = storage.hosts = {}
+    base = known.get(dtype)
+    if base is None and storage.nbytes():
+        there = _storage(storage.data_ptr(), _cpu, storage.nbytes())
+        there.block = getattr(storage, "block", None)
+        with torch.inference_mode(False):  # such a tensor could not be written outside of it
+            base = known[dtype] = torch.empty(0, dtype=dtype).set_(there)
+    return base
 
 
 def to_host(x: torch.Tensor) -> torch.Tensor:
@@ -127,7 +206,13 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
 
 
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
-    """Copy between two tensors of one device whose memory looks the same; False if it does not."""
+    """Copy between two tensors of one device whose memory looks the same, or is the host's; False
+    if neither is so."""
+    if in_place():
+        synchronize()
+        note_write(target)
+        host_view(target).copy_(host_view(source))
+        return True
     same = (
         target.dtype == source.dtype
         and target.size() == source.size()
@@ -137,7 +222,7 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
         and _fills(target)
     )
     nbytes = _reach(target) if same else 0
-    if in_place() or nbytes == 0 or _overlap(target, source, nbytes):
+    if nbytes == 0 or _overlap(target, source, nbytes):
         return same and nbytes == 0
     note_write(target)
     here, there = target.data_ptr(), source.data_ptr()
@@ -210,6 +295,4 @@ def shared(pointer: int, nbytes: int) -> Any:
 
 
 def _reach(x: torch.Tensor) -> int:
-    if x.numel() == 0:
-        return 0
-    return (1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))) * x.itemsize
+    return reach_of(x.size(), x.stride()) * x.itemsize

@@ -19,9 +19,11 @@ import jinja2
 from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
 from ocl_inductor.plan.plan import Plan
+from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.binding import Binding
 from ocl_inductor.runtime.pressure import is_shortage
 from ocl_inductor.runtime.recording import active_recorder
+from ocl_inductor.runtime.resident import Arrival
 from ocl_inductor.runtime.reuse import Reuse
 from ocl_inductor.runtime.scratch import Scratch
 from ocl_inductor.runtime.steady import OUTPUT, VIEW, SteadyCall
@@ -38,6 +40,7 @@ class Launched(Protocol):
     scratch: Scratch
     binding: Binding
     reuse: Reuse | None
+    arrive: Arrival | None
 
     def run(self, inputs: list[Any]) -> tuple[Any, ...]:
         """The general path."""
@@ -56,13 +59,15 @@ class Launcher:
         steady = executor.steady
         assert steady is not None
         self.steady, self.scratch = steady, executor.scratch
+        in_host_memory = executor.plan.residence is None
         #: Whatever the function knows: its global names.
         self.facts: dict[str, Any] = {
             "active_recorder": active_recorder,
             "armed": False,
             "enqueue": executor.cl.enqueue_nd_range_kernel,
             "executor": executor,
-            "finish": executor.device.queue.finish,
+            # Results on the device need no wait where whatever uses them is enqueued behind them.
+            "finish": executor.device.queue.finish if in_host_memory else steady.memory.finish,
             "fork": fork,
             "general": executor.run,
             "get_ident": threading.get_ident,
@@ -70,6 +75,7 @@ class Launcher:
             "give": self.scratch.pool.give,
             "lock": executor.lock,
             "memory": steady.memory,
+            "note_write": note_write,
             "prologue": steady.prologue,
             "queue": executor.device.queue,
             "take": self.scratch.pool.take_last,
@@ -99,6 +105,7 @@ class Launcher:
             ],
             scratch=bool(self.scratch.slots),
             faults=steady.faults is not None,
+            noted=steady.noted,
         )
         exec(compile(source, "<launcher>", "exec"), self.facts)
         self.call: Callable[..., tuple[Any, ...]] = self.facts["launch"]
@@ -111,8 +118,9 @@ class Launcher:
             steady is not None
             and steady.replay is None
             and not steady.draws
-            and executor.plan.residence is None
+            and executor.arrive is None
             and executor.reuse is None
+            and (executor.plan.residence is None or not any(s.static for s in executor.plan.inputs))
             and bool(executor.plan.inputs)
             and all(how in (OUTPUT, VIEW) for how, *_ in steady.results)
         )

@@ -17,9 +17,9 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.errors import DeviceMemoryError, VerifyError
 from ocl_inductor.plan.plan import FAULT, BufferSpec
 from ocl_inductor.plan.residence import Residence
-from ocl_inductor.resident.allocator import allocator_of
+from ocl_inductor.resident.allocator import Allocator, allocator_of
 from ocl_inductor.resident.places import is_resident, place_device
-from ocl_inductor.resident.tensors import empty_strided, shared, writes
+from ocl_inductor.resident.tensors import empty_strided, made, reach_of, shared, writes
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import host_bytes
 from ocl_inductor.runtime.memory import (
@@ -33,15 +33,17 @@ from ocl_inductor.runtime.memory import (
 class ResidentMaker:
     """Makes one result of a plan, of static sizes, on the device."""
 
-    __slots__ = ("dtype", "size", "stride")
+    __slots__ = ("allocator", "dtype", "nbytes", "size", "stride")
 
-    def __init__(self, spec: BufferSpec) -> None:
+    def __init__(self, spec: BufferSpec, allocator: Allocator) -> None:
         self.size = tuple(int(n) for n in spec.size)
         self.stride = tuple(int(n) for n in spec.stride)
         self.dtype = spec.dtype
+        self.nbytes = reach_of(self.size, self.stride) * spec.dtype.itemsize
+        self.allocator = allocator
 
     def make(self) -> torch.Tensor:
-        return empty_strided(self.size, self.stride, self.dtype)
+        return made(self.size, self.stride, self.dtype, self.nbytes, self.allocator)
 
 
 class ResidentMemory(UnifiedMemory):
@@ -66,7 +68,7 @@ class ResidentMemory(UnifiedMemory):
         return empty_strided(size, stride, dtype)
 
     def maker(self, spec: BufferSpec) -> ResidentMaker:
-        return ResidentMaker(spec)
+        return ResidentMaker(spec, self.allocator)
 
     def version(self, x: torch.Tensor) -> int:
         return writes(x) if is_resident(x) else x._version

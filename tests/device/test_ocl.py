@@ -1,7 +1,7 @@
 """The device ``ocl``: each driver, with memory that the host shares and with memory of its own.
 
 PyTorch has one slot for such a device and keeps what takes it, so all of it happens in processes of
-its own (``ocl_checks.py``).
+its own (``ocl_*checks.py``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
 
-CHECKS = Path(__file__).with_name("ocl_checks.py")
+HERE = Path(__file__).parent
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
     name = device.short_name
@@ -27,14 +28,27 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": name, "OCL_INDUCTOR_MEMORY": memory}
-    command = [sys.executable, "-m", "pytest", str(CHECKS), "-q", "-x", "-p", "no:cacheprovider"]
+    _run(["ocl_checks.py", "ocl_operator_checks.py"], name, memory, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_numbers_that_change(device: Device, memory: str) -> None:
+    if memory == "auto" or device.info.shared_memory:
+        _run(["ocl_number_checks.py"], device.short_name, memory, 1200)
+
+
+def _run(checks: list[str], device: str, memory: str, seconds: int) -> None:
+    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": device, "OCL_INDUCTOR_MEMORY": memory}
+    files = [str(HERE / name) for name in checks]
+    command = [sys.executable, "-m", "pytest", *files, "-q", "-x", "-p", "no:cacheprovider"]
     ended = subprocess.run(
-        [*command, "--noconftest", "-p", "no:xdist"],
+        [*command, "--noconftest", "-p", "no:xdist", "-o", "timeout=600"],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=seconds,
     )
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
     assert " passed" in ended.stdout

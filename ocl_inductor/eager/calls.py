@@ -1,0 +1,91 @@
+"""What tells one call of an operator from another: its tensors, their form, and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ocl_inductor.resident.places import place_device
+
+_default_dtype = torch.get_default_dtype
+_deterministic = torch._C._get_deterministic_algorithms
+
+
+class Call(NamedTuple):
+    """``tensors``: each once. ``form``: the operator, which of these each argument is and what they
+    are, how arguments are nested, all arguments that are no numbers, and PyTorch's settings.
+    ``numbers``: the integers and real numbers among the arguments, in their order."""
+
+    tensors: list[torch.Tensor]
+    form: tuple[Hashable, ...]
+    numbers: tuple[Hashable, ...]
+
+
+def call_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None:
+    """None where no graph is made of such arguments."""
+    # The default dtype is that of a number beside integers, and results may have to repeat.
+    form: list[Any] = [op, _default_dtype(), _deterministic()]
+    tensors: list[torch.Tensor] = []
+    numbers: list[Hashable] = []
+    if not _add(args, form, tensors, numbers):
+        return None
+    for name in sorted(kwargs) if len(kwargs) > 1 else kwargs:
+        form.append(name)
+        if not _add((kwargs[name],), form, tensors, numbers):
+            return None
+    if len(tensors) > 1 and not _apart(tensors):
+        return None
+    return Call(tensors, tuple(form), tuple(numbers))
+
+
+def _add(
+    args: Sequence[Any], form: list[Any], tensors: list[torch.Tensor], numbers: list[Hashable]
+) -> bool:
+    """Take arguments in; False where that cannot be."""
+    for x in args:
+        if isinstance(x, torch.Tensor):
+            if x.device != place_device() or x.layout is not torch.strided:
+                return False
+            size, stride, dtype, pointer = x.size(), x.stride(), x.dtype, x.data_ptr()
+            negative = x.is_neg()
+            for n, y in enumerate(tensors):
+                if y is x or (
+                    y.data_ptr() == pointer
+                    and y.dtype is dtype
+                    and y.size() == size
+                    and y.stride() == stride
+                    and y.is_neg() == negative
+                ):
+                    form.append(n)
+                    break
+            else:
+                if dtype.is_complex:
+                    return False
+                tensors.append(x)
+                form += (dtype, size, stride, negative)
+            continue
+        kind = type(x)
+        if kind is float:
+            form.append(float)
+            # 0.0 and -0.0 are equal, and no NaN equals itself.
+            numbers.append(x if x and x == x else x.hex())
+        elif kind is int:
+            form.append(int)
+            numbers.append(x)
+        elif kind is list or kind is tuple:
+            form.append(len(x))
+            if not _add(x, form, tensors, numbers):
+                return False
+        elif kind is torch.Generator or kind is complex:
+            return False
+        else:
+            form += (kind, x)
+    return True
+
+
+def _apart(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether no two have one memory: parts of one would have to be traced as views of it."""
+    storages = [x.untyped_storage()._cdata for x in tensors if x.numel()]
+    return len(set(storages)) == len(storages)

@@ -1,0 +1,71 @@
+"""Plans of single operators on disk, so that another process need not compile them again.
+
+A whole graph's plan is found by AOTAutograd, after tracing (capture/warm_start.py). For an operator
+the call itself says all: its key is the text of ``Call``, with what every plan depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from ocl_inductor.capture.plan_key import plan_key
+from ocl_inductor.eager.calls import Call
+from ocl_inductor.log import logger
+from ocl_inductor.plan.plan import Plan
+from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan
+from ocl_inductor.resident.places import place
+from ocl_inductor.runtime.counters import count, count_plan
+from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.settings import Settings
+
+_log = logger(__name__)
+
+
+class KeptPlan:
+    """Where the plan for calls like one is kept. ``numbers``: what of its numbers the plan has."""
+
+    def __init__(self, call: Call, numbers: object, settings: Settings) -> None:
+        self._settings = settings
+        self._files: PlanFiles | None = None
+        if settings.cache and settings.debug_dir is None:
+            self._files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
+            around = plan_key(place().info.for_settings(settings), settings)
+            text = repr(("operator", around, call.form, numbers))
+            self._key = hashlib.sha256(text.encode()).hexdigest()
+
+    def read(self) -> Executor | None:
+        """What runs it, if there is one."""
+        for content in self._files.read(self._key) if self._files is not None else ():
+            try:
+                executor = Executor(load_plan(content), place(), self._settings)
+            except Exception as error:  # another version of something
+                _log.info("plan %s cannot be used: %s", self._key, error)
+                continue
+            count_plan(executor.plan)
+            count("plan_hits")
+            return executor
+        return None
+
+    def write(self, plan: Plan) -> None:
+        """Keep it; nothing happens where it cannot be kept."""
+        if self._files is None:
+            return
+        try:
+            self._files.write(self._key, dump_plan(plan))
+        except PlanNotStorable as error:
+            _log.info("plan not kept: %s", error)
+
+    def get(self, compile_it: Callable[[], Any]) -> Callable[..., Any]:
+        """The function of the kept plan, or else of the compiled one, which is kept."""
+        kept = self.read()
+        if kept is not None:
+            return kept.function()
+        found = compile_it()
+        if not isinstance(found, Executor):
+            return found  # type: ignore[no-any-return]
+        count("plan_misses")
+        self.write(found.plan)
+        return found.function()
