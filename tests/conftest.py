@@ -25,6 +25,7 @@ if find_spec("ocl_inductor.compile") is None:
 
 _CACHE = "OCL_INDUCTOR_CACHE_DIR"
 _KEPT = ("OCL_INDUCTOR_TEST_",)
+_TARGET, _TEST_TARGET = "OCL_INDUCTOR_CPU_TARGET", "OCL_INDUCTOR_TEST_CPU_TARGET"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,9 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
             # What a user has set must not steer the tests.
             if name.startswith("OCL_INDUCTOR_") and not name.startswith(_KEPT):
                 del os.environ[name]
-        target = os.environ.get("OCL_INDUCTOR_TEST_CPU_TARGET")
+        target = os.environ.get(_TEST_TARGET)
         if target:  # the drivers of CPUs make code for another processor
-            os.environ["OCL_INDUCTOR_CPU_TARGET"] = target
+            os.environ[_TARGET] = target
         os.environ.pop("TORCH_COMPILE_DEBUG", None)  # then no plan comes from the cache
         folder = os.environ.get("OCL_INDUCTOR_TEST_CACHE_DIR")
         if folder is None:  # a named one is kept, to run twice against one cache
@@ -101,9 +102,15 @@ def _fresh_compiler() -> Iterator[None]:
 
 @pytest.fixture
 def clean_env(tmp_path: Path) -> dict[str, str]:
-    """An environment for child processes: nothing of OpenCL's or ours set, a cache of its own."""
-    ours = ("OCL_", "OPENCL_", "PYOPENCL_", "POCL_", "RUSTICL_", "TORCH_LOGS", "TORCH_COMPILE")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    """An environment for child processes: nothing of OpenCL's or ours set, a cache of its own.
+
+    What this process has told its drivers in their own variables is not passed on; the processor
+    for which all tests run is.
+    """
+    ours = ("OCL_", "OPENCL_", "PYOPENCL_", "POCL_", "RUSTICL_", "CL_CONFIG_", "TORCH_LOGS")
+    env = {k: v for k, v in os.environ.items() if not k.startswith((*ours, "TORCH_COMPILE"))}
+    if target := os.environ.get(_TEST_TARGET):
+        env[_TARGET] = target
     env[_CACHE] = str(tmp_path / "cache")
     env["OCL_INDUCTOR_COMPILE_PROCESSES"] = "0"  # each child would start its own
     return env
