@@ -66,7 +66,7 @@ def _register_tile(device: DeviceInfo, lanes: int, rows: int) -> tuple[int, int]
     return r_rows, max(1 << (r_columns.bit_length() - 1), lanes // 4)
 
 
-def _columns(device: DeviceInfo, p: Params) -> int:
+def columns_of_item(device: DeviceInfo, p: Params) -> int:
     """Columns of C to a work-item: whole vectors, few enough to keep all compute units busy."""
     lanes, n = p["lanes"], p["n"]
     most = max(_MAX_SUMS // p["mb"] // lanes, 1) * lanes
@@ -98,7 +98,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "RR": r_rows,
         "RC": r_columns,
         "MB": p["mb"],
-        "NB": _columns(device, p),
+        "NB": columns_of_item(device, p),
         "k_block": 0 if is_static(k) and int(k) <= depth else depth,
         "rest": not is_static(k) or int(k) % lanes != 0,
         "step": ceil_div(depth, tiles * lanes) * lanes

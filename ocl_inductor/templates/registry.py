@@ -7,6 +7,7 @@ from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
 from ocl_inductor.templates.bags import BAGS
 from ocl_inductor.templates.bf16_conv import BF16_CONV
 from ocl_inductor.templates.bf16_gemm import BF16_GEMM
+from ocl_inductor.templates.bf16_rows import BF16_ROWS
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.ctc import CTC_GRADIENT, CTC_STATES
 from ocl_inductor.templates.depthwise import DEPTHWISE
@@ -34,8 +35,8 @@ _ALL = (
     GEMM, FEW_ROWS, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
-    BF16_GEMM, BF16_CONV, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT, GROUPED,
-    GROUPED_TERMS, WINDOW_PRODUCT,
+    BF16_GEMM, BF16_CONV, BF16_ROWS, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
+    GROUPED, GROUPED_TERMS, WINDOW_PRODUCT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

@@ -212,3 +212,22 @@ def test_only_where_vectors_are_whole(driver: str) -> None:
     )
     assert info.for_settings(Settings()).bf16_dot
     assert not info.for_settings(Settings(profile="simt")).bf16_dot
+
+
+@each_driver
+@pytest.mark.parametrize(
+    "m, k, n", [(1, 768, 256), (2, 770, 300), (3, 96, 1001), (4, 2048, 70), (1, 4127, 33)]
+)
+def test_very_few_rows(driver: str, taken: list[str], m: int, k: int, n: int) -> None:
+    weight = narrow(n, k)
+    check(F.linear, narrow(m, k), weight, driver=driver)
+    check(F.linear, narrow(m, k + 1)[:, 1:], narrow(n, k + 3)[:, 2:-1], driver=driver)
+    check(F.linear, narrow(k, m).t(), weight, driver=driver)
+    assert taken.count("bf16_rows") == 3
+
+
+@each_driver
+def test_very_few_rows_of_each_batch(driver: str, taken: list[str]) -> None:
+    check(torch.matmul, narrow(3, 2, 640), narrow(3, 128, 640).mT, driver=driver)
+    check(torch.matmul, narrow(3, 1, 640), narrow(1, 128, 640).mT, driver=driver)
+    assert "bf16_rows" in taken

@@ -10,6 +10,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, decide, is_known
 from ocl_inductor.lowering.core.values import Value, strided_view
 from ocl_inductor.lowering.matmul.matrix_product import partition_for_unit
+from ocl_inductor.templates.bf16_rows import VECTOR, row_count
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.few_rows import VERY_FEW
 
@@ -47,14 +48,15 @@ def few_rows(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Valu
     very_few = ctx.hint(m) <= VERY_FEW
     if not very_few and partition_for_unit(ctx, out, batch, m, k, n) is not None:
         return None
-    a = cast_value(a, out)
+    pairs = very_few and _by_pairs(ctx, a, b)
+    a = cast_value(a, torch.bfloat16 if pairs else out)
     x = strided_view(a)
     if x is None or not same(x.stride[-1], 1):
         a = ctx.realize(a, range(a.ndim))
         x = strided_view(a)
         assert x is not None
     return ctx.template(
-        "few_rows",
+        "bf16_rows" if pairs else "few_rows",
         out,
         (*batch, m, n),
         tuple(range(len(batch) + 2)),
@@ -72,6 +74,16 @@ def few_rows(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Valu
         w_strides=(*w.stride[:-2], w.stride[-1]),
         w_itemsize=b.dtype.itemsize,
     )
+
+
+def _by_pairs(ctx: LoweringContext, a: Value, b: Value) -> bool:
+    """Whether (\\*batch, m, k) and (\\*batch, k, n) go to the template of pairs of bfloat16."""
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    narrow = a.dtype is torch.bfloat16 and b.dtype is torch.bfloat16
+    known = is_static(m) and is_static(k) and is_static(n)
+    if not ctx.device.bf16_dot or not narrow or not known:
+        return False
+    return int(k) >= VECTOR and int(n) >= row_count(int(m))
 
 
 def _unconverted(b: Value) -> Value:
