@@ -46,11 +46,12 @@ def _error(result: dict[str, Any]) -> str:
 
 
 LEGEND = """\
-cold, warm: seconds to the first result after imports, in a process that finds
-empty caches and in a later one; MiB: peak resident memory of the first; k/fb:
-kernels and fallbacks of a call; MB: each kernel's operands read or written
-once; roof: share of the time that the device's measured bandwidth and best rate
-allow; error: largest distance from float64 over all outputs.
+alone: ms of a contender by itself in a process of its own; cold, warm: seconds
+to the first result after imports, in a process that finds empty caches and in
+a later one; MiB: peak resident memory of the first; k/fb: kernels and fallbacks
+of a call; MB: each kernel's operands read or written once; roof: share of the
+time that the device's measured bandwidth and best rate in float32 allow; error:
+largest distance from float64 over all outputs.
 """
 
 
@@ -61,7 +62,7 @@ def measurements(cases: list[Case]) -> Table:
     )
     table.add_column("case")
     table.add_column("contender", no_wrap=True)
-    for heading in ("ms", "±%", "cold", "warm", "MiB", "k/fb", "MB", "roof", "error"):
+    for heading in ("ms", "±%", "alone", "cold", "warm", "MiB", "k/fb", "MB", "roof", "error"):
         table.add_column(heading, justify="right", no_wrap=True)
     for case in cases:
         for position, (contender, result) in enumerate(case["contenders"].items()):
@@ -72,6 +73,7 @@ def measurements(cases: list[Case]) -> Table:
                 if result["status"] != "ok"
                 else milliseconds(result.get("median_ms")),
                 formatted(result.get("spread"), "{:.0%}").rstrip("%"),
+                milliseconds(result.get("alone_ms")),
                 formatted(result.get("compile_s"), "{:.1f}"),
                 formatted(result.get("warm_s"), "{:.1f}"),
                 formatted(result.get("peak_mib"), "{:.0f}"),

@@ -44,6 +44,7 @@ class Plan:
     threads: int | None
     timeout_s: float
     training: bool = False
+    dtype: str = "float32"
 
     def job(self, kind: str, case: Case, **more: Any) -> dict[str, Any]:
         return {
@@ -53,6 +54,8 @@ class Plan:
             "batch": case.batch,
             "threads": self.threads,
             "training": self.training,
+            "dtype": self.dtype,
+            "repeats": self.repeats,
             **more,
         }
 
@@ -68,7 +71,7 @@ def measure_case(case: Case, plan: Plan, say: Say) -> dict[str, Any]:
         healthy = [c for c in plan.contenders if results[c]["status"] == "ok"]
         shared = Path(scratch, "shared")
         merge_caches([folders[c] for c in healthy], shared)
-        job = plan.job("timed", case, contenders=healthy, repeats=plan.repeats)
+        job = plan.job("timed", case, contenders=healthy)
         timeout = plan.timeout_s * max(1, len(healthy))
         outcome = run_job(
             job,
@@ -95,6 +98,9 @@ def measure_alone(case: Case, contender: str, plan: Plan, folder: Path, say: Say
             result |= found
         elif found:
             result["warm_s"] = found["compile_s"]
+        alone = outcome.first("alone")
+        if alone:  # of the process that ran last
+            result["alone_ms"] = alone["alone_ms"]
         if outcome.status != "ok" or contender == "eager":
             break
     return result
@@ -128,6 +134,7 @@ def run_all(cases: list[Case], plan: Plan, path: Path | None) -> list[dict[str, 
             "repeats": plan.repeats,
             "small": plan.small,
             "training": plan.training,
+            "dtype": plan.dtype,
         },
         "cases": [],
     }
@@ -175,6 +182,13 @@ def run_all(cases: list[Case], plan: Plan, path: Path | None) -> list[dict[str, 
 )
 @click.option("--repeats", default=20, show_default=True, type=click.IntRange(1), help="Rounds.")
 @click.option("--training", is_flag=True, help="Forward and backward, without dropout.")
+@click.option(
+    "--dtype",
+    type=click.Choice(("float32", "bfloat16", "float16")),
+    default="float32",
+    show_default=True,
+    help="Of weights and inputs.",
+)
 @click.option("--small", is_flag=True, help="The small variants that the tests use.")
 @click.option("--batch", type=click.IntRange(1), help="For cases that name none.")
 @click.option("--threads", type=click.IntRange(1), help="torch threads; default torch's own.")
@@ -189,6 +203,7 @@ def main(
     against: tuple[str, ...],
     repeats: int,
     training: bool,
+    dtype: str,
     small: bool,
     batch: int | None,
     threads: int | None,
@@ -208,7 +223,7 @@ def main(
     if training:  # a frozen model has constants for weights
         against = tuple(a for a in against if a != "inductor-freezing")
     contenders = [*against, *(opencl(device) for device in devices)]
-    plan = Plan(contenders, repeats, small, threads, timeout, training)
+    plan = Plan(contenders, repeats, small, threads, timeout, training, dtype)
     results = run_all(expand(cases, batch, TRAINING if training else TABLE), plan, path)
     console.print(report.measurements(results))
     console.print(report.LEGEND, highlight=False)

@@ -3,7 +3,8 @@
 Jobs answer in lines of JSON on standard output, each as soon as it is known, so that a crash
 loses only what was not measured yet. Whatever libraries print goes to standard error.
 
-    first        one contender alone: seconds to the first result, peak memory, counters
+    first        one contender alone: seconds to the first result, peak memory, counters, and
+                 the time of ``repeats`` further calls
                  (``after_imports``: without what importing the compiler takes)
     timed        all contenders interleaved: times, errors against float64, and the least time that
                  the device's roof allows the kernels
@@ -63,7 +64,8 @@ def load(job: dict[str, Any]) -> tuple[Entry, nn.Module, Inputs]:
         raise ValueError(f"no case {job['case']!r}")
     small = job["small"]
     model = trainable(entry, small) if job.get("training") else entry.build(small)
-    return entry, model, entry.inputs(small, batch=job.get("batch"))
+    dtype: torch.dtype = getattr(torch, job.get("dtype", "float32"))
+    return entry, model.to(dtype), entry.inputs(small, batch=job.get("batch")).to(dtype)
 
 
 def contend(job: dict[str, Any], contender: str, model: nn.Module) -> Callable[..., Any]:
@@ -97,6 +99,9 @@ def run_first(job: dict[str, Any], emit: Emit) -> None:
             peak_before_mib=before,
             counters=opencl_counters(),
         )
+        call = partial(function, *inputs.args, **dict(inputs.kwargs))
+        (alone,) = interleave({"alone": call}, job.get("repeats", 1)).values()
+        emit("alone", alone_ms=alone.median_ms)
 
 
 def run_timed(job: dict[str, Any], emit: Emit) -> None:

@@ -22,16 +22,21 @@ class Inputs:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
-    def double(self) -> Inputs:
-        """The same arguments with floating-point tensors in float64."""
+    def to(self, dtype: torch.dtype) -> Inputs:
+        """The same arguments with floating-point tensors in ``dtype``."""
         return Inputs(
-            tuple(_double(a) for a in self.args), {k: _double(v) for k, v in self.kwargs.items()}
+            tuple(_to(a, dtype) for a in self.args),
+            {k: _to(v, dtype) for k, v in self.kwargs.items()},
         )
 
+    def double(self) -> Inputs:
+        """The same arguments with floating-point tensors in float64."""
+        return self.to(torch.float64)
 
-def _double(value: Any) -> Any:
+
+def _to(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.double()
+        return value.to(dtype)
     return value
 
 

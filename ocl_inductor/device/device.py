@@ -56,7 +56,9 @@ class Device:
     tester: Callable[[Device], bool] | None = None
     #: Asks the driver's compiler for its target, in such a process; may raise.
     target_asker: Callable[[Device], Target | None] | None = None
-    #: That test, under way.
+    #: Tests whether kernels reach products of bfloat16, in such a process; may raise.
+    bf16_dot_tester: Callable[[Device], bool] | None = None
+    #: The test of working in place, under way.
     _test: Future[bool] | None = None
 
     def __init__(
@@ -239,11 +241,17 @@ class Device:
             return info
         works = self._works_in_place(info)
         tiles = info.kind == "cpu" and matrix_unit.permitted() and amx_works(info.key, self.names)
-        # Where its compiler makes narrower code than the processor could run, the device counts as
-        # such a processor.
-        dot = info.profile == "vector" and info.vector_width == 16 and has_bf16_dot()
-        dot = dot and bf16_dot_works(info.key, self.names)
-        return dataclasses.replace(info, zero_copy=works, amx=tiles, bf16_dot=dot)
+        return dataclasses.replace(
+            info, zero_copy=works, amx=tiles, bf16_dot=self._has_bf16_dot(info)
+        )
+
+    def _has_bf16_dot(self, info: DeviceInfo) -> bool:
+        # A compiler that makes narrower code than the processor could run is taken for one of an
+        # older processor.
+        if info.profile != "vector" or info.vector_width < 16 or not has_bf16_dot():
+            return False
+        tester = None if self.bf16_dot_tester is None else partial(self.bf16_dot_tester, self)
+        return bf16_dot_works(info.key, self.names, tester)
 
     def _target(self, info: DeviceInfo) -> Target | None:
         # A variable that tells a compiler its target is not among what the driver says of itself.

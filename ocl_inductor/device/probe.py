@@ -120,12 +120,12 @@ def amx_works(key: str, names: Names) -> bool:
     return _answered("amx", key, lambda: _tested_apart("amx", names))
 
 
-def bf16_dot_works(key: str, names: Names) -> bool:
+def bf16_dot_works(key: str, names: Names, tester: Callable[[], bool] | None = None) -> bool:
     """Whether kernels reach the CPU's products of bfloat16: remembered, or tested in a process.
 
-    Arguments as of ``command_buffers_work``. Never raises.
+    Arguments as of ``zero_copy_works``. Never raises.
     """
-    return _answered("bf16_dot", key, lambda: _tested_apart("bf16_dot", names))
+    return _answered("bf16_dot", key, lambda: _tested("bf16_dot", names, tester))
 
 
 def calling_thread_works(key: str, names: Names) -> bool:

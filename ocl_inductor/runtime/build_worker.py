@@ -13,8 +13,8 @@ Standard input: pickled jobs, each the source and the build options of a program
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
 empty where the driver refuses the source or gives no binary. A job may be a question instead:
 ``zero_copy``, whether the device works in place (device/zero_copy.py), is answered by something, or
-empty; ``target``, what its compiler makes code for (device/cpu/compile_target.py), by its facts as
-JSON.
+empty; ``bf16_dot``, whether it multiplies bfloat16 (device/cpu/bf16_dot.py), likewise; ``target``,
+what its compiler makes code for (device/cpu/compile_target.py), by its facts as JSON.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from ocl_inductor.device import quirks
+from ocl_inductor.device.cpu.bf16_dot import bf16_dot_test
 from ocl_inductor.device.cpu.compile_target import compile_target
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
@@ -47,7 +48,7 @@ from ocl_inductor.support.temporary import hold, remove_abandoned
 
 #: The binary of the program that a function builds.
 Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
-Job: TypeAlias = tuple[str, tuple[str, ...]] | Literal["zero_copy", "target"]
+Job: TypeAlias = tuple[str, tuple[str, ...]] | Literal["zero_copy", "target", "bf16_dot"]
 
 #: Without a job for so long, it ends by itself.
 IDLE_SECONDS = 20.0
@@ -99,7 +100,14 @@ def _target(device: Device) -> bytes:
     return json.dumps({} if target is None else asdict(target)).encode()
 
 
-_QUESTIONS = {"zero_copy": _test, "target": _target}
+def _bf16_dot(device: Device) -> bytes:
+    try:
+        return _YES if bf16_dot_test(device.context, device.queue) else b""
+    except load_pyopencl().Error:
+        return b""
+
+
+_QUESTIONS = {"zero_copy": _test, "target": _target, "bf16_dot": _bf16_dot}
 
 
 def _send(answers: BinaryIO, value: bool | bytes) -> None:

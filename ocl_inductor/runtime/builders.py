@@ -205,7 +205,15 @@ class Builders:
         facts = json.loads(self._asked("target"))
         return Target(**facts) if facts else None
 
-    def _asked(self, question: Literal["zero_copy", "target"]) -> bytes:
+    def bf16_dot(self) -> bool:
+        """Whether kernels reach the CPU's products of bfloat16 (device/cpu/bf16_dot.py).
+
+        Raises:
+            CompilerFailedError, WorkerLostError: see there.
+        """
+        return bool(self._asked("bf16_dot"))
+
+    def _asked(self, question: Literal["zero_copy", "target", "bf16_dot"]) -> bytes:
         answer = self._answer(question, 1)
         if answer is None:
             raise WorkerLostError("there is none")

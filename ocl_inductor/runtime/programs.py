@@ -60,10 +60,15 @@ def start_builders(device: Device, settings: Settings, kernels: int) -> None:
         builders_of(device).start(count)
         device.tester = _tested_by_builder
         device.target_asker = _asked_by_builder
+        device.bf16_dot_tester = _dot_tested_by_builder
 
 
 def _tested_by_builder(device: Device) -> bool:
     return builders_of(device).test()
+
+
+def _dot_tested_by_builder(device: Device) -> bool:
+    return builders_of(device).bf16_dot()
 
 
 def _asked_by_builder(device: Device) -> Target | None:
