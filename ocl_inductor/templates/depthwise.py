@@ -5,7 +5,8 @@ Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbol
 * ``n``, ``in_sizes``, ``out_sizes``: two spatial sizes each, the first 1 where ``ndim`` is 1;
 * ``ndim``: spatial dimensions of the result, 1 or 2; ``channels``: static, a multiple of ``lanes``;
 * ``kernel stride padding dilation``: two static entries each;
-* ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1;
+* ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1; ``narrow``: whether the input has a
+  half type, which is converted as it is read;
 * weight: (\\*kernel, channel); ``lanes``: elements of a vector; ``rows_hint``: typical n * rows;
 * ``acc``: ``"float"`` or ``"double"``.
 
@@ -107,7 +108,8 @@ def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
     inputs = prod((p["n"], *p["in_sizes"], p["channels"]))
     outputs = prod((p["n"], *p["out_sizes"], p["channels"]))
-    return item * (inputs + outputs + math.prod(p["kernel"]) * p["channels"])
+    rest = item * (outputs + math.prod(p["kernel"]) * p["channels"])
+    return (2 if p["narrow"] else item) * inputs + rest
 
 
 def _reference(x: np.ndarray, w: np.ndarray, **geometry: Any) -> np.ndarray:

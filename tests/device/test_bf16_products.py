@@ -167,6 +167,28 @@ def test_convolutions(driver: str, taken: list[str], layer: Any, size: Any, kept
 
 
 @each_driver
+@pytest.mark.parametrize(
+    "layer, size",
+    [
+        (nn.Conv2d(32, 32, 3, padding=1, groups=32), (2, 32, 15, 13)),
+        (nn.Conv2d(48, 48, 5, stride=2, padding=2, groups=48), (2, 48, 15, 13)),
+        (nn.Conv2d(24, 24, 3, padding=2, dilation=2, groups=24), (1, 24, 7, 9)),
+        (nn.Conv1d(16, 16, 3, groups=16), (2, 16, 30)),
+    ],
+)
+def test_depthwise_convolutions_read_the_narrow_type(
+    driver: str, taken: list[str], layer: Any, size: Any
+) -> None:
+    run = compiled(copy.deepcopy(layer).bfloat16(), driver)
+    exact = copy.deepcopy(layer).bfloat16().double()
+    with torch.no_grad():
+        x = narrow(*size)
+        got, want = run(x).double(), exact(x.double())
+    assert ((got - want).abs() <= want.abs() * 2.0**-8 + 1e-5).all()
+    assert set(taken) == {"depthwise"}
+
+
+@each_driver
 def test_a_convolution_of_one_pixel_is_a_product(driver: str, taken: list[str]) -> None:
     check(F.conv2d, narrow(2, 32, 9, 11), narrow(40, 32, 1, 1), driver=driver)
     assert taken == ["bf16_gemm"]

@@ -92,10 +92,11 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         found = bf16_conv(ctx, x, weight, g, result_size)
         if found is not None:
             return found
-    x, weight = cast_value(x, dtype), cast_value(weight, dtype)
-    lanes = depthwise_lanes(ctx, x.dtype, channels)
+    weight = cast_value(weight, dtype)
+    lanes = depthwise_lanes(ctx, dtype, channels)
     if depthwise and oc == channels and g.ndim <= 2 and lanes:
         return by_depthwise_template(ctx, x, weight, g, lanes)
+    x = cast_value(x, dtype)
     if depthwise and math.prod(g.kernel) <= MAX_UNROLLED_TAPS:
         return depthwise_expression(ctx, x, weight, g, result_size)
     plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))

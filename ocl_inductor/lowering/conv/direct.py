@@ -51,7 +51,10 @@ def depthwise_lanes(ctx: LoweringContext, dtype: torch.dtype, channels: int) -> 
 def by_depthwise_template(
     ctx: LoweringContext, x: Value, weight: Value, g: Geometry, lanes: int
 ) -> Value:
-    """One or two spatial dimensions; one is taken as a single row of an image."""
+    """One or two spatial dimensions; one is taken as a single row of an image.
+
+    ``x`` may be bfloat16, with a float32 ``weight``.
+    """
     channels, nd = int(x.size[1]), g.ndim
     x = channels_adjacent(ctx, x)
     view = strided_view(x)
@@ -62,11 +65,12 @@ def by_depthwise_template(
     stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
     return ctx.template(
         "depthwise",
-        x.dtype,
+        weight.dtype,
         (x.size[0], channels, *g.sizes),
         channels_last(nd),
         [x, taps],
-        acc=accumulator(x.dtype),
+        acc=accumulator(weight.dtype),
+        narrow=x.dtype is not weight.dtype,
         ndim=nd,
         n=x.size[0],
         channels=channels,
