@@ -59,12 +59,14 @@ def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         # PyTorch does not say so of tensors without memory.
         raise RuntimeError("integers to negative integer powers")
     there, named = form(args), {k: form(x) for k, x in kwargs.items()}
-    with contextlib.suppress(NotImplementedError):
+    with contextlib.suppress(
+        NotImplementedError
+    ):  # no form of it without memory: its kernel checks
         takes_numbers(op, args, kwargs)(*there, **named)
     target = named.pop("out", there[0] if op._schema.name.endswith("_") else None)
     plain = getattr(torch.ops.aten, name, None)
     if isinstance(target, torch.Tensor) and plain is not None:
-        with contextlib.suppress(NotImplementedError):
+        with contextlib.suppress(NotImplementedError):  # likewise
             _check_cast(plain(*there, **named), target)
 
 

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.index import Size, prod, same
+from ocl_inductor.ir.index import prod, same
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.gemm import GEMM, store_edges, whole_tiles
+from ocl_inductor.templates.gemm import GEMM, product_bytes, store_edges, whole_tiles
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
@@ -49,16 +49,6 @@ def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
     return Launch((size_ceil_div(p["n"], tile["NR"]), chunks, prod(p["batch"])), (1, 1, 1))
 
 
-def _bytes(p: Params) -> Size:
-    def matrices(strides: tuple[Size, ...]) -> Size:
-        """How many an operand has: a stride of 0 is a batch dimension that shares one."""
-        return prod([n for n, s in zip(p["batch"], strides, strict=False) if s != 0])
-
-    a = prod((matrices(p["a_strides"]), p["m"], p["k"]))
-    b = prod((matrices(p["b_strides"]), p["k"], p["n"]))
-    return 2 * (a + b) + 4 * prod((*p["batch"], p["m"], p["n"]))
-
-
 BF16_GEMM = TemplateSpec(
     name="bf16_gemm",
     file="bf16_gemm.cl.jinja",
@@ -66,6 +56,6 @@ BF16_GEMM = TemplateSpec(
     tile=_tile,
     launch=_launch,
     flops=GEMM.flops,
-    bytes=_bytes,
+    bytes=lambda p: product_bytes(p, 2, 4),
     reference=GEMM.reference,
 )

@@ -209,6 +209,11 @@ def _flops(p: Params) -> Size:
 
 def _bytes(p: Params) -> Size:
     item = 8 if p["acc"] == "double" else 4
+    return product_bytes(p, item, item)
+
+
+def product_bytes(p: Params, operand: int, result: int) -> Size:
+    """Of a product whose operands' and result's elements have so many."""
     products = _products(p)
     parts = len(p["batch"]) - len(products)
 
@@ -218,7 +223,7 @@ def _bytes(p: Params) -> Size:
 
     a = prod((matrices(p["a_strides"]), p["m"], p["k"]))
     b = prod((matrices(p["b_strides"]), p["k"], p["n"]))
-    return item * (a + b + prod((*p["batch"], p["m"], p["n"])))
+    return operand * (a + b) + result * prod((*p["batch"], p["m"], p["n"]))
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -11,11 +11,11 @@ import torch
 
 from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
-from ocl_inductor.lowering.conv.direct import channels_adjacent
+from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.shapes import all_of, in_bounds
-from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape, strided_view
+from ocl_inductor.lowering.core.shapes import in_bounds
+from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.bf16_product import LANES, panel_fits
 from ocl_inductor.templates.blocking import Blocking, ceil_div, with_tall_items
 
@@ -30,10 +30,11 @@ _LATENCY = 6
 def bf16_conv(
     ctx: LoweringContext, x: Value, weight: Value, g: Geometry, result_size: tuple[Size, ...]
 ) -> Value | None:
-    """The convolution of bfloat16 to float32, channels-last; None where that does not suit."""
-    if not ctx.device.bf16_dot or x.dtype is not torch.bfloat16 or g.transposed:
-        return None
-    if not all(is_static(s) for s in (*x.size[1:], *weight.size, *g.sizes)):
+    """The convolution of bfloat16 to float32, channels-last; None where that does not suit.
+
+    For devices with ``bf16_dot``.
+    """
+    if g.transposed or not all(is_static(s) for s in (*x.size[1:], *weight.size, *g.sizes)):
         return None
     nd, groups = g.ndim, g.groups
     icg, ocg = int(x.size[1]) // groups, int(result_size[1]) // groups
@@ -106,25 +107,11 @@ def _blocking(
 
 def _padded(ctx: LoweringContext, x: Value, g: Geometry, channels: int) -> Value:
     """``x`` in memory with adjacent channels, ``channels`` of them, and with its padding."""
-    nd, have = g.ndim, int(x.size[1])
-    if not any(g.padding) and channels == have:
+    if not any(g.padding) and channels == int(x.size[1]):
         return channels_adjacent(ctx, x)
     # What is still to be computed goes to memory in the narrow type first: as a part of the copy it
     # would have its float32 operands pass through memory.
-    x = ctx.realize(x)
-    spatial = [s + 2 * q for s, q in zip(x.size[2:], g.padding, strict=True)]
-    size = (x.size[0], channels, *spatial)
-    variables = loop_vars(nd + 2)
-    ranges = dict(zip(variables, size, strict=True))
-    where = [v - q for v, q in zip(variables[2:], g.padding, strict=True)]
-    inside = all_of(in_bounds(w, 0, s, ranges) for w, s in zip(where, x.size[2:], strict=True))
-    element = x.at([*variables[:2], *where])
-    bounds = [inside, in_bounds(variables[1], 0, have, ranges)]
-    condition = all_of(b for b in bounds if b is not None)
-    if condition is not None:
-        element = masked(condition, element, const(0, x.dtype))
-    padded = reindex(Value(size, x.dtype, element), size, list(variables))
-    return ctx.pointwise(padded, channels_last(nd))
+    return zero_padded(ctx, ctx.realize(x), g.padding, channels)
 
 
 def _with_channels(rows: Value, channels: int) -> Value:

@@ -87,14 +87,22 @@ def by_depthwise_template(
     )
 
 
-def zero_padded(ctx: LoweringContext, x: Value, padding: Sequence[int]) -> Value:
-    """A channels-last copy with ``padding`` zeros on both sides of each spatial dimension."""
-    size = (*x.size[:2], *(s + 2 * q for s, q in zip(x.size[2:], padding, strict=True)))
+def zero_padded(
+    ctx: LoweringContext, x: Value, padding: Sequence[int], channels: int | None = None
+) -> Value:
+    """A channels-last copy with ``padding`` zeros on both sides of each spatial dimension, and with
+    zeros behind the channels up to so many."""
+    size = (
+        x.size[0],
+        channels or x.size[1],
+        *(s + 2 * q for s, q in zip(x.size[2:], padding, strict=True)),
+    )
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))
     where = [v - q for v, q in zip(variables[2:], padding, strict=True)]
-    inside = all_of(in_bounds(w, 0, s, ranges) for w, s in zip(where, x.size[2:], strict=True))
-    element = x.at([*variables[:2], *where])
+    index = [variables[1], *where]
+    inside = all_of(in_bounds(w, 0, s, ranges) for w, s in zip(index, x.size[1:], strict=True))
+    element = x.at([variables[0], *index])
     if inside is not None:
         element = masked(inside, element, const(0, x.dtype))
     padded = reindex(Value(size, x.dtype, element), size, list(variables))

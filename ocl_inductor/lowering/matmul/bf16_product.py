@@ -11,7 +11,8 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
-from ocl_inductor.lowering.matmul.product_operands import realize_operand, same_split, split_leading
+from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
+from ocl_inductor.lowering.matmul.product_template import MAX_OWN_PANEL
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
 from ocl_inductor.templates.few_rows import VERY_FEW
 
@@ -19,8 +20,6 @@ from ocl_inductor.templates.few_rows import VERY_FEW
 LANES = 16
 #: Terms from which a product pays for its panels.
 _MIN_TERMS = 16
-#: Share of a second-level cache that a panel of B may take: as of product_template.py.
-_MAX_PANEL = 900 / 1024
 
 
 def bf16_product(
@@ -35,13 +34,10 @@ def bf16_product(
     if ctx.hint(m) <= VERY_FEW or ctx.hint(n) <= LANES // 2:
         return None
     out_batch = a.size[:-2]
-    candidates = _blockings(ctx, out_batch, m, int(k), n)
-    if not candidates:
+    blocking = _blocking(ctx, out_batch, m, int(k), n)
+    if blocking is None:
         return None
-    if len(out_batch) == 1:
-        split_a, split_b = split_leading(a), split_leading(b)
-        if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
-            a, b = same_split(a, b, split_a, split_b)
+    a, b = with_split_batch(a, b)
     a, a_view = _along(ctx, a, (-1,))
     b, b_view = _along(ctx, b, (-1, -2))
     params: dict[str, Any] = {
@@ -52,28 +48,26 @@ def bf16_product(
         "a_offset": a_view.offset, "a_strides": a_view.stride,
         "b_offset": b_view.offset, "b_strides": b_view.stride,
         "acc": "float",
+        **blocking.params(),
     }  # fmt: skip
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    params |= candidates[0].params()
     return ctx.template("bf16_gemm", torch.float32, size, order, [a, b], **params)
 
 
-def _blockings(
+def _blocking(
     ctx: LoweringContext, batch: tuple[Size, ...], m: Size, k: int, n: Size
-) -> list[Blocking]:
-    """Those whose panels stay in cache, best first; none where even the narrowest does not."""
+) -> Blocking | None:
+    """The best whose panels stay in cache; None where even the narrowest's do not."""
     rows, columns, batches = ctx.hint(m), ctx.hint(n), ctx.hint(prod((1, *batch)))
-    found = candidate_blockings(ctx.device, "float", rows, columns, batches, 2 * k * columns)
-    return [
-        with_tall_items(ctx.device, x, rows, columns, batches)
-        for x in found
-        if x.lanes == LANES and panel_fits(ctx.device, x, k)
-    ]
+    for x in candidate_blockings(ctx.device, "float", rows, columns, batches, 2 * k * columns):
+        if x.lanes == LANES and panel_fits(ctx.device, x, k):
+            return with_tall_items(ctx.device, x, rows, columns, batches)
+    return None
 
 
 def panel_fits(device: DeviceInfo, blocking: Blocking, k: int) -> bool:
     """Whether a panel of ``k`` terms stays in a core's cache."""
-    return 2 * k * blocking.nr <= _MAX_PANEL * device.caches.l2
+    return 2 * k * blocking.nr <= MAX_OWN_PANEL * device.caches.l2
 
 
 def _along(ctx: LoweringContext, value: Value, dims: tuple[int, ...]) -> tuple[Value, StridedView]:

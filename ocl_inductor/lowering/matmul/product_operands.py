@@ -72,6 +72,16 @@ def same_split(a: Value, b: Value, split_a: Value, split_b: Value) -> tuple[Valu
     return result[0], result[1]
 
 
+def with_split_batch(a: Value, b: Value) -> tuple[Value, Value]:
+    """Both operands, of equal batch dimensions, with a single one split where that saves a copy."""
+    if a.ndim != 3:
+        return a, b
+    split_a, split_b = split_leading(a), split_leading(b)
+    if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
+        return same_split(a, b, split_a, split_b)
+    return a, b
+
+
 def realize_operand(
     ctx: LoweringContext, value: Value, dtype: torch.dtype
 ) -> tuple[Value, StridedView]:

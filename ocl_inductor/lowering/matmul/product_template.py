@@ -18,8 +18,7 @@ from ocl_inductor.lowering.matmul.product_operands import (
     accumulator,
     pack_panels,
     realize_operand,
-    same_split,
-    split_leading,
+    with_split_batch,
 )
 from ocl_inductor.templates.blocking import (
     MAX_K_CHAIN,
@@ -56,7 +55,7 @@ _MAX_PANEL = 1.0
 #: strided convolutions, batch 4, on a Zen 5: up to 4 % slower than packed before, on PoCL 7 %.
 _MIN_ROWS_OF_OWN_PANEL = 128
 #: With 1 MiB, level with packing before at 768 KiB, 5 to 7 % slower at 1152.
-_MAX_OWN_PANEL = 900 / 1024
+MAX_OWN_PANEL = 900 / 1024
 #: Neighbouring tiles of rows read the same lines of an A whose rows lie along its columns. Up to so
 #: many of them stay in a cache nearby; a longer sum is added up part by part by all tiles of a
 #: work-item. A^T B with 3072 columns in A and 768 in B, on a Zen 5: 430 GFLOP/s for a sum of 512
@@ -80,10 +79,7 @@ def product_by_template(
 ) -> Value:
     out_batch = a.size[:-2]
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
-    if len(out_batch) == 1:
-        split_a, split_b = split_leading(a), split_leading(b)
-        if split_a.ndim > a.ndim or split_b.ndim > b.ndim:
-            a, b = same_split(a, b, split_a, split_b)
+    a, b = with_split_batch(a, b)
     a, a_view = realize_operand(ctx, a, out)
     part = partition_for_unit(ctx, out, a.size[:-2], m, k, n)
     if part is not None:
@@ -196,7 +192,7 @@ def packs_own_panel(device: DeviceInfo, blocking: Blocking, k: int, dtype: torch
     """Whether work-items of ``blocking`` are to pack panels of ``k`` rows for themselves."""
     panel_bytes = k * blocking.nr * dtype.itemsize
     rows = blocking.mr * blocking.mb
-    return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= _MAX_OWN_PANEL * device.caches.l2
+    return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= MAX_OWN_PANEL * device.caches.l2
 
 
 def _chunk_of_sum(
