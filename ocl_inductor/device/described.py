@@ -38,6 +38,7 @@ class Target:
         fp16, fp64: whether the device computes in them.
         unified_memory: whether the host shares its memory.
         opencl_c: version of the language.
+        mma: whether it has NVIDIA's matrix instructions (mma.sync for half types).
     """
 
     name: str
@@ -50,6 +51,7 @@ class Target:
     fp64: bool
     unified_memory: bool
     opencl_c: tuple[int, int]
+    mma: bool = False
 
 
 def target_names() -> list[str]:
@@ -112,6 +114,7 @@ def _readers() -> tuple[Any, Any]:
         fp64: bool
         unified_memory: bool
         opencl_c: str = Field(pattern=r"^\d\.\d$")
+        mma: bool = False
 
         @field_validator("local_memory")
         @classmethod

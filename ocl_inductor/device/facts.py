@@ -41,6 +41,7 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
         "vectorizes_sums": True,
         "amx": False,
         "bf16_dot": False,
+        "mma": "",
         "launch_s": 0.0,
         "wait_s": 0.0,
         "slow_builtins": frozenset(),
@@ -90,6 +91,7 @@ class DeviceInfo:
     vectorizes_sums: bool  # its compiler may make vectors of a scalar loop that sums
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
     bf16_dot: bool  # the same of its vectors' products of bfloat16 (self-tested)
+    mma: str  # how kernels reach a GPU's matrix instructions: ptx (self-tested), emulated or not at all
     chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
     launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
     wait_s: float
@@ -220,6 +222,8 @@ class DeviceInfo:
             changed["amx"] = False
         if changed.get("profile", self.profile) != "vector":
             changed["bf16_dot"] = False
+        if not settings.matrix_unit or changed.get("profile", self.profile) != "simt":
+            changed["mma"] = ""
         return dataclasses.replace(self, **changed) if changed else self
 
     def _described(self, target: described.Target) -> DeviceInfo:
@@ -253,7 +257,7 @@ class DeviceInfo:
             # What is about CPUs only.
             chains=False,
             one_lane_attribute="",
-            **_NOTHING_SPECIAL,
+            **{**_NOTHING_SPECIAL, "mma": (self.mma or "emulated") if target.mma else ""},
         )
 
 

@@ -234,6 +234,7 @@ def make_device() -> DeviceInfo:
         vectorizes_sums=True,
         amx=False,
         bf16_dot=False,
+        mma="",
         launch_s=0.0,
         wait_s=0.0,
         slow_builtins=frozenset(),

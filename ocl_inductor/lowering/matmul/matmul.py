@@ -23,6 +23,7 @@ from ocl_inductor.lowering.core.values import (
 )
 from ocl_inductor.lowering.matmul.bf16_product import bf16_product
 from ocl_inductor.lowering.matmul.few_rows import few_rows
+from ocl_inductor.lowering.matmul.mma_product import mma_product
 from ocl_inductor.lowering.matmul.product_template import product_by_template
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.few_rows import VERY_FEW
@@ -98,6 +99,8 @@ def matmul(
             return reshape(matmul(ctx, flat, one), (*batch, m, n))
     order = out_order or tuple(range(len(batch) + 1))
     narrow = bf16_product(ctx, a, b, order)
+    if narrow is None:
+        narrow = mma_product(ctx, a, b, order)
     if narrow is not None:
         return narrow
     few = few_rows(ctx, a, b, out)

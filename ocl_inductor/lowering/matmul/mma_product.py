@@ -1,0 +1,109 @@
+"""When and how a matrix product goes through a GPU's matrix instructions (templates/mma_gemm.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
+from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.few_rows import VERY_FEW
+from ocl_inductor.templates.mma_tiles import DEPTH, MmaWork, choose_mma_tile, fitting_mma_tiles
+
+#: The types that are multiplied, as the instruction calls them.
+HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+#: Elements that are copied at once, 16 bytes.
+RUN = 8
+#: Terms from which a product pays.
+_MIN_TERMS = 16
+
+
+def mma_product(
+    ctx: LoweringContext, a: Value, b: Value, out_order: tuple[int, ...]
+) -> Value | None:
+    """(\\*batch, m, k) x (\\*batch, k, n) of a half type to float32; None where that does not suit."""
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    if not takes_halves(ctx, a, b) or not is_static(k) or not is_static(n):
+        return None
+    if int(k) % RUN or int(k) < _MIN_TERMS:
+        return None
+    if ctx.hint(m) <= VERY_FEW or int(n) <= VERY_FEW:
+        return None
+    out_batch = a.size[:-2]
+    a, b = with_split_batch(a, b)
+    a, a_view = _in_runs(ctx, a, (-1, -2))
+    b, b_view = _in_runs(ctx, b, (-2, -1))
+    batch = a.size[:-2]
+    batches = ctx.hint(prod(batch)) if batch else 1
+    tile, parts = choose_mma_tile(ctx.device, MmaWork(ctx.hint(m), int(n), batches, int(k)))
+    params: dict[str, Any] = {
+        "m": m, "n": n, "k": int(k),
+        "batch": batch, "out_batch": out_batch, "out_order": out_order,
+        "a_offset": a_view.offset, "a_strides": a_view.stride,
+        "b_offset": b_view.offset, "b_strides": b_view.stride,
+        "half": HALVES[a.dtype], "acc": "float",
+        **tile.params(),
+    }  # fmt: skip
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
+    if parts == 1:
+        return ctx.template("mma_gemm", torch.float32, size, order, [a, b], **params)
+    chunk = ceil_div(ceil_div(int(k), parts), DEPTH) * DEPTH
+    parts = ceil_div(int(k), chunk)
+    # The parts of one row are neighbours.
+    order = (*(d + 1 for d in out_order), 0)
+    params |= {
+        "k_chunk": chunk,
+        "batch": (parts, *batch), "out_batch": (parts, *out_batch), "out_order": order,
+        "a_strides": (chunk * a_view.stride[-1], *a_view.stride),
+        "b_strides": (chunk * b_view.stride[-2], *b_view.stride),
+    }  # fmt: skip
+    size = (parts, *size)
+    found = ctx.template(
+        "mma_gemm", torch.float32, size, (*order, len(size) - 1), [a, b], **params
+    )
+    return ctx.reduce(found, [0], "sum")
+
+
+def takes_halves(ctx: LoweringContext, a: Value, b: Value) -> bool:
+    """Whether the device multiplies numbers of their type, from memory in whole runs."""
+    device = ctx.device
+    return (
+        bool(device.mma)
+        and device.aligned_buffers
+        and a.dtype in HALVES
+        and a.dtype is b.dtype
+        and bool(fitting_mma_tiles(device))
+    )
+
+
+def _in_runs(
+    ctx: LoweringContext, value: Value, dims: Sequence[int]
+) -> tuple[Value, StridedView]:
+    """``value`` in memory, in whole runs along one of ``dims``; a copy along the first if need be."""
+    value, view = realize_operand(ctx, value, value.dtype)
+    if not any(_has_runs(view, d) for d in dims):
+        last = value.ndim + dims[0]
+        order = [d for d in range(value.ndim) if d != last]
+        value = ctx.realize(value, (*order, last))
+        found = strided_view(value)
+        assert found is not None
+        view = found
+        if not _has_runs(view, dims[0]):  # a view that only looks as it should
+            value = ctx.pointwise(value, (*order, last), private=True)
+            found = strided_view(value)
+            assert found is not None
+            view = found
+    return value, view
+
+
+def _has_runs(view: StridedView, dim: int) -> bool:
+    """Whether runs along ``dim`` are whole and lie where 16 bytes may."""
+    nd = len(view.size)
+    others: list[Size] = [view.offset, view.size[dim]]
+    others += [s for d, s in enumerate(view.stride) if d != nd + dim]
+    return same(view.stride[dim], 1) and all(is_static(x) and int(x) % RUN == 0 for x in others)
