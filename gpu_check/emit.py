@@ -27,6 +27,7 @@ def emitted(case: Case, target: str) -> list[Plan]:
     """
     settings = Settings.resolve(None, {"target": target, "fallback": "warn"})
     device = select_device(settings.device)
+    device.assume(mma="ptx")  # what has such instructions gets them, not what stands for them here
     plans: list[Plan] = []
 
     def backend(gm: GraphModule, inputs: Sequence[Any]) -> Any:

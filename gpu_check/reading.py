@@ -178,7 +178,7 @@ ISAS: dict[str, _Isa] = {
     ),
     "sass": _Isa(
         _sass,
-        _named(r"[FHD]FMA"),
+        _named(r"[FHD]FMA|HMMA"),  # a matrix instruction counts as one
         _named(r"LDG|LD\.E"),
         _named(r"\w+\.(E\.)?.*\b(64|128)\b"),
         _named(r"IMAD\.WIDE|IADD3\.X|IMAD\.X|LEA\.HI\.X|SHF\.[LR]\.[US]64"),

@@ -7,6 +7,7 @@ come from host memory, those of CUDA's lie on the card.
 from __future__ import annotations
 
 import argparse
+import copy
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -40,6 +41,25 @@ ARITHMETIC = (
     conv(16, 144, 144, 56, 3, 1, 144),
 )
 
+#: The same of half types, where a card has instructions for whole matrices.
+HALVES = (
+    product(8192, 8192, 8192),
+    product(4096, 4096, 4096),
+    linear(4096, 4096, 4096),
+    linear(512, 768, 3072),
+    linear(512, 3072, 768),
+    linear(16, 4096, 4096),
+    linear(1, 4096, 4096),
+    product(96, 512, 64, 512),
+    conv(16, 64, 64, 56, 3),
+    conv(16, 256, 256, 14, 3),
+    conv(16, 512, 512, 7, 3),
+    conv(16, 64, 64, 224, 3),
+    conv(16, 3, 64, 224, 7, 2),
+    conv(16, 256, 64, 56, 1),
+    conv(16, 256, 1024, 14, 1),
+)
+
 _Pointwise = tuple[str, Callable[..., torch.Tensor], tuple[int, ...]]
 #: Memory-bound functions of one float32 tensor.
 MEMORY: tuple[_Pointwise, ...] = (
@@ -58,14 +78,23 @@ MEMORY: tuple[_Pointwise, ...] = (
 )
 
 
-def arithmetic(case: Case, place: Where) -> None:
-    """One product or convolution on both sides."""
+def arithmetic(case: Case, place: Where, dtype: torch.dtype = torch.float32) -> None:
+    """One product or convolution on both sides; those of half types with images channels-last."""
     torch.manual_seed(0)
     function, inputs = case.make()
+    if dtype is not torch.float32:
+        inputs = tuple(x.to(dtype) for x in inputs)
+        if inputs[0].ndim == 4 and isinstance(function, nn.Module):
+            inputs = tuple(x.contiguous(memory_format=torch.channels_last) for x in inputs)
+            function = function.to(memory_format=torch.channels_last)
+        if isinstance(function, nn.Module):
+            function = function.to(dtype)
     compiled = place.compile(function)
-    error = float((compiled(*inputs).double() - function(*inputs).double()).abs().max())
+    expected = _exact(function, inputs, place.cuda)
+    error = float((compiled(*inputs).double() - expected).abs().max())
     found = kernels_of(lambda: compiled(*inputs))
-    values = {"case": case.name, "gflop": case.flops / 1e9, "error": error, **found}
+    values = {"case": case.name, "dtype": str(dtype)[6:], "gflop": case.flops / 1e9}
+    values |= {"error": error, "scale": float(expected.abs().max()), **found}
     values["tflop_s"] = case.flops / found["kernels_ms"] / 1e9
     if place.cuda:
         if isinstance(function, nn.Module):
@@ -74,6 +103,16 @@ def arithmetic(case: Case, place: Where) -> None:
         ms = calls_ms(lambda: function(*there), cuda=True)
         values |= {"cuda_ms": ms, "cuda_tflop_s": case.flops / ms / 1e9}
     line("arithmetic", **values)
+
+
+def _exact(
+    function: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], cuda: bool
+) -> torch.Tensor:
+    """The result in float64, computed on the card where there is one."""
+    there = "cuda" if cuda else "cpu"
+    if isinstance(function, nn.Module):
+        function = copy.deepcopy(function).double().to(there)
+    return function(*(x.double().to(there) for x in inputs)).cpu()
 
 
 def memory(name: str, function: Callable[..., torch.Tensor], shape: tuple[int, ...],
@@ -157,6 +196,9 @@ def main() -> None:
         for case in ARITHMETIC[1:2] if place.small else ARITHMETIC:
             torch._dynamo.reset()
             guarded("arithmetic", arithmetic, case, place)
+        for case in HALVES[3:4] if place.small else HALVES:
+            torch._dynamo.reset()
+            guarded("arithmetic", arithmetic, case, place, torch.bfloat16)
         for name, function, shape in MEMORY:
             torch._dynamo.reset()
             sizes = tuple(max(1, n // 16) for n in shape) if place.small else shape

@@ -85,8 +85,30 @@ def known_reference(folder: Path | None, case: str, training: bool) -> Named:
     return found
 
 
+def in_type(model: nn.Module, inputs: Inputs, dtype: torch.dtype) -> tuple[nn.Module, Inputs]:
+    """Both with their floating numbers of a type; images channels-last, as half types are used."""
+    model = model.to(dtype)
+    if dtype is torch.float32:
+        return model, inputs
+
+    inputs = inputs.to(dtype)
+
+    def last(x: torch.Tensor) -> torch.Tensor:
+        return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+
+    args = tree_map_only(torch.Tensor, last, inputs.args)
+    if any(isinstance(x, torch.Tensor) and x.ndim == 4 for x in args):
+        model = model.to(memory_format=torch.channels_last)
+    return model, Inputs(args, inputs.kwargs)
+
+
 def measure(
-    case: str, place: Where, names: list[str], time_them: bool, references: Path | None
+    case: str,
+    place: Where,
+    names: list[str],
+    time_them: bool,
+    references: Path | None,
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     """All contenders, each in its turn; ``time_them`` false only compiles. ``references``: where
     results in float64 are kept for other processes.
@@ -100,7 +122,8 @@ def measure(
         line("begin", case=case, training=training)
     model = trainable(entry, place.small) if training else entry.build(place.small)
     inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
-    facts = {"case": case, "training": training}
+    model, inputs = in_type(model, inputs, dtype)
+    facts = {"case": case, "training": training, "dtype": str(dtype)[6:]}
     expected = known_reference(references, case, training) if time_them else {}
     if time_them and not expected:
         expected = reference(model, inputs, place, training)
@@ -138,14 +161,16 @@ def main() -> None:
     parser.add_argument("--compile-only", action="store_true", help="only fill the caches")
     parser.add_argument("--references", type=Path, help="folder of results in float64, kept")
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     arguments(parser)
     parsed = parser.parse_args()
     names = parsed.contenders.split(",")
+    dtype = getattr(torch, parsed.dtype)
     if "ocl" in names:
         register()  # before autograd's engine starts its threads, one for each device
     with torch.no_grad():
         for case in parsed.cases:
-            measure(case, where(parsed), names, not parsed.compile_only, parsed.references)
+            measure(case, where(parsed), names, not parsed.compile_only, parsed.references, dtype)
 
 
 if __name__ == "__main__":

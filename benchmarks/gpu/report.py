@@ -53,8 +53,10 @@ def card(lines: list[Line]) -> Iterator[str]:
 
 
 def arithmetic(lines: list[Line]) -> Iterator[str]:
-    """Products and convolutions."""
-    return _beside(lines, "arithmetic", "tflop_s", ("TFLOP/s", "CUDA's"))
+    """Products and convolutions, by the type of their numbers."""
+    for dtype in dict.fromkeys(x.get("dtype", "float32") for x in of(lines, "arithmetic")):
+        own = [x for x in lines if x.get("dtype", "float32") == dtype]
+        yield from _beside(own, "arithmetic", "tflop_s", ("TFLOP/s", "CUDA's"), dtype)
 
 
 def memory(lines: list[Line]) -> Iterator[str]:
@@ -62,13 +64,15 @@ def memory(lines: list[Line]) -> Iterator[str]:
     return _beside(lines, "memory", "gb_s", ("GB/s", "CUDA eager"))
 
 
-def _beside(lines: list[Line], part: str, rate: str, names: tuple[str, str]) -> Iterator[str]:
+def _beside(
+    lines: list[Line], part: str, rate: str, names: tuple[str, str], dtype: str = "float32"
+) -> Iterator[str]:
     """Rates of single kernels, ours and CUDA's."""
     rows = []
     for x in of(lines, part):
         ours, cuda = x[rate], x.get(f"cuda_{rate}")
         rows.append((x["case"], number(ours), number(cuda), ratio(ours, cuda)))
-    return table(("float32, kernels alone", *names, "ratio"), rows)
+    return table((f"{dtype}, kernels alone", *names, "ratio"), rows)
 
 
 def launches(lines: list[Line]) -> Iterator[str]:

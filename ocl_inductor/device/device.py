@@ -29,6 +29,7 @@ from ocl_inductor.device.driver.pyopencl_loader import (
 )
 from ocl_inductor.device.driver.questions import names_of
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.device.gpu.matrix_instructions import may_have_mma
 from ocl_inductor.device.inline_queue import EXTENSION, calling_queue
 from ocl_inductor.device.probe import (
     amx_works,
@@ -37,6 +38,7 @@ from ocl_inductor.device.probe import (
     calling_thread_works,
     check_builtins,
     inline_device_works,
+    mma_works,
     target_of,
     zero_copy_known,
     zero_copy_works,
@@ -188,6 +190,11 @@ class Device:
                 self._calling_thread = None
         return self.info == info
 
+    def assume(self, **facts: Any) -> None:
+        """Take these facts for true: of a device for which kernels are emitted, but not built."""
+        with self._lock:
+            self._info = dataclasses.replace(self._info, **facts)
+
     def leave_out_broken_builtins(self, builds: Builds) -> bool:
         """After its compiler has failed: have code do without the functions that it fails on.
 
@@ -237,6 +244,8 @@ class Device:
         if info.kind == "cpu" and info.profile == "vector":
             info = info.compiled_for(self._target(info))
             info = dataclasses.replace(info, broken_builtins=broken_builtins_of(info.key))
+        if may_have_mma(self.cl_device, info.extensions) and mma_works(info.key, self.names):
+            info = dataclasses.replace(info, mma="ptx")
         if not info.unified_memory:
             return info
         works = self._works_in_place(info)

@@ -128,6 +128,14 @@ def bf16_dot_works(key: str, names: Names, tester: Callable[[], bool] | None = N
     return _answered("bf16_dot", key, lambda: _tested("bf16_dot", names, tester))
 
 
+def mma_works(key: str, names: Names) -> bool:
+    """Whether kernels reach a GPU's matrix instructions: remembered, or tested in a process.
+
+    Arguments as of ``command_buffers_work``. Never raises.
+    """
+    return _answered("mma", key, lambda: _tested_apart("mma", names))
+
+
 def calling_thread_works(key: str, names: Names) -> bool:
     """Whether a queue of the device runs kernels in the calling thread: remembered, or tested in a
     process. Never raises.

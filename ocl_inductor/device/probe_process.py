@@ -14,6 +14,7 @@ from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.cpu.bf16_dot import bf16_dot_test
 from ocl_inductor.device.cpu.compile_target import compile_target
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.gpu.matrix_instructions import mma_test
 from ocl_inductor.device.inline_queue import calling_queue
 from ocl_inductor.device.probe import MARK
 from ocl_inductor.device.quirks import Names
@@ -40,6 +41,7 @@ _TESTS: Mapping[str, Callable[[Any], bool]] = {
         matrix_unit.permitted() and matrix_unit.amx_test(device.context, device.queue)
     ),
     "bf16_dot": lambda device: bf16_dot_test(device.context, device.queue),
+    "mma": lambda device: mma_test(device.context, device.queue),
     "calling_thread": _calling_thread_test,
     "zero_copy": lambda device: zero_copy_test(device.context, device.queue),
 }

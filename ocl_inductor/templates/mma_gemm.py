@@ -25,7 +25,7 @@ from ocl_inductor.templates.mma_tiles import DEPTH, mma_names, mma_tile_of
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Neighbours of a row that are stored at once.
-_NEIGHBOURS = 4
+NEIGHBOURS = 4
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "mma": device.mma,
         "half_type": p["half"],
         **mma_names(tile),
-        "VN": _NEIGHBOURS if whole_tiles(columns, _NEIGHBOURS) else 1,
+        "VN": NEIGHBOURS if whole_tiles(columns, NEIGHBOURS) else 1,
         "a_deep": same(p["a_strides"][-1], 1),
         "b_deep": same(p["b_strides"][-2], 1),
         "k_chunk": chunk,

@@ -72,9 +72,11 @@ class MmaWork:
     depth: int
 
 
-def choose_mma_tile(device: DeviceInfo, work: MmaWork) -> tuple[MmaTile, int]:
+def choose_mma_tile(
+    device: DeviceInfo, work: MmaWork, most_parts: int = _PARTS[-1]
+) -> tuple[MmaTile, int]:
     """The tile, and in how many parts each sum is computed."""
-    most = max(work.depth // _MIN_PART, 1)
+    most = min(max(work.depth // _MIN_PART, 1), most_parts)
     ways = [(t, n) for t in fitting_mma_tiles(device) for n in _PARTS if n <= most]
     return min(ways, key=lambda way: _time(device, work, *way))
 

@@ -19,6 +19,7 @@ from ocl_inductor.templates.grouped_terms import GROUPED_TERMS
 from ocl_inductor.templates.matrix_attention import MATRIX_ATTENTION
 from ocl_inductor.templates.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
 from ocl_inductor.templates.matrix_gemm import MATRIX_GEMM
+from ocl_inductor.templates.mma_conv import MMA_CONV
 from ocl_inductor.templates.mma_gemm import MMA_GEMM
 from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
@@ -36,7 +37,7 @@ _ALL = (
     GEMM, FEW_ROWS, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
-    BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
+    BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT,
 )  # fmt: skip
 

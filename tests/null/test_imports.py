@@ -43,7 +43,7 @@ LAYERS: list[set[str]] = [
         "device.cpu.matrix_unit",
         "device.driver.questions",
     },
-    {"device.command_buffer", "device.inline_queue", "device.zero_copy"},
+    {"device.command_buffer", "device.gpu", "device.inline_queue", "device.zero_copy"},
     {"device.driver.listing", "device.facts", "device.probe"},
     {"device.driver.survey"},
     {"device.device"},

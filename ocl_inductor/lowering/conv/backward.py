@@ -24,6 +24,7 @@ from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import all_of, cast_value, full, in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import compute_dtype
+from ocl_inductor.lowering.matmul.mma_product import takes_halves
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 
 aten = torch.ops.aten
@@ -64,11 +65,15 @@ def lower_convolution_backward(
         bias = full((grad.size[1],), 0, grad.dtype) if output_mask[2] else None
         return zeros[0], zeros[1], bias
     # Every gradient reads it, along channels.
-    grad = ctx.realize(cast_value(grad, dtype), order)
+    halves = g.groups == 1 and takes_halves(ctx, grad, weight)
+    grad = ctx.realize(grad if halves else cast_value(grad, dtype), order)
     for_x = for_weight = for_bias = None
     if output_mask[0]:
-        for_x = cast_value(_input_gradient(ctx, grad, cast_value(weight, dtype), x, g), x.dtype)
+        taps = weight if halves else cast_value(weight, dtype)
+        for_x = cast_value(_input_gradient(ctx, grad, taps, x, g), x.dtype)
+    grad = cast_value(grad, dtype)
     if output_mask[1]:
+        grad = ctx.realize(grad, order)
         wide = ctx.realize(cast_value(x, dtype), order)
         fine, coarse = (grad, wide) if transposed else (wide, grad)
         for_weight = weight_gradient(ctx, coarse, fine, weight.size, g)

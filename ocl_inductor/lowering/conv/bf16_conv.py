@@ -52,7 +52,7 @@ def bf16_conv(
     assert view is not None
     # To (group, oc, *kernel, ic).
     rows = permute(reshape(weight, (groups, ocg, icg, *g.kernel)), (0, 1, *range(3, nd + 3), 2))
-    rows, icg = _with_channels(rows, even), even
+    rows, icg = with_channels(rows, even), even
     kernel = g.kernel
     if groups == 1 and g.dilation[-1] == 1 and same(view.stride[-1], icg):
         # A row of the window is one run of elements: one tap with more channels.
@@ -114,7 +114,7 @@ def _padded(ctx: LoweringContext, x: Value, g: Geometry, channels: int) -> Value
     return zero_padded(ctx, ctx.realize(x), g.padding, channels)
 
 
-def _with_channels(rows: Value, channels: int) -> Value:
+def with_channels(rows: Value, channels: int) -> Value:
     """(.., ic) with zeros behind, up to ``channels``."""
     if int(rows.size[-1]) == channels:
         return rows

@@ -24,12 +24,14 @@ from ocl_inductor.lowering.conv.expressions import (
 )
 from ocl_inductor.lowering.conv.geometry import Geometry, output_size, read_geometry
 from ocl_inductor.lowering.conv.matrix_conv import conv_by_matrix_unit, conv_partition
+from ocl_inductor.lowering.conv.mma_conv import mma_conv
 from ocl_inductor.lowering.conv.winograd import suits, winograd
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
+from ocl_inductor.lowering.matmul.mma_product import takes_halves
 
 aten = torch.ops.aten
 
@@ -73,8 +75,10 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return full(result_size, 0, dtype)
     if not dtype.is_floating_point:
         return by_reduction(ctx, x, weight, g, result_size)
+    depthwise = g.groups == channels and g.groups > 1 and not g.transposed
     pairs = ctx.device.bf16_dot and x.dtype is torch.bfloat16
-    if not pairs:
+    halves = not depthwise and takes_halves(ctx, x, weight)
+    if not pairs and not halves:
         x, weight = cast_value(x, dtype), cast_value(weight, dtype)
     ones = (1,) * g.ndim
     # Whole blocks, each of one pixel: no padding on either side, none of the output.
@@ -87,7 +91,10 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return pixel_shuffle(ctx, x, weight, g, result_size)
     if g.transposed and g.stride == ones:
         x, weight, g = _as_plain(x, weight, g)
-    depthwise = g.groups == channels and g.groups > 1 and not g.transposed
+    if halves:
+        found = mma_conv(ctx, x, weight, g, result_size)
+        if found is not None:
+            return found
     if pairs and not depthwise:
         found = bf16_conv(ctx, x, weight, g, result_size)
         if found is not None:

@@ -67,7 +67,15 @@ def lower_layer_norm(
     body = op("mul", centered, expand(rstd, x.size).body)
     body = _affine(body, _expanded(weight, x.size), _expanded(bias, x.size))
     out = Value(x.size, dtype, body)
-    return cast_value(out, x.dtype), cast_value(mean, x.dtype), cast_value(rstd, x.dtype)
+    return cast_value(out, x.dtype), *_saved(ctx, x, mean, rstd)
+
+
+def _saved(ctx: LoweringContext, x: Value, mean: Value, rstd: Value) -> tuple[Value, Value]:
+    """Statistics of a half type as the graph was traced: the CPU's are of that type, other devices'
+    float32."""
+    traced = ctx.fx_node.meta.get("val") if ctx.fx_node is not None else None
+    dtypes = (x.dtype, x.dtype) if traced is None else (traced[1].dtype, traced[2].dtype)
+    return cast_value(mean, dtypes[0]), cast_value(rstd, dtypes[1])
 
 
 @register(aten._fused_rms_norm.default)
@@ -126,11 +134,7 @@ def lower_group_norm(
     body = op("mul", centered, reindex(rstd, x.size, row).body)
     channel = [variables[1]]
     out = Value(x.size, dtype, _affine(body, _at(weight, channel), _at(bias, channel)))
-    return (
-        cast_value(out, x.dtype),
-        cast_value(without(mean, dims), x.dtype),
-        cast_value(without(rstd, dims), x.dtype),
-    )
+    return cast_value(out, x.dtype), *_saved(ctx, x, without(mean, dims), without(rstd, dims))
 
 
 # -- batch norm ----------------------------------------------------------------------------
@@ -292,4 +296,4 @@ def lower_batch_norm_no_stats(
 ) -> tuple[Value, Value, Value]:
     """Instance norm and batch norm without running statistics."""
     out, mean, rstd, _ = batch_norm_train(ctx, x, weight, bias, eps)
-    return out, cast_value(mean, x.dtype), cast_value(rstd, x.dtype)
+    return out, *_saved(ctx, x, mean, rstd)
