@@ -28,7 +28,7 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    _run(["ocl_checks.py", "ocl_operator_checks.py"], name, memory, 500)
+    _run(["ocl_checks.py", "ocl_operator_checks.py", "ocl_norm_checks.py"], name, memory, 500)
 
 
 @pytest.mark.slow
