@@ -4,13 +4,15 @@
 
 Of ``opencl`` the inputs, parameters and results are CPU tensors, so its call includes what goes
 over the bus; of ``ocl`` they live on the device, as CUDA's do. The kernels' own time stands beside
-both.
+both. A process with ``ocl`` among its contenders cannot train on CUDA (docs/ocl.md), so they take
+one each.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import importlib
 import time
 import warnings
 from collections.abc import Callable
@@ -28,7 +30,6 @@ from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, where
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Inputs
-from ocl_inductor.eager.registration import register
 from ocl_inductor.resident.places import NAME
 from ocl_inductor.sweep.child import short_message
 
@@ -167,7 +168,8 @@ def main() -> None:
     names = parsed.contenders.split(",")
     dtype = getattr(torch, parsed.dtype)
     if "ocl" in names:
-        register()  # before autograd's engine starts its threads, one for each device
+        # Before autograd's engine starts its threads, one for each device; and nowhere else.
+        importlib.import_module("ocl_inductor.eager")
     with torch.no_grad():
         for case in parsed.cases:
             measure(case, where(parsed), names, not parsed.compile_only, parsed.references, dtype)

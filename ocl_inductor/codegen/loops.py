@@ -36,7 +36,7 @@ def emit_loop_group(
 def _simt(kernel: SimtKernel) -> KernelSource:
     """In the first shape of those that suit the group: sweeps, scans, a transpose, or points."""
     group, device, in_place = kernel.group, kernel.device, bool(kernel.in_place)
-    shape = choose_shape(group, device, in_place)
+    shape = choose_shape(group, device)
     if shape is not None:
         return kernel.sweeps(shape)
     if scans_rows(group):

@@ -121,11 +121,15 @@ class LoopKernel:
         """Evaluate the members that need no sweep."""
         for m in self.group.members:
             if m.level == level and m.row:
-                value = writer.emit(m.body)
-                writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
-                if m.buffer.name in self.group.stored:
-                    with self.once_a_point(writer):
-                        writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+                self.evaluate_row(writer, m)
+
+    def evaluate_row(self, writer: Emitter, m: Member) -> None:
+        """One member that needs no sweep."""
+        value = writer.emit(m.body)
+        writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
+        if m.buffer.name in self.group.stored:
+            with self.once_a_point(writer):
+                writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
     def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
         """Around stores of what every work-item of a point has."""

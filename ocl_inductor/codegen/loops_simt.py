@@ -33,6 +33,8 @@ class SimtKernel(LoopKernel):
 
     #: Whether several work-items, ``down`` of them, have what belongs to a point.
     shared = False
+    #: Of the work-items that visit a point, one meets this; empty: only one does visit it.
+    visitor = ""
 
     # -- a point, or some, for each work-item ------------------------------------------------
 
@@ -100,6 +102,7 @@ class SimtKernel(LoopKernel):
         if not lanes.over_sweep:
             points = quotient(points, lanes.width)
         writer = self.emitter(lanes, NONE)
+        clamped = False
         if across == 1:
             writer.line(f"const {self.index} point = get_group_id(0);")
             writer.line("const int down = get_local_id(0);")
@@ -107,10 +110,16 @@ class SimtKernel(LoopKernel):
             writer.line("const int lid = get_local_id(0);")
             writer.line(f"const int across = lid % {across}, down = lid / {across};")
             point = f"({self.index})get_group_id(0) * {across} + across"
-            if not is_static(points) or int(points) % across:
+            clamped = not is_static(points) or bool(int(points) % across)
+            if clamped and self.in_place:
+                writer.line(f"const {self.index} column = {point};")
+                point = "column"
+            if clamped:
                 # Beyond the end, items do what the last ones do.
                 point = f"min({point}, ({self.index})({self.text(points)}) - 1)"
             writer.line(f"const {self.index} point = {point};")
+        own = ["down == 0"] if self.shared else []
+        self.visitor = " && ".join([*own, "column == point"] if clamped else own)
         with writer.block("", frozenset(self.outer_vars)):
             width = 1 if lanes.over_sweep else lanes.width
             self.coordinates(writer, "point", self.outer_vars, width)
@@ -160,6 +169,16 @@ class SimtKernel(LoopKernel):
 
     def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
         return writer.block("if (down == 0)") if self.shared else nullcontext()
+
+    def evaluate_row(self, writer: Emitter, m: Member) -> None:
+        if not (self.visitor and m.buffer.name in self.in_place):
+            super().evaluate_row(writer, m)
+            return
+        # Another visitor of the point might read what the first has written, so one alone reads
+        # and writes; nobody else wants the result (memory/updates.py).
+        with writer.block(f"if ({self.visitor})", guarded=True):
+            value = writer.emit(m.body)
+            writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
     def whole(self, shape: Shape, level: int) -> Mapping[str, Accumulator]:
         """The accumulators that items fold: of vectors along the sweep, their lanes' are folded."""

@@ -49,14 +49,11 @@ class Shape:
         return self.across * self.down
 
 
-def choose_shape(group: LoopGroup, device: DeviceInfo, in_place: bool) -> Shape | None:
-    """How groups sweep, or None: each work-item sweeps for points of its own.
-
-    ``in_place``: results overwrite what the group reads, so that no point may be done twice.
-    """
+def choose_shape(group: LoopGroup, device: DeviceInfo) -> Shape | None:
+    """How groups sweep, or None: each work-item sweeps for points of its own."""
     if not group.inner or {m.kind for m in group.members} & {"scan", "scatter"}:
         return None
-    if by_columns(group) and not in_place:
+    if by_columns(group):
         return _columns(group, device)
     sweep = prod(list(group.inner))
     if is_static(sweep) and int(sweep) < MIN_ROW_SWEEP:

@@ -12,10 +12,16 @@ from ocl_inductor.eager.modules import keep_identity_of_parameters
 from ocl_inductor.eager.serialization import register_loading
 from ocl_inductor.eager.storages import copy_storages_here
 from ocl_inductor.errors import ForeignBackendError
+from ocl_inductor.log import logger
 from ocl_inductor.resident.allocator import Adopted, Block
 from ocl_inductor.resident.places import NAME
 from ocl_inductor.resident.schemas import returns_a_view
 
+_log = logger(__name__)
+_WITH_CUDA = (
+    "The device `ocl` is PyTorch's accelerator from now on, which has one of them: backward() of "
+    "CUDA tensors fails in this process. Use another one for them (docs/ocl.md)."
+)
 #: PyTorch's name of the slot as long as nobody has it.
 _VACANT = "privateuseone"
 #: Registrations end with these objects.
@@ -25,6 +31,9 @@ _libraries: list[torch.library.Library] = []
 def register() -> None:
     """Take PyTorch's slot for a device that it does not know. Does nothing the second time.
 
+    PyTorch's engine then asks this device for the streams of a backward pass, whatever device its
+    tensors are on; hence only ``import ocl_inductor.eager`` calls this, and no compilation.
+
     Raises:
         ForeignBackendError: somebody else has it.
     """
@@ -33,6 +42,8 @@ def register() -> None:
     name = torch._C._get_privateuse1_backend_name()
     if name != _VACANT or hasattr(torch, NAME):
         raise ForeignBackendError(name)
+    if torch.cuda.is_available():
+        _log.warning("%s", _WITH_CUDA)
     setup = backend_registration._setup_privateuseone_for_python_backend  # type: ignore[attr-defined]
     setup(NAME, device_module, device_module.Hooks(), device_module.Guard())
     aten = torch.library.Library("aten", "IMPL")

@@ -69,7 +69,7 @@ def plan_memory(
     rules = Rules.of(info)
     unified = info.unified_memory and info.zero_copy
     updated = updates_in_place(
-        graph, groups, live, batches, dense=not unified, rows=info.profile == "vector"
+        graph, groups, live, batches, dense=not unified, shared_rows=info.profile == "simt"
     )
 
     def nbytes(b: Buffer) -> int:

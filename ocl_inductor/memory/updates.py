@@ -23,7 +23,7 @@ def updates_in_place(
     batches: Sequence[range],
     *,
     dense: bool,
-    rows: bool,
+    shared_rows: bool,
 ) -> dict[str, str]:
     """Buffer to the input whose memory it can have, for groups that run in this order.
 
@@ -33,8 +33,8 @@ def updates_in_place(
     and that one either does not read the input or reads it as ``_reads_what_it_writes`` wants. Host
     calls may return views of what they read, so inputs that one reads stay as they are until the
     end, and what one reads stays apart from inputs. ``dense``: only inputs without gaps, for memory
-    that moves as a whole. ``rows``: one work-item does what a kernel does once for a row; where a
-    work-group does, one may read what another has written.
+    that moves as a whole. ``shared_rows``: several work-items may visit a row, and all of them have
+    what a kernel computes once for it.
     """
     inputs = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
     writers = {b.name: n for n, g in enumerate(groups) for b in g.writes()}
@@ -64,7 +64,7 @@ def updates_in_place(
             if isinstance(groups[n], ExternGroup):
                 return False
             if n == writer:
-                if not _reads_what_it_writes(group, name, own, rows):
+                if not _reads_what_it_writes(group, name, own, shared_rows):
                     return False
             elif n >= together.start:
                 return False
@@ -73,13 +73,14 @@ def updates_in_place(
     return {live.root(u.source.name): u.target for u in graph.updates if possible(u)}
 
 
-def _reads_what_it_writes(group: Group, name: str, own: Buffer, rows: bool) -> bool:
+def _reads_what_it_writes(group: Group, name: str, own: Buffer, shared_rows: bool) -> bool:
     """Whether a group reads ``own`` only where it writes ``name``, at one and the same point.
 
     So in a pointwise group that has as many points as the buffer has elements: each is written at
     one point, and read at that point alone. Codegen keeps the promise that a point is visited once
     and that all its values are computed before the first is stored. So, too, where a kernel sweeps
     over rows and this is done once for a row, by a member that nobody but itself reads ``own`` for.
+    Of ``shared_rows`` one work-item alone may then do it, so no other member may want its result.
     """
     if not isinstance(group, LoopGroup) or not same(prod(list(group.outer)), prod(own.size)):
         return False
@@ -88,7 +89,9 @@ def _reads_what_it_writes(group: Group, name: str, own: Buffer, rows: bool) -> b
     if result.kind != "pointwise" or result.store_indirect:
         return False
     if group.inner:
-        if not (rows and result.row and readers == [result]):
+        if not (result.row and readers == [result]):
+            return False
+        if shared_rows and any(name in m.reads() for m in group.members):
             return False
     elif any(m.kind != "pointwise" or m.row or m.base or m.level for m in group.members):
         return False

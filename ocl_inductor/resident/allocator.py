@@ -112,7 +112,10 @@ class Allocator:
         Raises:
             DeviceMemoryError: there is not as much, not even without what is kept for later.
         """
-        size = rounded(nbytes)
+        return self.take(rounded(nbytes))
+
+    def take(self, size: int) -> Block:
+        """``allocate`` for a size that is a block's (``rounded``)."""
         with self._lock:
             blocks = self._free.get(size)
             pointer, owner = blocks.pop() if blocks else self._from_driver(size)

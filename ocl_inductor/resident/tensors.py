@@ -10,7 +10,7 @@ import torch
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.resident.allocator import Allocator, Block, allocator_of
+from ocl_inductor.resident.allocator import Block, allocator_of
 from ocl_inductor.resident.places import place, place_device
 from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pinned import pinned_pool_of
@@ -42,21 +42,11 @@ def empty_strided(
         NoSuchPlaceError: ``index`` is not 0.
     """
     nbytes = reach_of(size, stride) * dtype.itemsize
-    return made(size, stride, dtype, nbytes, allocator_of(place(index)))
+    block = allocator_of(place(index)).allocate(nbytes)
+    return over(block, nbytes, size, stride, 0, dtype)
 
 
-def made(
-    size: Sequence[int],
-    stride: Sequence[int],
-    dtype: torch.dtype,
-    nbytes: int,
-    allocator: Allocator,
-) -> torch.Tensor:
-    """An uninitialised tensor that needs so many bytes of a device's memory."""
-    return _over(allocator.allocate(nbytes), nbytes, size, stride, 0, dtype)
-
-
-def _over(
+def over(
     block: Block,
     nbytes: int,
     size: Sequence[int],
@@ -64,6 +54,7 @@ def _over(
     offset: int,
     dtype: torch.dtype,
 ) -> torch.Tensor:
+    """A tensor of ``nbytes`` of a block."""
     # The bytes that were asked for, not the block's: what a user sees of a storage.
     storage = _storage(block.pointer, place_device(), nbytes)
     storage.block = block
@@ -95,7 +86,7 @@ def adopted(y: torch.Tensor) -> torch.Tensor | None:
     if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE or y.is_conj() or y.is_neg():
         return None
     block = allocator_of(place()).adopt(storage.data_ptr(), nbytes, storage)
-    x = _over(block, nbytes, y.size(), y.stride(), y.storage_offset(), y.dtype)
+    x = over(block, nbytes, y.size(), y.stride(), y.storage_offset(), y.dtype)
     if y.storage_offset() == 0 and not y.is_inference():
         x.untyped_storage().hosts = {y.dtype: y}
     return x

@@ -123,6 +123,9 @@ class OwnMemory(Protocol):
 class UnifiedMemory:
     """Zero copy: device buffers are windows onto host memory (checked by the self-test)."""
 
+    #: Whether arguments of kernels are addresses of the device's own memory instead.
+    has_addresses = False
+
     def __init__(self, device: Device) -> None:
         cl = load_pyopencl()
         self.cl = cl

@@ -17,11 +17,11 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.errors import DeviceMemoryError, VerifyError
 from ocl_inductor.plan.plan import FAULT, BufferSpec
 from ocl_inductor.plan.residence import Residence
-from ocl_inductor.resident.allocator import Allocator, allocator_of
+from ocl_inductor.resident.allocator import Allocator, allocator_of, rounded
 from ocl_inductor.resident.places import is_resident, place_device
-from ocl_inductor.resident.tensors import empty_strided, made, reach_of, shared, writes
+from ocl_inductor.resident.tensors import empty_strided, over, reach_of, writes
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.host_bytes import host_bytes
+from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.memory import (
     Allocation,
     UnifiedMemory,
@@ -33,17 +33,19 @@ from ocl_inductor.runtime.memory import (
 class ResidentMaker:
     """Makes one result of a plan, of static sizes, on the device."""
 
-    __slots__ = ("allocator", "dtype", "nbytes", "size", "stride")
+    __slots__ = ("allocator", "block_bytes", "dtype", "nbytes", "size", "stride")
 
     def __init__(self, spec: BufferSpec, allocator: Allocator) -> None:
         self.size = tuple(int(n) for n in spec.size)
         self.stride = tuple(int(n) for n in spec.stride)
         self.dtype = spec.dtype
         self.nbytes = reach_of(self.size, self.stride) * spec.dtype.itemsize
+        self.block_bytes = rounded(self.nbytes)
         self.allocator = allocator
 
     def make(self) -> torch.Tensor:
-        return made(self.size, self.stride, self.dtype, self.nbytes, self.allocator)
+        block = self.allocator.take(self.block_bytes)
+        return over(block, self.nbytes, self.size, self.stride, 0, self.dtype)
 
 
 class ResidentMemory(UnifiedMemory):
@@ -54,6 +56,7 @@ class ResidentMemory(UnifiedMemory):
         super().__init__(device)
         self.verify = verify
         self.allocator = allocator_of(device)
+        self.has_addresses = not self.allocator.in_place
         #: Buffers that CPU tensors were sent to, by the name of the input.
         self.sent: dict[str, Any] = {}
         #: CPU tensors whose new contents come home at the end of a call, and where they are.
@@ -78,7 +81,7 @@ class ResidentMemory(UnifiedMemory):
             return super().at(pointer, nbytes)
         if self.verify and not self.allocator.holds(pointer):
             raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
-        return shared(pointer, nbytes)
+        return self.cl.SVM(bytes_at(pointer, nbytes))
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
         if name == FAULT:

@@ -61,12 +61,14 @@ class Argument:
 
     __slots__ = ("most_windows", "nbytes", "pointer", "uses", "windows")
 
-    def __init__(self, nbytes: int, uses: Uses) -> None:
+    def __init__(self, nbytes: int, uses: Uses, addresses: bool = False) -> None:
+        """``addresses``: a window is an address of the device's, behind which nothing is held."""
         self.nbytes = nbytes
         self.uses = tuple(uses)
         self.pointer = -1
         self.windows: dict[int, Any] = {}  # the oldest first
-        self.most_windows = max(1, min(MAX_WINDOWS, MAX_WINDOW_BYTES // nbytes))
+        most = MAX_WINDOWS if addresses else MAX_WINDOW_BYTES // nbytes
+        self.most_windows = max(1, min(MAX_WINDOWS, most))
 
     def bind(self, pointer: int, memory: UnifiedMemory) -> None:
         """Point the kernels to ``nbytes`` of host memory."""
@@ -160,8 +162,13 @@ class SteadyCall:
         self.replay: Replay | None = None
         self.draw = draw
         self.faults = faults
+        addresses = memory.has_addresses
+
+        def argument(spec: InputSpec | BufferSpec) -> Argument:
+            return Argument(_nbytes(spec), uses.get(spec.name, ()), addresses)
+
         self.inputs = tuple(
-            (position, s.stride, Argument(_nbytes(s), uses.get(s.name, ())))
+            (position, s.stride, argument(s))
             for position, s in enumerate(plan.inputs)
             if s.kind == "tensor" and not s.static
         )
@@ -172,9 +179,7 @@ class SteadyCall:
         #: The general path makes results with these as well.
         self.makers: Mapping[str, Maker] = own
         self.own_makers: Mapping[str, Maker] = own
-        self.outputs = tuple(
-            (own[b.name], Argument(_nbytes(b), uses.get(b.name, ()))) for b in outputs
-        )
+        self.outputs = tuple((own[b.name], argument(b)) for b in outputs)
         self.arguments: tuple[Argument, ...] = (
             *(argument for *_, argument in self.inputs),
             *(argument for *_, argument in self.outputs),

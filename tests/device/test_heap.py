@@ -94,6 +94,14 @@ def test_windows_that_are_kept(nbytes: int, most: int, monkeypatch: pytest.Monke
     assert memory.most == most
 
 
+def test_addresses_are_kept_whatever_lies_behind_them() -> None:
+    memory, argument = _Memory(), steady.Argument(25 << 20, (), addresses=True)
+    for n in range(1, 100):
+        argument.bind(n << 12, memory)  # type: ignore[arg-type]
+        assert list(argument.windows) == [k << 12 for k in range(max(1, n - 63), n + 1)]
+    assert memory.most == 64
+
+
 def test_freed_memory_is_given_back_more_and_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[int] = []
     turnover = heap.Turnover()

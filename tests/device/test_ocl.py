@@ -28,7 +28,8 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    _run(["ocl_checks.py", "ocl_half_checks.py", "ocl_operator_checks.py"], name, memory, 500)
+    files = ["ocl_checks.py", "ocl_operator_checks.py", "ocl_norm_checks.py", "ocl_half_checks.py"]
+    _run(files, name, memory, 600)
 
 
 @pytest.mark.slow
@@ -69,11 +70,50 @@ except ForeignBackendError as error:
     assert "other" in ended.stdout
 
 
-def test_a_program_with_cpu_tensors_does_not_take_the_slot() -> None:
-    code = """
-import torch
-f = torch.compile(lambda x: x + 1, backend="opencl")
-print(f(torch.ones(3)).tolist(), torch._C._get_privateuse1_backend_name(), hasattr(torch, "ocl"))
+STATE = """
+import sys, torch
+def state():
+    here = torch.accelerator.current_accelerator()
+    name = torch._C._get_privateuse1_backend_name()
+    return name, here and here.type, hasattr(torch, "ocl"), "ocl_inductor.eager" in sys.modules
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "[2.0, 2.0, 2.0] privateuseone False" in ended.stdout
+
+
+def _said(code: str) -> str:
+    command = [sys.executable, "-c", STATE + code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ended.stdout + ended.stderr
+
+
+def test_a_program_with_cpu_tensors_does_not_take_the_slot() -> None:
+    """PyTorch's accelerator stays what it is, or CUDA's autograd would not work any more."""
+    code = """
+states = [state()]
+import ocl_inductor, ocl_inductor.compile
+states.append(state())
+x = torch.ones(3, requires_grad=True)
+f = torch.compile(lambda x: x * x, backend="opencl")
+f(x).sum().backward()
+print(f(x).tolist(), x.grad.tolist())
+states.append(state())
+import benchmarks.gpu.network
+states.append(state())
+name, _, *ours = states[0]  # in a PyTorch with CUDA, the accelerator is that
+print(states == 4 * states[:1] and (name, *ours) == ("privateuseone", False, False), states)
+"""
+    said = _said(code)
+    assert "[1.0, 1.0, 1.0] [2.0, 2.0, 2.0]" in said
+    assert "True [(" in said, said
+
+
+@pytest.mark.parametrize("cuda", [False, True])
+def test_who_asks_for_the_device_gets_it(cuda: bool) -> None:
+    """And is told what does not work beside it."""
+    code = f"""
+torch.cuda.is_available = lambda: {cuda}
+import ocl_inductor.eager
+print(state(), torch.accelerator.is_available())
+"""
+    said = _said(code)
+    assert "('ocl', 'ocl', True, True) True" in said
+    assert ("CUDA tensors fails" in said) == cuda

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
 import pytest
 import torch
 from agreement import agree, compiled, random, two_drivers
+from torch import nn
 from torch.nn import functional as F
 
 import ocl_inductor
@@ -181,3 +183,33 @@ def test_rows_that_are_kept(driver: str, monkeypatch: pytest.MonkeyPatch) -> Non
     report = ocl_inductor.explain(lambda x: x.softmax(1), x, compile_options=options)
     source = report.graphs[0].kernels[0].source
     assert source.count("arg0 +") == 1 and "kept0[k]" in source
+
+
+@each_device
+@each_driver
+def test_running_statistics(
+    driver: str, units: int, items: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written where they are: by one work-item, of rows, of columns and in two stages."""
+    _pretend(monkeypatch, units, items)
+    cases = (
+        (nn.BatchNorm1d(37), (150, 37)),
+        (nn.BatchNorm1d(8), (5000, 8)),
+        (nn.BatchNorm2d(3), (2, 3, 90, 50)),
+        (nn.BatchNorm2d(33), (4, 33, 7, 5)),
+        (nn.BatchNorm1d(1), (3001, 1)),
+    )
+    norms = nn.ModuleList(norm for norm, _ in cases)
+    wide = copy.deepcopy(norms).double()
+
+    def fn(inputs: list[torch.Tensor], norms: nn.ModuleList) -> list[torch.Tensor]:
+        return [norm(x) for norm, x in zip(norms, inputs, strict=True)]
+
+    call = compiled(fn, driver, profile="simt", memory="discrete", verify=True)
+    for _ in range(3):
+        inputs = [random(*size) * 2 + 3 for _, size in cases]
+        found, right = call(inputs, norms), fn([x.double() for x in inputs], wide)
+        for ours, theirs in zip(found, right, strict=True):
+            torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
+        for ours, theirs in zip(norms.buffers(), wide.buffers(), strict=True):
+            torch.testing.assert_close(ours.to(theirs.dtype), theirs, rtol=1e-5, atol=1e-6)
