@@ -55,6 +55,8 @@ class Binding:
         self.memory = memory
         #: The same where there are transfers, else None.
         self.discrete = memory if isinstance(memory, DiscreteMemory) else None
+        #: Where tensors lie on the device, and not all where vectors may.
+        self.aligned = memory.aligned if isinstance(memory, ResidentMemory) else None
         self.bound: dict[str, Any] = {}
         self._bind = bind
         self.exact_weights = exact_weights
@@ -137,7 +139,10 @@ class Binding:
                 self.tensors[own.name] = x
                 self._bind(own.name, buffer)
                 return x
-        tensor = self.tensors[own.name] = as_planned(x, stride)
+        tensor = as_planned(x, stride)
+        if self.aligned is not None:
+            tensor = self.aligned(tensor)
+        self.tensors[own.name] = tensor
         if own.used:
             if own.static:
                 self.pinned.pop(own.name, None)

@@ -106,6 +106,7 @@ class Launcher:
             scratch=bool(self.scratch.slots),
             faults=steady.faults is not None,
             noted=steady.noted,
+            unaligned=steady.unaligned,
         )
         exec(compile(source, "<launcher>", "exec"), self.facts)
         self.call: Callable[..., tuple[Any, ...]] = self.facts["launch"]

@@ -125,6 +125,8 @@ class UnifiedMemory:
 
     #: Whether arguments of kernels are addresses of the device's own memory instead.
     has_addresses = False
+    #: Bits that are to be 0 in a tensor's address.
+    unaligned = 0
 
     def __init__(self, device: Device) -> None:
         cl = load_pyopencl()

@@ -29,6 +29,9 @@ from ocl_inductor.runtime.memory import (
     window_on_device,
 )
 
+#: Bits of an address that are 0 where kernels read vectors, which have up to 16 bytes.
+_UNALIGNED = 15
+
 
 class ResidentMaker:
     """Makes one result of a plan, of static sizes, on the device."""
@@ -57,6 +60,7 @@ class ResidentMemory(UnifiedMemory):
         self.verify = verify
         self.allocator = allocator_of(device)
         self.has_addresses = not self.allocator.in_place
+        self.unaligned = _UNALIGNED if self.has_addresses else 0
         #: Buffers that CPU tensors were sent to, by the name of the input.
         self.sent: dict[str, Any] = {}
         #: CPU tensors whose new contents come home at the end of a call, and where they are.
@@ -76,9 +80,22 @@ class ResidentMemory(UnifiedMemory):
     def version(self, x: torch.Tensor) -> int:
         return writes(x) if is_resident(x) else x._version
 
+    def aligned(self, x: torch.Tensor) -> torch.Tensor:
+        """``x``, or a copy of it that lies where kernels may read vectors."""
+        if not is_resident(x) or not x.data_ptr() & self.unaligned:
+            return x
+        y = empty_strided(x.size(), x.stride(), x.dtype)
+        nbytes = reach_of(x.size(), x.stride()) * x.itemsize
+        here, there = (bytes_at(t.data_ptr(), nbytes) for t in (y, x))
+        svm = self.cl.SVM
+        self.cl.enqueue_copy(self.queue, svm(here), svm(there), is_blocking=False)
+        return y
+
     def at(self, pointer: int, nbytes: int) -> Any:
         if self.allocator.in_place:
             return super().at(pointer, nbytes)
+        if self.verify and pointer & _UNALIGNED:
+            raise VerifyError("binding", f"{pointer:#x} is no multiple of {_UNALIGNED + 1}")
         if self.verify and not self.allocator.holds(pointer):
             raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
         return self.cl.SVM(bytes_at(pointer, nbytes))

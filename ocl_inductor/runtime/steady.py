@@ -148,6 +148,8 @@ class SteadyCall:
         faults: Faults | None,
     ) -> None:
         self.memory = memory
+        #: Bits of an input's address that are to be 0.
+        self.unaligned = memory.unaligned
         self.queue = memory.queue
         self.cl = memory.cl
         #: Position, identity and address.
@@ -269,6 +271,8 @@ class SteadyCall:
                 return None
             pointer = x.data_ptr()
             if pointer != argument.pointer:
+                if pointer & self.unaligned:
+                    return None
                 argument.bind(pointer, self.memory)
         if changed:
             self.watch.forget()
