@@ -18,7 +18,7 @@ from gpu_check.targets import Device
 from ocl_inductor.plan.plan import HostCall, Kernel, Launch, Plan
 
 #: How the names of the kernels begin that templates for products make.
-_TEMPLATES = ("gemm_", "conv_", "attention_")
+_TEMPLATES = ("gemm_", "conv_", "attention_", "mma_")
 
 
 @dataclass

@@ -91,7 +91,7 @@ class DeviceInfo:
     vectorizes_sums: bool  # its compiler may make vectors of a scalar loop that sums
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
     bf16_dot: bool  # the same of its vectors' products of bfloat16 (self-tested)
-    mma: str  # how kernels reach a GPU's matrix instructions: ptx (self-tested), emulated or not at all
+    mma: str  # a GPU's matrix instructions: by ptx (self-tested), emulated, or empty: not at all
     chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
     launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
     wait_s: float

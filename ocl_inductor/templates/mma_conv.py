@@ -4,10 +4,10 @@ How they multiply: mma.cl.jinja; what their sums are: mma_gemm.py.
 
 Parameters (strides in elements; static, but for ``n``):
 
-* ``n in_sizes out_sizes kernel stride padding dilation``: as of conv.py; ``channels``, of the input and
-  divisible by 8, and ``oc`` of the result;
-* ``x_offset x_strides``: of the input, (n, \\*spatial), with adjacent channels; all divisible by 8. The
-  weight lies as (oc, \\*kernel, channels);
+* ``n in_sizes out_sizes kernel stride padding dilation``: as of conv.py; ``channels``, of the input
+  and divisible by 8, and ``oc`` of the result;
+* ``x_offset x_strides``: of the input, (n, \\*spatial), with adjacent channels; all divisible by 8.
+  The weight lies as (oc, \\*kernel, channels);
 * ``rows columns warps_m warps_n slabs``: the tile (mma_tiles.py);
 * ``half``: ``"bf16"`` or ``"f16"``; ``acc``: ``"float"``.
 """

@@ -1,12 +1,12 @@
 """Batched matrix product of bfloat16 or float16, summed in float32, by a GPU's matrix instructions.
 
-How they multiply: mma.cl.jinja. Sums are not IEEE 754's: an NVIDIA tensor core cuts off what is below
-the largest term of a step, as it does for cuBLAS.
+How they multiply: mma.cl.jinja. Sums are not IEEE 754's: an NVIDIA tensor core cuts off what is
+below the largest term of a step, as it does for cuBLAS.
 
 Parameters (strides in elements, static; ``k n`` static):
 
-* ``m n k batch out_batch out_order a_offset a_strides b_offset b_strides k_chunk``: as of gemm.py. A
-  has unit stride in k or in m, B in k or in n; all else (offsets, other strides, the extent along
+* ``m n k batch out_batch out_order a_offset a_strides b_offset b_strides k_chunk``: as of gemm.py.
+  A has unit stride in k or in m, B in k or in n; all else (offsets, other strides, the extent along
   the unit stride) is divisible by 8, which are 16 bytes; ``k_chunk`` by 32;
 * ``rows columns warps_m warps_n slabs``: the tile (mma_tiles.py);
 * ``half``: ``"bf16"`` or ``"f16"``; ``acc``: ``"float"``.

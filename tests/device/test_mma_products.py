@@ -1,7 +1,7 @@
 """Products and convolutions of half types by a GPU's matrix instructions, in plain OpenCL C.
 
-A described device that has the instructions gets the same kernels, in which a work-item holds and exchanges
-what PTX says (templates/mma.cl.jinja). On such a device itself the instructions are meant.
+A described device that has the instructions gets the same kernels, in which a work-item holds and
+exchanges what PTX says (templates/mma.cl.jinja).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def check(function: Callable[..., Any], *args: torch.Tensor, driver: str, **options: Any) -> None:
     """The result is the exact one, rounded once, but for the sums' own rounding.
 
-    Sums in float32 are off by up to 2^-24 of their terms' magnitudes each; 2^-16 of these in all is far
-    more than there is, and far less than a term that is missing.
+    Sums in float32 are off by up to 2^-24 of their terms' magnitudes each; 2^-16 of these in all is
+    far more than there is, and far less than a term that is missing.
     """
     got = compiled(function, driver, **TARGET, **options)(*args)
     exact = function(*(a.double() for a in args))
@@ -72,7 +72,7 @@ def test_layouts_of_matrices(driver: str, dtype: torch.dtype, taken: list[str]) 
 @each_driver
 @pytest.mark.parametrize("m, k, n", [(7, 40, 9), (33, 16, 130), (129, 72, 65), (200, 264, 12)])
 def test_edges(driver: str, taken: list[str], m: int, k: int, n: int) -> None:
-    """Tiles, slabs and vectors of results with something left over; also operands that are copied."""
+    """Tiles, slabs and vectors of results with something left over; operands that are copied."""
     a, b = random(m, k).bfloat16(), random(k, n).bfloat16()
     check(torch.matmul, a, b, driver=driver)
     check(torch.matmul, a, random(n, k).bfloat16().t(), driver=driver)
@@ -90,8 +90,15 @@ def test_what_is_not_divisible_goes_another_way(driver: str, taken: list[str]) -
 
 @each_driver
 def test_batches_and_parts_of_sums(driver: str, taken: list[str]) -> None:
-    check(torch.matmul, random(3, 2, 33, 64).bfloat16(), random(3, 2, 64, 40).bfloat16(), driver=driver)
-    check(torch.matmul, random(3, 1, 33, 64).bfloat16(), random(2, 64, 40).bfloat16(), driver=driver)
+    check(
+        torch.matmul,
+        random(3, 2, 33, 64).bfloat16(),
+        random(3, 2, 64, 40).bfloat16(),
+        driver=driver,
+    )
+    check(
+        torch.matmul, random(3, 1, 33, 64).bfloat16(), random(2, 64, 40).bfloat16(), driver=driver
+    )
     heads = random(2, 20, 3, 32).bfloat16().transpose(1, 2)
     check(torch.matmul, heads, heads.mT, driver=driver)
     assert taken == ["mma_gemm"] * 3
@@ -129,7 +136,11 @@ def test_what_follows_is_fused(driver: str, taken: list[str]) -> None:
 
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "3x3": ((2, 32, 9, 9), (24, 32, 3, 3), {"padding": 1}),
-    "channels of several taps in a slab": ((2, 8, 9, 11), (24, 8, 3, 3), {"padding": 1, "stride": 2}),
+    "channels of several taps in a slab": (
+        (2, 8, 9, 11),
+        (24, 8, 3, 3),
+        {"padding": 1, "stride": 2},
+    ),
     "dilated, odd channels out": ((2, 40, 9, 9), (25, 40, 3, 3), {"padding": 2, "dilation": 2}),
     "1x1": ((2, 64, 9, 9), (24, 64, 1, 1), {}),
     "1x1, every other pixel": ((2, 64, 9, 9), (24, 64, 1, 1), {"stride": 2}),
@@ -150,7 +161,7 @@ def test_convolutions(name: str, driver: str, taken: list[str]) -> None:
 
     x, w = random(*size).bfloat16(), random(*weight).bfloat16()
     check(function, x, w, driver=driver)
-    if len(size) == 4:
+    if name == "3x3":
         check(function, x.contiguous(memory_format=torch.channels_last), w, driver=driver)
     assert set(taken) == {"mma_gemm" if name == "1x1" else "mma_conv"}
 

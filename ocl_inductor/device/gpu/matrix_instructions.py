@@ -1,8 +1,8 @@
 """Matrix instructions of NVIDIA's GPUs (tensor cores): whether kernels reach them.
 
-OpenCL C has no names for them, but NVIDIA's compiler takes inline PTX. The instructions that kernels use
-(templates/mma.cl.jinja) are those of compute capability 8.0 on: mma.sync with 16 terms, ldmatrix and
-cp.async.
+OpenCL C has no names for them, but NVIDIA's compiler takes inline PTX. The instructions that
+kernels use (templates/mma.cl.jinja) are those of compute capability 8.0 on: mma.sync with 16 terms,
+ldmatrix and cp.async.
 
 NVIDIA, "Parallel Thread Execution ISA", version 7.0.
 """
@@ -65,7 +65,10 @@ def may_have_mma(device: Any, extensions: frozenset[str]) -> bool:
 
 
 def mma_test(context: Any, queue: Any) -> bool:
-    """Whether a kernel multiplies two matrices rightly. What the driver cannot compile, it raises."""
+    """Whether a kernel multiplies two matrices rightly.
+
+    What the driver cannot compile, it raises.
+    """
     cl = load_pyopencl()
     random = np.random.default_rng(0)
     # Whole numbers, whose float32 form ends in 16 zeros: bfloat16 is the other half.

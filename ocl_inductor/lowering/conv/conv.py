@@ -75,9 +75,8 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return full(result_size, 0, dtype)
     if not dtype.is_floating_point:
         return by_reduction(ctx, x, weight, g, result_size)
-    depthwise = g.groups == channels and g.groups > 1 and not g.transposed
     pairs = ctx.device.bf16_dot and x.dtype is torch.bfloat16
-    halves = not depthwise and takes_halves(ctx, x, weight)
+    halves = g.groups == 1 and takes_halves(ctx, x, weight)
     if not pairs and not halves:
         x, weight = cast_value(x, dtype), cast_value(weight, dtype)
     ones = (1,) * g.ndim
@@ -95,6 +94,7 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         found = mma_conv(ctx, x, weight, g, result_size)
         if found is not None:
             return found
+    depthwise = g.groups == channels and g.groups > 1 and not g.transposed
     if pairs and not depthwise:
         found = bf16_conv(ctx, x, weight, g, result_size)
         if found is not None:

@@ -18,7 +18,8 @@ from ocl_inductor.templates.mma_tiles import MmaWork, choose_mma_tile
 
 #: Output channels from which a convolution pays for a tile's columns.
 _MIN_CHANNELS = 9
-#: Channels that are filled up with zeros become at most so many times as many: three, of images, eight.
+#: Channels that are filled up with zeros become at most so many times as many: an image's three
+#: become eight.
 _MOST_PADDING = 3
 
 

@@ -1,4 +1,5 @@
-"""When and how a matrix product goes through a GPU's matrix instructions (templates/mma_gemm.py)."""
+"""When and how a matrix product goes through a GPU's matrix instructions
+(templates/mma_gemm.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ _MIN_TERMS = 16
 def mma_product(
     ctx: LoweringContext, a: Value, b: Value, out_order: tuple[int, ...]
 ) -> Value | None:
-    """(\\*batch, m, k) x (\\*batch, k, n) of a half type to float32; None where that does not suit."""
+    """(\\*batch, m, k) x (\\*batch, k, n) of a half type to float32.
+
+    None where that does not suit.
+    """
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
     if not takes_halves(ctx, a, b) or not is_static(k) or not is_static(n):
         return None
@@ -63,9 +67,7 @@ def mma_product(
         "b_strides": (chunk * b_view.stride[-2], *b_view.stride),
     }  # fmt: skip
     size = (parts, *size)
-    found = ctx.template(
-        "mma_gemm", torch.float32, size, (*order, len(size) - 1), [a, b], **params
-    )
+    found = ctx.template("mma_gemm", torch.float32, size, (*order, len(size) - 1), [a, b], **params)
     return ctx.reduce(found, [0], "sum")
 
 
@@ -81,10 +83,11 @@ def takes_halves(ctx: LoweringContext, a: Value, b: Value) -> bool:
     )
 
 
-def _in_runs(
-    ctx: LoweringContext, value: Value, dims: Sequence[int]
-) -> tuple[Value, StridedView]:
-    """``value`` in memory, in whole runs along one of ``dims``; a copy along the first if need be."""
+def _in_runs(ctx: LoweringContext, value: Value, dims: Sequence[int]) -> tuple[Value, StridedView]:
+    """``value`` in memory, in whole runs along one of ``dims``.
+
+    Where it is not, a copy has them along the first.
+    """
     value, view = realize_operand(ctx, value, value.dtype)
     if not any(_has_runs(view, d) for d in dims):
         last = value.ndim + dims[0]
