@@ -15,7 +15,7 @@ import copy
 import importlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,15 +74,16 @@ def at_home(found: Named) -> Named:
     return {k: v.cpu() for k, v in found.items()}
 
 
-def reference_file(folder: Path, case: str, training: bool) -> Path:
-    return folder / f"{case}{'-train' if training else ''}.pt"
+def reference_file(folder: Path, facts: Mapping[str, Any]) -> Path:
+    kind = "-train" if facts["training"] else ""
+    return folder / f"{facts['case']}-{facts['dtype']}{kind}.pt"
 
 
-def known_reference(folder: Path | None, case: str, training: bool) -> Named:
+def known_reference(folder: Path | None, facts: Mapping[str, Any]) -> Named:
     """What another process has found and kept; empty where there is nothing."""
-    if folder is None or not reference_file(folder, case, training).exists():
+    if folder is None or not reference_file(folder, facts).exists():
         return {}
-    found: Named = torch.load(reference_file(folder, case, training))
+    found: Named = torch.load(reference_file(folder, facts))
     return found
 
 
@@ -125,12 +126,12 @@ def measure(
     inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
     model, inputs = in_type(model, inputs, dtype)
     facts = {"case": case, "training": training, "dtype": str(dtype)[6:]}
-    expected = known_reference(references, case, training) if time_them else {}
+    expected = known_reference(references, facts) if time_them else {}
     if time_them and not expected:
         expected = reference(model, inputs, place, training)
         if references is not None:
             references.mkdir(exist_ok=True)
-            torch.save(expected, reference_file(references, case, training))
+            torch.save(expected, reference_file(references, facts))
     for name in names:
         if name not in OURS and not place.cuda:
             continue

@@ -41,6 +41,7 @@ class Session:
         self.tests: list[str] = parsed.tests.split(",")
         self.cuda: bool = not parsed.without_cuda
         self.ours: str = parsed.ours
+        self.dtype: str = parsed.dtype
         self.cases: list[str] = parsed.cases.split(",") if parsed.cases else list(CASES)
 
     def left(self, most: float) -> float:
@@ -106,13 +107,14 @@ class Session:
         self.wait(running, 0)
 
     def network(self, cases: Sequence[str]) -> list[str]:
-        kept = ["--references", str(self.out / "references")]
+        kept = ["--references", str(self.out / "references"), "--dtype", self.dtype]
         return ["-m", "benchmarks.gpu.network", *cases, *kept, *self.options]
 
     def networks(self) -> None:
         """What a contender does on all networks comes before the next contender."""
         on_cpu = [name for name in self.ours.split(",") if name != "ocl"]
         others = ["cuda-eager"] if self.cuda else []
+        # First who can compute references on the card: in float64 on the CPU they take minutes.
         # CUDA's autograd does not work in a process with the device `ocl`.
         turns = [",".join((*on_cpu, *others)), "ocl" if "ocl" in self.ours else ""]
         for contenders in (*turns, "cuda-inductor" if self.cuda else ""):
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--cases", default="", help="networks, of the session's list")
     parser.add_argument("--ours", default=",".join(OURS), help="our contenders, of ocl and opencl")
+    parser.add_argument("--dtype", default="float32", help="of the networks' numbers")
     parser.add_argument("--tests", default=",".join(_ALL_TESTS), help="paths for pytest")
     parser.add_argument("--jobs", type=int, default=max(2, (os.cpu_count() or 2) - 4))
     parsed = parser.parse_args()
