@@ -141,6 +141,12 @@ CASES: tuple[Case, ...] = (
     Case("conv-7x7", "convolution", _conv(3, 64, 7, size=224, stride=2)),
     Case("conv-depthwise", "convolution", _conv(96, 96, 3, size=56, groups=96)),
     Case("conv-float16", "convolution", _conv(64, 64, 3, size=56, dtype=HALF)),
+    Case(
+        "conv-float16-training",
+        "convolution",
+        _conv(64, 64, 3, size=56, dtype=HALF, grad=True),
+        training=True,
+    ),
     Case("conv-3x3-training", "convolution", _conv(64, 64, 3, size=56, grad=True), True),
     Case("conv-1x1-training", "convolution", _conv(256, 64, 1, size=28, grad=True), True),
     Case(

@@ -20,11 +20,10 @@ from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.conv import CONV
 from ocl_inductor.templates.gemm import whole_tiles
 from ocl_inductor.templates.mma_gemm import NEIGHBOURS
-from ocl_inductor.templates.mma_tiles import DEPTH, mma_names, mma_tile_of
+from ocl_inductor.templates.mma_tiles import DEPTH, mma_launch, mma_names, mma_tile_of
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 
@@ -55,9 +54,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
 
 
 def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    columns = size_ceil_div(p["oc"], tile["TN"]) * tile["threads"]
-    rows = size_ceil_div(prod((p["n"], tile["pixels"])), tile["TM"])
-    return Launch((columns, rows, 1), (tile["threads"], 1, 1))
+    return mma_launch(tile, prod((p["n"], tile["pixels"])), p["oc"])
 
 
 def _flops(p: Params) -> Size:

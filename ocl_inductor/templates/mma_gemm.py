@@ -19,9 +19,8 @@ from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import is_static, prod, same
-from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm import GEMM, product_bytes, whole_tiles
-from ocl_inductor.templates.mma_tiles import DEPTH, mma_names, mma_tile_of
+from ocl_inductor.templates.mma_tiles import DEPTH, mma_launch, mma_names, mma_tile_of
 from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
 
 #: Neighbours of a row that are stored at once.
@@ -47,9 +46,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
 
 
 def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    columns = size_ceil_div(p["n"], tile["TN"]) * tile["threads"]
-    rows = size_ceil_div(p["m"], tile["TM"])
-    return Launch((columns, rows, prod(p["batch"])), (tile["threads"], 1, 1))
+    return mma_launch(tile, p["m"], p["n"], prod(p["batch"]))
 
 
 MMA_GEMM = TemplateSpec(

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
+from ocl_inductor.templates.spec import Launch
 
 #: Work-items of a warp; terms of a slab.
 WARP, DEPTH = 32, 32
@@ -116,3 +118,9 @@ def mma_names(tile: MmaTile) -> dict[str, int]:
         # Blocks of 16 rows and of 8 columns of a warp.
         "MI": tile.rows // tile.warps_m // 16, "NI": tile.columns // tile.warps_n // 8,
     }  # fmt: skip
+
+
+def mma_launch(tile: Mapping[str, Any], rows: Size, columns: Size, products: Size = 1) -> Launch:
+    """Groups for so many products of ``rows`` x ``columns``, in one dimension (mma.cl.jinja)."""
+    tiles = size_ceil_div(rows, tile["TM"]), size_ceil_div(columns, tile["TN"])
+    return Launch((prod((products, *tiles, tile["threads"])),), (tile["threads"],))

@@ -21,6 +21,7 @@ from ocl_inductor.templates.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
 from ocl_inductor.templates.matrix_gemm import MATRIX_GEMM
 from ocl_inductor.templates.mma_conv import MMA_CONV
 from ocl_inductor.templates.mma_gemm import MMA_GEMM
+from ocl_inductor.templates.mma_weight_gradient import MMA_WEIGHT_GRADIENT
 from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
@@ -38,7 +39,7 @@ _ALL = (
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
     BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV,
-    SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
+    MMA_WEIGHT_GRADIENT, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT,
 )  # fmt: skip
 

@@ -166,6 +166,41 @@ def test_convolutions(name: str, driver: str, taken: list[str]) -> None:
     assert set(taken) == {"mma_gemm" if name == "1x1" else "mma_conv"}
 
 
+WEIGHT_GRADIENTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "3x3": ((2, 16, 9, 9), (24, 16, 3, 3), {"padding": 1}),
+    "strided": ((3, 8, 9, 11), (40, 8, 3, 3), {"padding": 1, "stride": 2}),
+    "dilated": ((2, 32, 7, 7), (16, 32, 3, 3), {"padding": 2, "dilation": 2}),
+    "1d": ((2, 24, 50), (16, 24, 5), {"padding": 2}),
+    "3d": ((2, 16, 4, 5, 6), (24, 16, 3, 3, 2), {"padding": 1}),
+    "in parts": ((8, 16, 20, 20), (24, 16, 3, 3), {"padding": 1}),
+}
+
+
+@each_driver
+@pytest.mark.parametrize("name", WEIGHT_GRADIENTS)
+def test_weight_gradients(name: str, driver: str, taken: list[str]) -> None:
+    size, shape, geometry = WEIGHT_GRADIENTS[name]
+    convolve = getattr(F, f"conv{len(size) - 2}d")
+
+    def function(x: Any, w: Any) -> Any:
+        return convolve(x, w, **geometry)
+
+    x, w = random(*size).bfloat16(), random(*shape).bfloat16().requires_grad_()
+    result = compiled(function, driver, **TARGET)(x, w)
+    seed = random(*result.shape).bfloat16()
+    (got,) = torch.autograd.grad(result, w, seed)
+
+    def exactly(x: Any, w: Any, seed: Any) -> Any:
+        wide = w.detach().requires_grad_()
+        return torch.autograd.grad(function(x, wide), wide, seed)[0]
+
+    exact = exactly(x.double(), w.double(), seed.double())
+    magnitudes = exactly(x.double().abs(), w.double().abs(), seed.double().abs())
+    off = (got.double() - exact).abs()
+    assert (off <= exact.abs() * 2.0**-8 + magnitudes * 2.0**-16).all()
+    assert taken[-1] == "mma_weight_gradient"
+
+
 @each_driver
 @each_type
 def test_gradients_of_a_network(driver: str, dtype: torch.dtype, taken: list[str]) -> None:
@@ -178,7 +213,7 @@ def test_gradients_of_a_network(driver: str, dtype: torch.dtype, taken: list[str
     run = compiled(model, driver, **TARGET)
     parameters = dict(model.named_parameters())
     results = torch.autograd.grad(run(x).square().mean(), [x, *parameters.values()])
-    assert {"mma_gemm", "mma_conv"} <= set(taken)
+    assert {"mma_gemm", "mma_conv", "mma_weight_gradient"} <= set(taken)
     double = {n: p.detach().double().requires_grad_() for n, p in parameters.items()}
     x64 = x.detach().double().requires_grad_()
     wide = torch.func.functional_call(model, double, (x64,))

@@ -1,4 +1,5 @@
-"""When and how a convolution goes through a GPU's matrix instructions (templates/mma_conv.py)."""
+"""When and how a convolution, and its weight's gradient, go through a GPU's matrix instructions
+(templates/mma_conv.py, templates/mma_weight_gradient.py)."""
 
 from __future__ import annotations
 
@@ -11,16 +12,34 @@ from ocl_inductor.lowering.conv.bf16_conv import with_channels
 from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.values import Value, permute, strided_view
+from ocl_inductor.lowering.core.values import (
+    StridedView,
+    Value,
+    permute,
+    reshape,
+    strided_view,
+)
 from ocl_inductor.lowering.matmul.mma_product import HALVES, RUN
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.mma_tiles import MmaWork, choose_mma_tile
+from ocl_inductor.templates.mma_tiles import DEPTH, MmaWork, choose_mma_tile
 
 #: Output channels from which a convolution pays for a tile's columns.
 _MIN_CHANNELS = 9
 #: Channels that are filled up with zeros become at most so many times as many: an image's three
 #: become eight.
 _MOST_PADDING = 3
+#: Pixels of a part that has them all.
+_MOST_PIXELS = 1 << 30
+
+
+def _runs_of_channels(ctx: LoweringContext, x: Value) -> tuple[Value, StridedView] | None:
+    """``x`` in memory with adjacent channels in whole runs; None where they are not."""
+    x = channels_adjacent(ctx, x)
+    view = strided_view(x)
+    assert view is not None
+    others = (view.offset, view.stride[0], *view.stride[2:])
+    whole = all(is_static(s) and int(s) % RUN == 0 for s in others)
+    return (x, view) if whole else None
 
 
 def mma_conv(
@@ -37,15 +56,12 @@ def mma_conv(
     channels, oc = ceil_div(int(x.size[1]), RUN) * RUN, int(result_size[1])
     if int(x.size[1]) * _MOST_PADDING < channels or oc < _MIN_CHANNELS:
         return None
-    if channels == int(x.size[1]):
-        x = channels_adjacent(ctx, x)
-    else:
+    if channels != int(x.size[1]):
         x = zero_padded(ctx, ctx.realize(x), (0,) * g.ndim, channels)
-    view = strided_view(x)
-    assert view is not None
-    strides = (view.stride[0], *view.stride[2:])
-    if not all(is_static(s) and int(s) % RUN == 0 for s in (view.offset, *strides)):
+    found = _runs_of_channels(ctx, x)
+    if found is None:
         return None
+    x, view = found
     nd = g.ndim
     rows = permute(weight, (0, *range(2, nd + 2), 1))
     packed = ctx.realize(with_channels(rows, channels), range(rows.ndim))
@@ -71,6 +87,57 @@ def mma_conv(
         padding=g.padding,
         dilation=g.dilation,
         x_offset=view.offset,
-        x_strides=strides,
+        x_strides=(view.stride[0], *view.stride[2:]),
         **tile.params(),
     )
+
+
+def mma_weight_gradient(ctx: LoweringContext, grad: Value, x: Value, g: Geometry) -> Value | None:
+    """The gradient (oc, c, \\*kernel) in float32; None where that does not suit.
+
+    ``grad``: the result's gradient, channels-last without gaps; both of a half type that the device
+    takes (mma_product.takes_halves).
+    """
+    if g.transposed or g.groups > 1:
+        return None
+    if not all(is_static(s) for s in (*x.size[1:], *grad.size[1:])):
+        return None
+    channels, oc = int(x.size[1]), int(grad.size[1])
+    if channels % RUN or oc % RUN:
+        return None
+    found = _runs_of_channels(ctx, x)
+    if found is None:
+        return None
+    x, view = found
+    sizes, taps = tuple(int(s) for s in grad.size[2:]), math.prod(g.kernel)
+    pixels = ctx.hint(prod((grad.size[0], *sizes)))
+    tile, parts = choose_mma_tile(ctx.device, MmaWork(oc, channels, taps, pixels))
+    chunk = ceil_div(ceil_div(pixels, parts), DEPTH) * DEPTH
+    if not is_static(grad.size[0]):  # whatever the batch, one part has all of it
+        parts, chunk = 1, _MOST_PIXELS
+    else:
+        parts = ceil_div(pixels, chunk)
+    result = ctx.template(
+        "mma_weight_gradient",
+        torch.float32,
+        (parts, taps, oc, channels),
+        (0, 1, 2, 3),
+        [grad, x],
+        acc="float",
+        half=HALVES[x.dtype],
+        n=grad.size[0],
+        in_sizes=tuple(int(s) for s in x.size[2:]),
+        out_sizes=sizes,
+        channels=channels,
+        oc=oc,
+        kernel=g.kernel,
+        stride=g.stride,
+        padding=g.padding,
+        dilation=g.dilation,
+        x_offset=view.offset,
+        x_strides=(view.stride[0], *view.stride[2:]),
+        parts=parts,
+        chunk=chunk,
+        **tile.params(),
+    )
+    return reshape(permute(ctx.reduce(result, [0], "sum"), (1, 2, 0)), (oc, channels, *g.kernel))
