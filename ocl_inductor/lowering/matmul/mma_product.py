@@ -89,24 +89,19 @@ def _in_runs(ctx: LoweringContext, value: Value, dims: Sequence[int]) -> tuple[V
     Where it is not, a copy has them along the first.
     """
     value, view = realize_operand(ctx, value, value.dtype)
-    if not any(_has_runs(view, d) for d in dims):
-        last = value.ndim + dims[0]
-        order = [d for d in range(value.ndim) if d != last]
-        value = ctx.realize(value, (*order, last))
-        found = strided_view(value)
-        assert found is not None
-        view = found
-        if not _has_runs(view, dims[0]):  # a view that only looks as it should
-            value = ctx.pointwise(value, (*order, last), private=True)
-            found = strided_view(value)
-            assert found is not None
-            view = found
-    return value, view
+    if any(_has_runs(view, d) for d in dims):
+        return value, view
+    last = value.ndim + dims[0]
+    value = ctx.realize(value, (*(d for d in range(value.ndim) if d != last), last))
+    found = strided_view(value)
+    assert found is not None and _has_runs(found, dims[0])  # of k terms, in whole runs
+    return value, found
 
 
 def _has_runs(view: StridedView, dim: int) -> bool:
     """Whether runs along ``dim`` are whole and lie where 16 bytes may."""
     nd = len(view.size)
     others: list[Size] = [view.offset, view.size[dim]]
-    others += [s for d, s in enumerate(view.stride) if d != nd + dim]
+    steps = zip(view.size, view.stride, strict=True)
+    others += [s for d, (n, s) in enumerate(steps) if d != nd + dim and not same(n, 1)]
     return same(view.stride[dim], 1) and all(is_static(x) and int(x) % RUN == 0 for x in others)
