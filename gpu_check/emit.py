@@ -27,7 +27,6 @@ def emitted(case: Case, target: str) -> list[Plan]:
     """
     settings = Settings.resolve(None, {"target": target, "fallback": "warn"})
     device = select_device(settings.device)
-    device.assume(mma="ptx")  # what has such instructions gets them, not what stands for them here
     plans: list[Plan] = []
 
     def backend(gm: GraphModule, inputs: Sequence[Any]) -> Any:
@@ -37,10 +36,12 @@ def emitted(case: Case, target: str) -> list[Plan]:
     torch.compiler.reset()
     function, operands = case.make()
     compiled = torch.compile(function, backend=backend, dynamic=False)
-    with torch.set_grad_enabled(case.training):
-        result = compiled(*operands)
-    if case.training:
-        result.sum().backward()
+    # What has matrix instructions gets them, not what stands for them where kernels run.
+    with device.assuming(mma="ptx"):
+        with torch.set_grad_enabled(case.training):
+            result = compiled(*operands)
+        if case.training:
+            result.sum().backward()
     return plans
 
 

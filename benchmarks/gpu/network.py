@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_map_only
 from benchmarks.errors import Named, largest_error, named, scale
 from benchmarks.gpu.clock import calls_ms, kernels_of
 from benchmarks.gpu.line import line
-from benchmarks.gpu.setup import Where, arguments, where
+from benchmarks.gpu.setup import Where, arguments, in_type, where
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Inputs
 from ocl_inductor.resident.places import NAME
@@ -85,23 +85,6 @@ def known_reference(folder: Path | None, facts: Mapping[str, Any]) -> Named:
         return {}
     found: Named = torch.load(reference_file(folder, facts))
     return found
-
-
-def in_type(model: nn.Module, inputs: Inputs, dtype: torch.dtype) -> tuple[nn.Module, Inputs]:
-    """Both with their floating numbers of a type; images channels-last, as half types are used."""
-    model = model.to(dtype)
-    if dtype is torch.float32:
-        return model, inputs
-
-    inputs = inputs.to(dtype)
-
-    def last(x: torch.Tensor) -> torch.Tensor:
-        return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
-
-    args = tree_map_only(torch.Tensor, last, inputs.args)
-    if any(isinstance(x, torch.Tensor) and x.ndim == 4 for x in args):
-        model = model.to(memory_format=torch.channels_last)
-    return model, Inputs(args, inputs.kwargs)
 
 
 def measure(

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils._pytree import tree_map_only
 
+from benchmarks.zoo import Inputs
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.select import select_device
 from ocl_inductor.resident.places import NAME, choose
@@ -70,3 +73,22 @@ def passed_on(parsed: argparse.Namespace) -> list[str]:
     given = ["--device", parsed.device, "--profile", parsed.profile, "--memory", parsed.memory]
     flags = {"--small": parsed.small, "--without-cuda": parsed.without_cuda}
     return [*given, *(name for name, wanted in flags.items() if wanted)]
+
+
+def in_type(
+    function: Callable[..., Any], inputs: Inputs, dtype: torch.dtype
+) -> tuple[Callable[..., Any], Inputs]:
+    """Both with their floating numbers of a type; images channels-last, as half types are used."""
+    if dtype is torch.float32:
+        return function, inputs
+    inputs = inputs.to(dtype)
+
+    def last(x: torch.Tensor) -> torch.Tensor:
+        return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+
+    args = tree_map_only(torch.Tensor, last, inputs.args)
+    if isinstance(function, nn.Module):
+        images = any(isinstance(x, torch.Tensor) and x.ndim == 4 for x in args)
+        layout = torch.channels_last if images else torch.preserve_format
+        function = function.to(dtype).to(memory_format=layout)
+    return function, Inputs(args, inputs.kwargs)

@@ -7,8 +7,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
@@ -190,10 +191,17 @@ class Device:
                 self._calling_thread = None
         return self.info == info
 
-    def assume(self, **facts: Any) -> None:
-        """Take these facts for true: of a device for which kernels are emitted, but not built."""
+    @contextmanager
+    def assuming(self, **facts: Any) -> Iterator[None]:
+        """These facts for a while: of a device for which kernels are emitted, but not built."""
         with self._lock:
-            self._info = dataclasses.replace(self._info, **facts)
+            own = self._info
+            self._info = dataclasses.replace(own, **facts)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._info = own
 
     def leave_out_broken_builtins(self, builds: Builds) -> bool:
         """After its compiler has failed: have code do without the functions that it fails on.

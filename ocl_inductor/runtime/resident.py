@@ -19,7 +19,7 @@ from ocl_inductor.plan.plan import FAULT, BufferSpec
 from ocl_inductor.plan.residence import Residence
 from ocl_inductor.resident.allocator import Allocator, allocator_of, rounded
 from ocl_inductor.resident.places import is_resident, place_device
-from ocl_inductor.resident.tensors import empty_strided, over, reach_of, writes
+from ocl_inductor.resident.tensors import empty_strided, over, reach_of, shared, writes
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.memory import (
@@ -86,9 +86,8 @@ class ResidentMemory(UnifiedMemory):
             return x
         y = empty_strided(x.size(), x.stride(), x.dtype)
         nbytes = reach_of(x.size(), x.stride()) * x.itemsize
-        here, there = (bytes_at(t.data_ptr(), nbytes) for t in (y, x))
-        svm = self.cl.SVM
-        self.cl.enqueue_copy(self.queue, svm(here), svm(there), is_blocking=False)
+        target, source = (shared(t.data_ptr(), nbytes) for t in (y, x))
+        self.cl.enqueue_copy(self.queue, target, source, is_blocking=False)
         return y
 
     def at(self, pointer: int, nbytes: int) -> Any:

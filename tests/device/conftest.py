@@ -62,6 +62,23 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The templates that are lowered to."""
+    from ocl_inductor.lowering.core.context import LoweringContext
+
+    found: list[str] = []
+    real = LoweringContext.template
+
+    def counting(self: LoweringContext, spec: str, *args: Any, **params: Any) -> Any:
+        found.append(spec)
+        return real(self, spec, *args, **params)
+
+    monkeypatch.setattr(LoweringContext, "template", counting)
+    monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")  # plans that were made before are not lowered
+    return found
+
+
+@pytest.fixture
 def vector_driver(device_name: str) -> tuple[Any, str]:
     """Drivers for kernels that only the vector profile has."""
     from ocl_inductor.device.select import select_device

@@ -16,7 +16,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from ocl_inductor.device.select import select_device
-from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.settings import Settings
 
 each_driver = pytest.mark.parametrize("driver", two_drivers("cpu"))
@@ -25,21 +24,6 @@ each_type = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], id
 TARGET = {"target": "h200"}
 #: Bits of a type's mantissa, with the one that is not stored.
 BITS = {torch.bfloat16: 8, torch.float16: 11}
-
-
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The templates that are lowered to."""
-    found: list[str] = []
-    real = LoweringContext.template
-
-    def counting(self: LoweringContext, spec: str, *args: Any, **params: Any) -> Any:
-        found.append(spec)
-        return real(self, spec, *args, **params)
-
-    monkeypatch.setattr(LoweringContext, "template", counting)
-    monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")  # plans that were made before are not lowered
-    return found
 
 
 def check(function: Callable[..., Any], *args: torch.Tensor, driver: str, **options: Any) -> None:

@@ -28,8 +28,8 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    files = ["ocl_checks.py", "ocl_operator_checks.py", "ocl_norm_checks.py", "ocl_half_checks.py"]
-    _run(files, name, memory, 600)
+    kinds = ("", "operator_", "norm_", "half_", "address_")
+    _run([f"ocl_{kind}checks.py" for kind in kinds], name, memory, 600)
 
 
 @pytest.mark.slow

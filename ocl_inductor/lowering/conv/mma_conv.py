@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -42,6 +44,27 @@ def _runs_of_channels(ctx: LoweringContext, x: Value) -> tuple[Value, StridedVie
     return (x, view) if whole else None
 
 
+def _params(
+    x: Value, view: StridedView, g: Geometry, result_size: Sequence[Size]
+) -> dict[str, Any]:
+    """What both templates want to know: of ``x``, which ``view`` is of, and the result."""
+    return {
+        "acc": "float",
+        "half": HALVES[x.dtype],
+        "n": result_size[0],
+        "in_sizes": tuple(int(s) for s in x.size[2:]),
+        "out_sizes": tuple(int(s) for s in result_size[2:]),
+        "channels": int(x.size[1]),
+        "oc": int(result_size[1]),
+        "kernel": g.kernel,
+        "stride": g.stride,
+        "padding": g.padding,
+        "dilation": g.dilation,
+        "x_offset": view.offset,
+        "x_strides": (view.stride[0], *view.stride[2:]),
+    }
+
+
 def mma_conv(
     ctx: LoweringContext, x: Value, weight: Value, g: Geometry, result_size: tuple[Size, ...]
 ) -> Value | None:
@@ -65,8 +88,7 @@ def mma_conv(
     nd = g.ndim
     rows = permute(weight, (0, *range(2, nd + 2), 1))
     packed = ctx.realize(with_channels(rows, channels), range(rows.ndim))
-    sizes = tuple(int(s) for s in g.sizes)
-    pixels = ctx.hint(prod((result_size[0], *sizes)))
+    pixels = ctx.hint(prod((result_size[0], *g.sizes)))
     work = MmaWork(pixels, oc, 1, math.prod(g.kernel) * channels)
     tile, _ = choose_mma_tile(ctx.device, work, most_parts=1)
     return ctx.template(
@@ -75,19 +97,7 @@ def mma_conv(
         result_size,
         channels_last(nd),
         [x, packed],
-        acc="float",
-        half=HALVES[x.dtype],
-        n=result_size[0],
-        in_sizes=tuple(int(s) for s in x.size[2:]),
-        out_sizes=sizes,
-        channels=channels,
-        oc=oc,
-        kernel=g.kernel,
-        stride=g.stride,
-        padding=g.padding,
-        dilation=g.dilation,
-        x_offset=view.offset,
-        x_strides=(view.stride[0], *view.stride[2:]),
+        **_params(x, view, g, result_size),
         **tile.params(),
     )
 
@@ -109,8 +119,8 @@ def mma_weight_gradient(ctx: LoweringContext, grad: Value, x: Value, g: Geometry
     if found is None:
         return None
     x, view = found
-    sizes, taps = tuple(int(s) for s in grad.size[2:]), math.prod(g.kernel)
-    pixels = ctx.hint(prod((grad.size[0], *sizes)))
+    taps = math.prod(g.kernel)
+    pixels = ctx.hint(prod((grad.size[0], *grad.size[2:])))
     tile, parts = choose_mma_tile(ctx.device, MmaWork(oc, channels, taps, pixels))
     chunk = ceil_div(ceil_div(pixels, parts), DEPTH) * DEPTH
     if not is_static(grad.size[0]):  # whatever the batch, one part has all of it
@@ -123,19 +133,7 @@ def mma_weight_gradient(ctx: LoweringContext, grad: Value, x: Value, g: Geometry
         (parts, taps, oc, channels),
         (0, 1, 2, 3),
         [grad, x],
-        acc="float",
-        half=HALVES[x.dtype],
-        n=grad.size[0],
-        in_sizes=tuple(int(s) for s in x.size[2:]),
-        out_sizes=sizes,
-        channels=channels,
-        oc=oc,
-        kernel=g.kernel,
-        stride=g.stride,
-        padding=g.padding,
-        dilation=g.dilation,
-        x_offset=view.offset,
-        x_strides=(view.stride[0], *view.stride[2:]),
+        **_params(x, view, g, grad.size),
         parts=parts,
         chunk=chunk,
         **tile.params(),
