@@ -28,8 +28,8 @@ from benchmarks.report import milliseconds, ratio
 from benchmarks.steps import step
 from benchmarks.worker import first_call, opencl_counters
 from benchmarks.zoo import ALL, Entry, Inputs
-from ocl_inductor.sweep.child import short_message
-from ocl_inductor.sweep.timing import Timing, interleave
+from ocl_inductor.sweep.performance.timing import Timing, interleave
+from ocl_inductor.sweep.process.child import short_message
 
 ROUNDS = 10
 

@@ -24,8 +24,8 @@ from benchmarks.contenders import opencl, preload, prepare
 from benchmarks.report import milliseconds, ratio
 from benchmarks.steps import step
 from benchmarks.worker import opencl_counters
-from ocl_inductor.sweep.child import short_message
-from ocl_inductor.sweep.timing import SETTLE_SECONDS
+from ocl_inductor.sweep.performance.timing import SETTLE_SECONDS
+from ocl_inductor.sweep.process.child import short_message
 
 EPOCHS = 12
 MIN_ACCURACY = 0.97

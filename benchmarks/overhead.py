@@ -25,7 +25,7 @@ from rich.table import Table
 from torch import nn
 
 from ocl_inductor.device.select import select_device
-from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.call.executor import Executor
 
 WARM_UP = 300
 

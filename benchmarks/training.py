@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, tensor_outputs
-from ocl_inductor.sweep.weights import without_dropout
+from ocl_inductor.sweep.rows.weights import without_dropout
 
 
 def trainable(entry: Entry, small: bool = True) -> nn.Module:

@@ -31,7 +31,8 @@ from benchmarks.training import trainable, training_step
 from benchmarks.zoo import Entry, Inputs, find
 from ocl_inductor.observe.explain import explain
 from ocl_inductor.observe.report.roofline import least_seconds
-from ocl_inductor.sweep.child import (
+from ocl_inductor.sweep.performance.timing import interleave
+from ocl_inductor.sweep.process.child import (
     Emit,
     claim_stdout,
     depend_on_parent,
@@ -39,8 +40,7 @@ from ocl_inductor.sweep.child import (
     peak_mib,
     short_message,
 )
-from ocl_inductor.sweep.environment import describe
-from ocl_inductor.sweep.timing import interleave
+from ocl_inductor.sweep.process.environment import describe
 
 
 def opencl_counters() -> dict[str, int]:

@@ -18,7 +18,7 @@ def register() -> None:
     except Exception:  # a broken log name must never take torch down
         pass
     try:
-        from ocl_inductor.runtime import artifacts
+        from ocl_inductor.runtime.store import artifacts
 
         artifacts.register()
     except Exception:  # private API of another PyTorch

@@ -48,15 +48,15 @@ from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_pla
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.plan.residence import Residence
 from ocl_inductor.resident.places import place
-from ocl_inductor.runtime.counters import count_plan
-from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.pressure import release_idle
-from ocl_inductor.runtime.programs import (
+from ocl_inductor.runtime.build.programs import (
     forget_programs,
     start_builders,
     start_first_builder,
 )
-from ocl_inductor.runtime.staged import StagedExecutor
+from ocl_inductor.runtime.call.executor import Executor
+from ocl_inductor.runtime.call.staged import StagedExecutor
+from ocl_inductor.runtime.counters import count_plan
+from ocl_inductor.runtime.pressure import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune.tuner import Tuner

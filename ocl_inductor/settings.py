@@ -24,7 +24,7 @@ from ocl_inductor.support.units import parse_size
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")
 _CACHE_DIR = "OCL_INDUCTOR_CACHE_DIR"
-#: The longest path from the cache folder on, that of an unfinished entry (runtime/store.py).
+#: The longest path from the cache folder on, that of an unfinished entry (kernel_store.py).
 _LONGEST_BELOW = os.path.join("kernels", "ab", "c" * 80)
 #: Bytes of one name in a path, on the file systems that are in use.
 _LONGEST_NAME = 255

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from ocl_inductor.sweep.config import load_all
-from ocl_inductor.sweep.resolve import resolve
-from ocl_inductor.sweep.schema import ModelConfig
+from ocl_inductor.sweep.rows.config import load_all
+from ocl_inductor.sweep.rows.resolve import resolve
+from ocl_inductor.sweep.rows.schema import ModelConfig
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "models.md"
 BEGIN, END = "<!-- rows:begin -->", "<!-- rows:end -->"

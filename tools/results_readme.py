@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ocl_inductor.sweep.charts import geometric_mean
-from ocl_inductor.sweep.config import load_all
-from ocl_inductor.sweep.job import Mode
+from ocl_inductor.sweep.process.job import Mode
 from ocl_inductor.sweep.record import Record, Results, read_results
-from ocl_inductor.sweep.schema import ModelConfig
-from ocl_inductor.sweep.tables import write_outputs
+from ocl_inductor.sweep.report.charts import geometric_mean
+from ocl_inductor.sweep.report.tables import write_outputs
+from ocl_inductor.sweep.rows.config import load_all
+from ocl_inductor.sweep.rows.schema import ModelConfig
 
 MODES: tuple[Mode, ...] = ("inference", "training")
 WIDTH = 100

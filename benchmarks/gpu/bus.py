@@ -19,11 +19,11 @@ from benchmarks.gpu.clock import calls_ms
 from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, where
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.runtime import pinned, transfers
-from ocl_inductor.runtime.discrete import DiscreteMemory
+from ocl_inductor.runtime.discrete import pinned, transfers
+from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
+from ocl_inductor.runtime.discrete.pinned import Chunk, PinnedPool
+from ocl_inductor.runtime.discrete.transfers import Downloads, Uploads, copy_bytes
 from ocl_inductor.runtime.host_bytes import host_bytes
-from ocl_inductor.runtime.pinned import Chunk, PinnedPool
-from ocl_inductor.runtime.transfers import Downloads, Uploads, copy_bytes
 
 _SIZES = (128 << 10, 1 << 20, 16 << 20, 256 << 20)
 _CHUNKS = (1 << 20, 2 << 20, 4 << 20, 8 << 20)

@@ -20,7 +20,7 @@ from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, in_type, where
 from benchmarks.templates import Case, conv, linear, product
 from benchmarks.zoo import Inputs
-from ocl_inductor.sweep.child import short_message
+from ocl_inductor.sweep.process.child import short_message
 from ocl_inductor.tune.roof import measured_roof
 
 ARITHMETIC = (

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ocl_inductor.sweep.child import finite
+from ocl_inductor.sweep.process.child import finite
 
 _FILE = "GPU_SESSION_LINES"
 

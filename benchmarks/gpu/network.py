@@ -31,7 +31,7 @@ from benchmarks.gpu.setup import Where, arguments, in_type, where
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Inputs
 from ocl_inductor.resident.places import NAME
-from ocl_inductor.sweep.child import short_message
+from ocl_inductor.sweep.process.child import short_message
 
 #: Contenders in the order in which they run.
 CONTENDERS = ("ocl", "opencl", "cuda-eager", "cuda-inductor")

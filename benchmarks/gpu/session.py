@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.gpu.line import line, read_lines, send_lines_to
 from benchmarks.gpu.setup import arguments, passed_on
-from ocl_inductor.sweep.isolation import end_group
+from ocl_inductor.sweep.process.isolation import end_group
 
 NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexnet@16")
 TEXTS = ("bert@4", "gpt2@2")

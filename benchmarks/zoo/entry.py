@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ocl_inductor.sweep.weights import calibrate, enliven
+from ocl_inductor.sweep.rows.weights import calibrate, enliven
 
 WEIGHT_SEED = 1234
 

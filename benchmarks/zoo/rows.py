@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-from ocl_inductor.sweep.config import CONFIGS, load
-from ocl_inductor.sweep.inputs import make_inputs
-from ocl_inductor.sweep.resolve import resolve
+from ocl_inductor.sweep.rows.config import CONFIGS, load
+from ocl_inductor.sweep.rows.inputs import make_inputs
+from ocl_inductor.sweep.rows.resolve import resolve
 
 
 def is_row(name: str) -> bool:

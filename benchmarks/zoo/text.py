@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-from ocl_inductor.sweep.vision_import import import_torchvision
+from ocl_inductor.sweep.rows.vision_import import import_torchvision
 from torchbench_configs.models.huggingface import build
 
 VOCABULARY = 1000

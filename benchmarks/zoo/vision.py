@@ -13,7 +13,7 @@ from torch import nn
 
 from benchmarks.zoo.entry import Entry, Inputs
 from benchmarks.zoo.unet import UNet
-from ocl_inductor.sweep.vision_import import import_torchvision
+from ocl_inductor.sweep.rows.vision_import import import_torchvision
 
 
 def _images(small_size: int, size: int) -> Callable[[bool, int, torch.Generator], Inputs]:

@@ -15,16 +15,16 @@ from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake, unset_fake_temporarily
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.ctc import trace_ctc_loss
-from ocl_inductor.capture.decompositions import LazyDecompositions
+from ocl_inductor.capture.decompositions.ctc import trace_ctc_loss
+from ocl_inductor.capture.decompositions.expand import expand_higher_order
+from ocl_inductor.capture.decompositions.rewrites import BEFORE_AUTOGRAD
+from ocl_inductor.capture.decompositions.table import LazyDecompositions
 from ocl_inductor.capture.direct import is_alone, without_wrappers
-from ocl_inductor.capture.expand import expand_higher_order
 from ocl_inductor.capture.partition import FREE, VISIBLE, partition
 from ocl_inductor.capture.random_arguments import take_as_passed
-from ocl_inductor.capture.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.saved_layout import report_strides, take_strides
 from ocl_inductor.capture.tangents import may_overlap
-from ocl_inductor.capture.warm_start import keeping_plans
+from ocl_inductor.capture.warm.warm_start import keeping_plans
 from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
 from ocl_inductor.patches.process.garbage_collector import leave_old_objects_alone
@@ -32,8 +32,8 @@ from ocl_inductor.patches.pytorch.autograd_config import tracing_config
 from ocl_inductor.patches.pytorch.autograd_kernels import replaced
 from ocl_inductor.patches.pytorch.onednn_operators import without_onednn
 from ocl_inductor.patches.pytorch.overlapping_gradients import dense_gradients
-from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.staged import StagedExecutor
+from ocl_inductor.runtime.call.executor import Executor
+from ocl_inductor.runtime.call.staged import StagedExecutor
 from ocl_inductor.settings import Settings
 
 #: What Dynamo, AOTAutograd and pyopencl would import in the first call.

@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.call.executor import Executor
 
 #: A function of tensors, as Dynamo calls it.
 Function = Callable[..., Any]

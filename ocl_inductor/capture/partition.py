@@ -9,7 +9,7 @@ import torch
 from torch._functorch import partitioners
 from torch.fx import GraphModule
 
-from ocl_inductor.capture.expand import expand_higher_order
+from ocl_inductor.capture.decompositions.expand import expand_higher_order
 from ocl_inductor.capture.overwritten import keep_overwritten_inputs
 from ocl_inductor.capture.saved_layout import free_outputs
 from ocl_inductor.passes.masks import read_masks

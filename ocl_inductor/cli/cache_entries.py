@@ -13,10 +13,10 @@ import click
 
 from ocl_inductor.cli.console import printable
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.runtime.plan_scan import StoredGraph, scan_plans
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, read_metadata
-from ocl_inductor.runtime.store_usage import Stored, scan
+from ocl_inductor.runtime.store.entry import DamagedEntryError, Entry, Metadata, read_metadata
+from ocl_inductor.runtime.store.kernel_store import KernelStore
+from ocl_inductor.runtime.store.plan_scan import StoredGraph, scan_plans
+from ocl_inductor.runtime.store.usage import Stored, scan
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX
 from ocl_inductor.support.private_folder import KINDS, FoundFile, PrivateFolder

@@ -25,8 +25,8 @@ from ocl_inductor.cli.cache_entries import (
     read_entry,
 )
 from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
-from ocl_inductor.runtime.store_entry import Entry
-from ocl_inductor.runtime.store_usage import Stored, scan
+from ocl_inductor.runtime.store.entry import Entry
+from ocl_inductor.runtime.store.usage import Stored, scan
 from ocl_inductor.support.units import format_age, format_seconds, format_size, plural
 
 #: Characters of a plan's key that are shown; the first are the same for all.

@@ -13,8 +13,8 @@ import click
 from ocl_inductor.cli.cache_entries import SHOWN, Cache, chosen, filters, find_key, listed
 from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import print_json, printable
-from ocl_inductor.runtime.store import ENTRY_SUFFIX
-from ocl_inductor.runtime.store_entry import KEY_PATTERN, DamagedEntryError, decode
+from ocl_inductor.runtime.store.entry import KEY_PATTERN, DamagedEntryError, decode
+from ocl_inductor.runtime.store.kernel_store import ENTRY_SUFFIX
 from ocl_inductor.support.atomic_file import writing_whole
 from ocl_inductor.support.units import format_size, plural
 

@@ -20,9 +20,9 @@ from ocl_inductor.cli.cache_entries import (
 )
 from ocl_inductor.cli.cache_show import as_json_option
 from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
-from ocl_inductor.runtime.plan_scan import StoredGraph, plan_leftovers
-from ocl_inductor.runtime.store_entry import DamagedEntryError, Entry, Metadata, salvage
-from ocl_inductor.runtime.store_usage import Stored, leftovers, scan
+from ocl_inductor.runtime.store.entry import DamagedEntryError, Entry, Metadata, salvage
+from ocl_inductor.runtime.store.plan_scan import StoredGraph, plan_leftovers
+from ocl_inductor.runtime.store.usage import Stored, leftovers, scan
 from ocl_inductor.support.private_folder import FoundFile, PrivateFolder
 from ocl_inductor.support.units import format_size, plural
 
@@ -98,7 +98,7 @@ def _verify(cache: Cache, key: str, devices: dict[str, Device], repair: bool) ->
 def _rejection(entry: Entry, device: Device) -> str:
     """Why the driver does not take the binary; "" where it does."""
     from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-    from ocl_inductor.runtime.driver_programs import program_from_binary
+    from ocl_inductor.runtime.build.driver_programs import program_from_binary
 
     cl = load_pyopencl()
     try:
@@ -125,7 +125,7 @@ def _repair(cache: Cache, key: str, devices: dict[str, Device]) -> Literal["rebu
 
 def _rebuilt(key: str, metadata: Metadata, source: str, device: Device) -> Entry | None:
     from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-    from ocl_inductor.runtime.driver_programs import binary_of, program_from_source
+    from ocl_inductor.runtime.build.driver_programs import binary_of, program_from_source
 
     began = time.perf_counter()
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from ocl_inductor.codegen.indexing import Literals
+from ocl_inductor.codegen.statements.indexing import Literals
 from ocl_inductor.ir.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.plan.plan import FAULT

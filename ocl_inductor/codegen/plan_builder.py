@@ -12,15 +12,21 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
-from ocl_inductor.codegen.alone import is_known, saved_by_others, sooner_alone
-from ocl_inductor.codegen.chain import chain, chainable, fits
-from ocl_inductor.codegen.combine import MIN_PARTS, combinable, combine, even_pieces, most_parts
 from ocl_inductor.codegen.cost import Cost, group_cost
-from ocl_inductor.codegen.generalise import generalise
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name
-from ocl_inductor.codegen.loops import emit_loop_group
-from ocl_inductor.codegen.merge import merge_dimensions
+from ocl_inductor.codegen.launches.combo_kernel import (
+    MIN_PARTS,
+    combinable,
+    combine,
+    even_pieces,
+    most_parts,
+)
+from ocl_inductor.codegen.launches.serial_kernel import chain, chainable, fits
+from ocl_inductor.codegen.launches.shape_generic import generalise
+from ocl_inductor.codegen.launches.single_core import is_known, saved_by_others, sooner_alone
+from ocl_inductor.codegen.loop_kernels import emit_loop_group
+from ocl_inductor.codegen.passes.merge_dimensions import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
     buffer_specs,
     host_call,
@@ -30,7 +36,7 @@ from ocl_inductor.codegen.plan_specs import (
     size_text,
     texts,
 )
-from ocl_inductor.codegen.streaming import streamed_results
+from ocl_inductor.codegen.printers.nontemporal import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, extent, is_static
@@ -74,7 +80,7 @@ def build_plan(
 
     For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
     examples; ``operators`` gives the operator of each FX node by its name. ``visible_outputs``: see
-    :class:`Plan`; ``chained``: whether small launches may become one (chain.py).
+    :class:`Plan`; ``chained``: whether small launches may become one (serial_kernel.py).
     """
     builder = _PlanBuilder(
         graph, schedule, memory, device, hint, operators, visible_outputs, chained

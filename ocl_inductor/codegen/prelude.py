@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ocl_inductor.codegen import conversions
-from ocl_inductor.codegen.emits import Target
-from ocl_inductor.codegen.math_library import library_source
-from ocl_inductor.codegen.streaming import streaming_functions
+from ocl_inductor.codegen.printers import conversions
+from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.math_library import library_source
+from ocl_inductor.codegen.printers.nontemporal import streaming_functions
 
 
 def prelude(target: Target, source: str | None = None) -> str:

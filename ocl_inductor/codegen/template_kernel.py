@@ -9,14 +9,14 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.arguments import Parameters, index_type
-from ocl_inductor.codegen.emits import Target
-from ocl_inductor.codegen.emitted import Result, Scope, Text
-from ocl_inductor.codegen.emitter import Emitter
-from ocl_inductor.codegen.indexing import Literals, index_text
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.outside import Outside
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import emit_load, prefetch
+from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.primitives import emit_load, prefetch
+from ocl_inductor.codegen.statements.emitted import Result, Scope, Text
+from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.statements.index_checks import Outside
+from ocl_inductor.codegen.statements.indexing import Literals, index_text
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import EXPENSIVE, Check, indices, walk
 from ocl_inductor.ir.index import (

@@ -2,7 +2,7 @@
 
 A compiler that crashes on a function does so in each kernel that calls it. So when it has failed
 once, every function that kernels call is built by itself, and those that fail are left out from
-then on: our own formula, or one lane at a time (codegen/emits.py).
+then on: our own formula, or one lane at a time (codegen/printers/forms.py).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class DeviceInfo:
     amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
     bf16_dot: bool  # the same of its vectors' products of bfloat16 (self-tested)
     mma: str  # a GPU's matrix instructions: by ptx (self-tested), emulated, or empty: not at all
-    chains: bool  # a kernel may call what other kernels do (codegen/chain.py)
+    chains: bool  # a kernel may call what other kernels do (codegen/launches/serial_kernel.py)
     launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
     wait_s: float
     slow_builtins: frozenset[str]  # codegen writes its own for these

@@ -110,7 +110,7 @@ class Quirk:
         cpu_targets: how it is told another one.
         compiling: variables of the environment that the driver's compiler asks for, in processes
             that do nothing else (builders.py).
-        unused_variant: what they need not compile (runtime/left_out.py).
+        unused_variant: what they need not compile (runtime/build/unused_variant.py).
     """
 
     match: Mapping[str, str]

@@ -1,6 +1,6 @@
 """Plans of single operators on disk, so that another process need not compile them again.
 
-A whole graph's plan is found by AOTAutograd, after tracing (capture/warm_start.py). For an operator
+A whole graph's plan is found by AOTAutograd, after tracing (warm_start.py). For an operator
 the call itself says all: its key is the text of ``Call``, with what every plan depends on.
 """
 
@@ -10,15 +10,15 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from ocl_inductor.capture.plan_key import plan_key
+from ocl_inductor.capture.warm.plan_key import plan_key
 from ocl_inductor.eager.calls import Call
 from ocl_inductor.log import logger
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan
 from ocl_inductor.resident.places import place
+from ocl_inductor.runtime.call.executor import Executor
 from ocl_inductor.runtime.counters import count, count_plan
-from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.runtime.store.plan_files import PlanFiles
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)

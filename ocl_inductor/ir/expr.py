@@ -18,7 +18,7 @@ class Expr:
     ``"masked"`` (args: condition, value, other; ``value`` may only be evaluated where the condition
     holds), ``"checked_index"`` (args: position, extent; payload: :class:`Check`; the position, or 0
     for one that is out of range, which is reported), ``"cast"`` or the name of a primitive of
-    :mod:`ocl_inductor.codegen.primitives`.
+    :mod:`ocl_inductor.codegen.printers.primitives`.
     Hashing is structural and cached, so a DAG can key dictionaries cheaply.
     """
 

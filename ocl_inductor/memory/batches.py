@@ -2,7 +2,7 @@
 
 An optimiser's step updates each parameter by itself: the same loop over other memory, each shorter
 than a launch takes. Here such kernels move to the earliest one of their form that they do not
-depend on; codegen/combine.py makes one launch of a batch.
+depend on; codegen/launches/combo_kernel.py makes one launch of a batch.
 
 Kernels of a batch run at the same time, so what any of them uses stays alive for all of them.
 That, and that what was just written is still in cache, is why only small ones move if they use
@@ -20,7 +20,7 @@ from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.nodes import Graph
 from ocl_inductor.memory.liveness import analyse
 from ocl_inductor.memory.order import dependencies
-from ocl_inductor.runtime.arena import Lifetime, lower_bound
+from ocl_inductor.runtime.memory.arena import Lifetime, lower_bound
 from ocl_inductor.schedule.groups import Group, LoopGroup, Schedule
 
 #: Fewer launches of a form are not worth a program of their own.

@@ -13,7 +13,7 @@ from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.memory.in_place import in_place_pairs
 from ocl_inductor.memory.liveness import Liveness, analyse
 from ocl_inductor.memory.updates import updates_in_place
-from ocl_inductor.runtime.arena import Layout, Lifetime, Rules, lower_bound
+from ocl_inductor.runtime.memory.arena import Layout, Lifetime, Rules, lower_bound
 from ocl_inductor.schedule.groups import Group
 
 

@@ -11,7 +11,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.errors import CompilerFailedError
 from ocl_inductor.log import logger
-from ocl_inductor.runtime.programs import leave_out_broken_builtins
+from ocl_inductor.runtime.build.programs import leave_out_broken_builtins
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)

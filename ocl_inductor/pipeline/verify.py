@@ -5,7 +5,7 @@ Each raises VerifyError with the stage and the rule that is broken.
 
 from __future__ import annotations
 
-from ocl_inductor.codegen.primitives import PRIMITIVES
+from ocl_inductor.codegen.printers.primitives import PRIMITIVES
 from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.expr import Expr, indices, walk
 from ocl_inductor.ir.index import size_symbols

@@ -222,7 +222,7 @@ class Plan:
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
     buffer for itself); ``kept_bytes``: what is computed from parameters.
 
-    ``alone``: one core is done with the steps before others were told of them (codegen/alone.py).
+    ``alone``: one core is done with the steps before others were told of them (single_core.py).
 
     ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
     ``BufferSpec`` describes; empty where no kernel checks an index.

@@ -12,9 +12,9 @@ from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-def
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.resident.allocator import Block, allocator_of
 from ocl_inductor.resident.places import place, place_device
+from ocl_inductor.runtime.discrete.pinned import pinned_pool_of
+from ocl_inductor.runtime.discrete.transfers import Downloads, SharedRange, Uploads
 from ocl_inductor.runtime.host_bytes import bytes_at
-from ocl_inductor.runtime.pinned import pinned_pool_of
-from ocl_inductor.runtime.transfers import Downloads, SharedRange, Uploads
 
 aten = torch.ops.aten
 _empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]

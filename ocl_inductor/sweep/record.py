@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.sweep.job import Mode, What
+from ocl_inductor.sweep.process.job import Mode, What
 from ocl_inductor.sweep.status import Status
 
 SCHEMA = 1

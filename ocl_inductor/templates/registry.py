@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from ocl_inductor.templates.attention import ATTENTION
-from ocl_inductor.templates.attention_backward import ATTENTION_BACKWARD
-from ocl_inductor.templates.bags import BAGS
-from ocl_inductor.templates.bf16_conv import BF16_CONV
-from ocl_inductor.templates.bf16_gemm import BF16_GEMM
-from ocl_inductor.templates.bf16_rows import BF16_ROWS
-from ocl_inductor.templates.conv import CONV
-from ocl_inductor.templates.ctc import CTC_GRADIENT, CTC_STATES
-from ocl_inductor.templates.depthwise import DEPTHWISE
-from ocl_inductor.templates.few_queries import FEW_QUERIES
-from ocl_inductor.templates.few_rows import FEW_ROWS
-from ocl_inductor.templates.gemm import GEMM
-from ocl_inductor.templates.grouped import GROUPED
-from ocl_inductor.templates.grouped_terms import GROUPED_TERMS
-from ocl_inductor.templates.matrix_attention import MATRIX_ATTENTION
-from ocl_inductor.templates.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
-from ocl_inductor.templates.matrix_gemm import MATRIX_GEMM
-from ocl_inductor.templates.mma_conv import MMA_CONV
-from ocl_inductor.templates.mma_gemm import MMA_GEMM
-from ocl_inductor.templates.mma_weight_gradient import MMA_WEIGHT_GRADIENT
-from ocl_inductor.templates.ordering import MERGE_RUNS, SELECT, SORT_RUNS
+from ocl_inductor.templates.attention.attention import ATTENTION
+from ocl_inductor.templates.attention.attention_backward import ATTENTION_BACKWARD
+from ocl_inductor.templates.attention.decode_attention import FEW_QUERIES
+from ocl_inductor.templates.attention.matrix_attention import MATRIX_ATTENTION
+from ocl_inductor.templates.conv.bf16_conv import BF16_CONV
+from ocl_inductor.templates.conv.conv import CONV
+from ocl_inductor.templates.conv.depthwise import DEPTHWISE
+from ocl_inductor.templates.conv.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
+from ocl_inductor.templates.conv.mma_conv import MMA_CONV
+from ocl_inductor.templates.conv.mma_weight_gradient import MMA_WEIGHT_GRADIENT
+from ocl_inductor.templates.conv.weight_gradient import WEIGHT_GRADIENT
+from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
+from ocl_inductor.templates.ctc.ctc import CTC_GRADIENT, CTC_STATES
+from ocl_inductor.templates.embedding.bags import BAGS
+from ocl_inductor.templates.gemm.bf16_gemm import BF16_GEMM
+from ocl_inductor.templates.gemm.bf16_skinny_gemm import BF16_ROWS
+from ocl_inductor.templates.gemm.gemm import GEMM
+from ocl_inductor.templates.gemm.grouped_gemm import GROUPED
+from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS
+from ocl_inductor.templates.gemm.matrix_gemm import MATRIX_GEMM
+from ocl_inductor.templates.gemm.mma_gemm import MMA_GEMM
+from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS
+from ocl_inductor.templates.sort.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
-from ocl_inductor.templates.weight_gradient import WEIGHT_GRADIENT
-from ocl_inductor.templates.window_product import WINDOW_PRODUCT
-from ocl_inductor.templates.winograd import WINOGRAD
-from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
-from ocl_inductor.templates.winograd_products import WINOGRAD_PRODUCTS
-from ocl_inductor.templates.winograd_weight_gradient import (
+from ocl_inductor.templates.winograd.winograd import WINOGRAD
+from ocl_inductor.templates.winograd.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
+from ocl_inductor.templates.winograd.winograd_products import WINOGRAD_PRODUCTS
+from ocl_inductor.templates.winograd.winograd_weight_gradient import (
     WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT,
 )

@@ -93,7 +93,7 @@ class Roof:
     """Rates of one device: GB/s (1e9 bytes) from memory and from cache, float32 GFLOP/s.
 
     ``gflop_s`` is that of fused multiply-adds, ``matrix_gflop_s`` that of products by a matrix unit
-    (templates/matrix_gemm.py), 0 without one. The rate from cache was measured over ``cache_bytes``
+    (matrix_gemm.py), 0 without one. The rate from cache was measured over ``cache_bytes``
     in all.
     """
 
@@ -198,7 +198,7 @@ class _Bench:
             from ocl_inductor.templates.render import render_file
 
             source = for_one_item(
-                render_file("matrix_rate.cl.jinja"), info.one_lane_attribute, info.apart_bits
+                render_file("parts/matrix_rate.cl.jinja"), info.one_lane_attribute, info.apart_bits
             )
             tiles = cl.Program(device.context, source)
             tiles.build(options=list(info.build_options), cache_dir=False)

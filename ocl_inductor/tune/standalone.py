@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from ocl_inductor.codegen.emits import Target
 from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.printers.forms import Target
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ocl_inductor.ir.index import contiguous_strides
-from ocl_inductor.templates.conv import CONV, needs_zero_row
-from ocl_inductor.templates.gemm import GEMM
+from ocl_inductor.templates.conv.conv import CONV, needs_zero_row
+from ocl_inductor.templates.gemm.gemm import GEMM
 from ocl_inductor.templates.spec import Params, TemplateSpec
 from ocl_inductor.tune.standalone import packed
 

@@ -12,11 +12,13 @@ import torch
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device.select import list_devices
-from ocl_inductor.runtime import discrete, executor, memory
-from ocl_inductor.runtime.bundle import Bundle
-from ocl_inductor.runtime.recycling import Recycler
-from ocl_inductor.runtime.saved_memory import SavedPart
-from ocl_inductor.runtime.scratch import Arena, ScratchPool
+from ocl_inductor.runtime.call import executor
+from ocl_inductor.runtime.discrete import discrete
+from ocl_inductor.runtime.discrete.bundle import Bundle
+from ocl_inductor.runtime.memory import strategy as memory
+from ocl_inductor.runtime.memory.recycling import Recycler
+from ocl_inductor.runtime.memory.saved_memory import SavedPart
+from ocl_inductor.runtime.memory.scratch import Arena, ScratchPool
 
 #: Bytes of memory nobody has written: NaN in every float type, -1 in the integers.
 POISON = 0xFF

@@ -11,8 +11,8 @@ from agreement import compiled, random, two_drivers
 from click.testing import CliRunner, Result
 
 from ocl_inductor.cli import main
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_entry import Entry
+from ocl_inductor.runtime.store.entry import Entry
+from ocl_inductor.runtime.store.kernel_store import KernelStore
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

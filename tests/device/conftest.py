@@ -41,14 +41,14 @@ def folder(filled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every kernel is a launch of its own, and can be counted; see codegen/chain.py."""
+    """Every kernel is a launch of its own, and can be counted; see serial_kernel.py."""
     monkeypatch.setenv("OCL_INDUCTOR_CHAIN", "0")
 
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The plans that are compiled, or come from the cache, in their order."""
-    from ocl_inductor.runtime.executor import Executor
+    from ocl_inductor.runtime.call.executor import Executor
 
     found: list[Any] = []
     build = Executor.__init__

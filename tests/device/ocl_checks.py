@@ -28,7 +28,7 @@ from ocl_inductor.errors import (
 )
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.places import place
-from ocl_inductor.runtime.pinned import PinnedPool
+from ocl_inductor.runtime.discrete.pinned import PinnedPool
 
 Tensor = torch.Tensor
 DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"

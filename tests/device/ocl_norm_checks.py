@@ -15,8 +15,8 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import ocl_inductor.eager  # noqa: F401
-from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.steady import SteadyCall
+from ocl_inductor.runtime.call.executor import Executor
+from ocl_inductor.runtime.call.fast_path import SteadyCall
 
 STEPS = 5
 #: Of each, some are no multiple of what a work-group takes side by side.

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import (
+from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
     Target,
     emit_load,

@@ -19,7 +19,7 @@ from torch._dynamo.utils import counters
 from ocl_inductor import errors
 from ocl_inductor.observe import fallback_log
 from ocl_inductor.observe.fallback_log import FallbackLines
-from ocl_inductor.runtime import making
+from ocl_inductor.runtime.build import kernel_builder
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 one_driver = pytest.mark.parametrize("driver", two_drivers()[:1])
@@ -306,7 +306,7 @@ def test_interrupted_compilation(
     def fn(x: Any) -> Any:
         return x.softmax(-1), x.t() @ x
 
-    monkeypatch.setattr(making._Making, "build", interrupted)
+    monkeypatch.setattr(kernel_builder._Making, "build", interrupted)
     function = compiled(fn, driver, cache_dir=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         function(random(5, 7))

@@ -30,10 +30,10 @@ from ocl_inductor.device.quirks import compiling
 from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.errors import CompilerFailedError, KernelBuildError
 from ocl_inductor.plan.plan import Kernel
-from ocl_inductor.runtime import builders, making
-from ocl_inductor.runtime.builders import Builders, WorkerLostError, _Worker
-from ocl_inductor.runtime.driver_programs import program_from_binary
-from ocl_inductor.runtime.programs import build_kernels
+from ocl_inductor.runtime.build import builders, kernel_builder
+from ocl_inductor.runtime.build.builders import Builders, WorkerLostError, _Worker
+from ocl_inductor.runtime.build.driver_programs import program_from_binary
+from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.settings import Settings
 
 FIRST = two_drivers()[0]
@@ -252,7 +252,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
 
     def crash(self: Any, job: Any, seconds: float) -> bytes:
         source, options = job
-        if "mine" in source and (always[0] or making._DO_NOT_OPTIMISE not in options):
+        if "mine" in source and (always[0] or kernel_builder._DO_NOT_OPTIMISE not in options):
             # So that it has opened the driver.
             answer(self, ("__kernel void k() {}", ()), seconds)
             os.kill(self.process.pid, signal.SIGABRT)
@@ -408,7 +408,7 @@ def test_workers_end_with_their_process(tmp_path: Path) -> None:
     code = (
         "import sys, threading, time\n"
         "from ocl_inductor.device.select import select_device\n"
-        "from ocl_inductor.runtime.builders import builders_of\n"
+        "from ocl_inductor.runtime.build.builders import builders_of\n"
         f"made = builders_of(select_device({FIRST!r}))\n"
         "made.build('__kernel void k() {}', (), 1)\n"
         "print(made.idle[0].process.pid, flush=True)\n"

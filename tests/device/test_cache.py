@@ -16,8 +16,8 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import Kernel
-from ocl_inductor.runtime import store_entry
-from ocl_inductor.runtime.programs import kernel_key
+from ocl_inductor.runtime.build.programs import kernel_key
+from ocl_inductor.runtime.store import entry as store_entry
 
 pytestmark = pytest.mark.usefixtures("apart")
 

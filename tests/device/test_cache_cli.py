@@ -13,7 +13,7 @@ from agreement import two_drivers
 from cache_commands import entries, paths, run, run_json
 from store_samples import sample
 
-from ocl_inductor.runtime.store import KernelStore
+from ocl_inductor.runtime.store.kernel_store import KernelStore
 from ocl_inductor.tune import roof
 
 

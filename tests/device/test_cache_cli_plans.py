@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from store_samples import sample
 
 from ocl_inductor.cli import main
-from ocl_inductor.runtime.plan_files import PlanFiles
-from ocl_inductor.runtime.plan_scan import scan_plans
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_usage import evict, scan
+from ocl_inductor.runtime.store.kernel_store import KernelStore
+from ocl_inductor.runtime.store.plan_files import PlanFiles
+from ocl_inductor.runtime.store.plan_scan import scan_plans
+from ocl_inductor.runtime.store.usage import evict, scan
 from ocl_inductor.support.private_folder import PrivateFolder
 
 DAY = 86400.0

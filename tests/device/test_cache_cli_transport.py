@@ -10,7 +10,7 @@ import pytest
 from cache_commands import entries, paths, run, run_json
 from store_samples import sample
 
-from ocl_inductor.runtime.store_entry import encode
+from ocl_inductor.runtime.store.entry import encode
 
 
 @pytest.mark.parametrize("name", ["kernels.tar", "kernels.tar.gz"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from cache_commands import entries, paths, run, run_json
 from store_samples import other_device, sample
 
-from ocl_inductor.runtime.store import KernelStore
+from ocl_inductor.runtime.store.kernel_store import KernelStore
 
 
 def test_verify_finds_and_repairs(folder: Path) -> None:

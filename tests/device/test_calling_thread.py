@@ -19,7 +19,7 @@ from torch._dynamo.utils import counters
 from ocl_inductor.device import child_process, device, probe
 from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.observe.profiler import profile
-from ocl_inductor.runtime.builders import Builders
+from ocl_inductor.runtime.build.builders import Builders
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

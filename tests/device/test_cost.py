@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from ocl_inductor.plan.plan import Launch, Plan
-from ocl_inductor.runtime import executor
+from ocl_inductor.runtime.call import executor
 
 
 @contextmanager

@@ -224,7 +224,7 @@ _FIRST_USE = """
 import sys, torch
 from ocl_inductor import compile
 from ocl_inductor.device.select import select_device
-from ocl_inductor.runtime.builders import Builders
+from ocl_inductor.runtime.build.builders import Builders
 
 _, driver, says = sys.argv
 if says == "no":

@@ -18,8 +18,8 @@ from torch._dynamo.utils import counters
 from ocl_inductor import profile
 from ocl_inductor.lowering.random.random_bits import ops
 from ocl_inductor.plan.plan import HostCall, Plan
-from ocl_inductor.runtime import replay
-from ocl_inductor.runtime.steady import SteadyCall, draws_of
+from ocl_inductor.runtime.call import replay
+from ocl_inductor.runtime.call.fast_path import SteadyCall, draws_of
 
 ROWS, WIDTH, LAYERS, P = 256, 512, 4, 0.3
 

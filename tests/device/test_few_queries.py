@@ -12,7 +12,7 @@ from lowered import check_on
 from torch.nn import functional as F
 
 from ocl_inductor.device.device import Device
-from ocl_inductor.lowering.attention.few_queries import choose_splits
+from ocl_inductor.lowering.attention.decode_attention import choose_splits
 
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 SDPA = torch.ops.aten.scaled_dot_product_attention.default

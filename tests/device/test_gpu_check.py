@@ -62,7 +62,7 @@ def test_a_kernel_that_asks_too_much_is_refused(tmp_path: Path) -> None:
 
 
 def test_emission_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ocl_inductor.runtime import executor
+    from ocl_inductor.runtime.call import executor
 
     monkeypatch.delattr(executor.Executor, "__call__")
     plans = emitted(SAMPLE[1], "rx-6800")

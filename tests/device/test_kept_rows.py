@@ -1,4 +1,4 @@
-"""Rows that one sweep makes of several vectors and keeps for the next (codegen/stash.py)."""
+"""Rows that one sweep makes of several vectors and keeps for the next (row_cache.py)."""
 
 from __future__ import annotations
 

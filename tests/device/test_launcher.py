@@ -11,9 +11,9 @@ from agreement import compiled, poisoned_memory, random, two_drivers
 from torch import Tensor, nn
 
 import ocl_inductor
-from ocl_inductor.runtime.executor import Executor
+from ocl_inductor.runtime.call.executor import Executor
+from ocl_inductor.runtime.memory.recycling import Recycler
 from ocl_inductor.runtime.pressure import release_idle
-from ocl_inductor.runtime.recycling import Recycler
 
 DRIVER = two_drivers()[0]
 

@@ -17,7 +17,7 @@ from ocl_inductor.ir.index import is_static
 from ocl_inductor.lowering.matmul import matrix_product, product_template
 from ocl_inductor.lowering.matmul.matrix_product import Partition
 from ocl_inductor.settings import Settings
-from ocl_inductor.templates.matrix_conv import MATRIX_CONV_PARTS
+from ocl_inductor.templates.conv.matrix_conv import MATRIX_CONV_PARTS
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 INFINITY, NAN = float("inf"), float("nan")

@@ -13,8 +13,8 @@ from torch._dynamo.utils import counters
 from torch.nn import functional
 
 from ocl_inductor.device.select import select_device
-from ocl_inductor.runtime.residents import residents_of
-from ocl_inductor.runtime.scratch import Arena
+from ocl_inductor.runtime.discrete.residents import residents_of
+from ocl_inductor.runtime.memory.scratch import Arena
 
 STRATEGIES = ("unified", "discrete")
 

@@ -1,7 +1,7 @@
 """Products and convolutions of half types by a GPU's matrix instructions, in plain OpenCL C.
 
 A described device that has the instructions gets the same kernels, in which a work-item holds and
-exchanges what PTX says (templates/mma.cl.jinja).
+exchanges what PTX says (templates/parts/mma.cl.jinja).
 """
 
 from __future__ import annotations

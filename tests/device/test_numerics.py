@@ -260,7 +260,7 @@ def test_large_rows(profile: str, driver: str) -> None:
 @each_profile
 @each_driver
 def test_long_sums_stay_accurate(size: tuple[int, ...], profile: str, driver: str) -> None:
-    """Chains of additions are cut (codegen/pieces.py): about as accurate as eager's cascade."""
+    """Chains of additions are cut (blocked_sum.py): about as accurate as eager's cascade."""
     dims = (0,) if size[0] > size[1] else tuple(range(1, len(size)))
 
     def fn(x: torch.Tensor) -> torch.Tensor:

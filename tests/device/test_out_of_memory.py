@@ -11,10 +11,10 @@ import torch
 from agreement import compiled, random, two_drivers
 
 from ocl_inductor.errors import NO_CPU_MEMORY, DeviceMemoryError
-from ocl_inductor.runtime import recycling
-from ocl_inductor.runtime.memory import UnifiedMemory
+from ocl_inductor.runtime.memory import recycling
+from ocl_inductor.runtime.memory.scratch import Arena
+from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.pressure import release_idle
-from ocl_inductor.runtime.scratch import Arena
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

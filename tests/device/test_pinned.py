@@ -16,10 +16,15 @@ from torch._dynamo.utils import counters
 import ocl_inductor
 from ocl_inductor.device import fork
 from ocl_inductor.device.select import select_device
-from ocl_inductor.runtime import pinned, transfers
-from ocl_inductor.runtime.discrete import SMALL_BYTES, DiscreteMemory
-from ocl_inductor.runtime.gathering import Gathering
-from ocl_inductor.runtime.pinned import CHUNK_BYTES, PinnedPool, pinned_pool_of, release_pinned
+from ocl_inductor.runtime.discrete import pinned, transfers
+from ocl_inductor.runtime.discrete.discrete import SMALL_BYTES, DiscreteMemory
+from ocl_inductor.runtime.discrete.gathering import Gathering
+from ocl_inductor.runtime.discrete.pinned import (
+    CHUNK_BYTES,
+    PinnedPool,
+    pinned_pool_of,
+    release_pinned,
+)
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

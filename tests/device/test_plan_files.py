@@ -14,9 +14,9 @@ from agreement import random
 from plan_cache import Cache, doubled, program
 from torch._dynamo.utils import counters
 
-from ocl_inductor.capture.warm_start import AOTAutogradCache
-from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.plan_files import PlanFiles
+from ocl_inductor.capture.warm.warm_start import AOTAutogradCache
+from ocl_inductor.runtime.store import artifacts
+from ocl_inductor.runtime.store.plan_files import PlanFiles
 
 
 def _truncated(data: bytes) -> bytes:

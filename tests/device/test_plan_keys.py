@@ -12,8 +12,8 @@ from plan_cache import DRIVER, Cache, doubled
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor.capture import plan_key, warm_start
-from ocl_inductor.capture.unseen_code import why_not_storable
+from ocl_inductor.capture.warm import plan_key, warm_start
+from ocl_inductor.capture.warm.unseen_code import why_not_storable
 from ocl_inductor.lowering.core.registry import LOWERINGS
 from ocl_inductor.observe import fallback_log
 from ocl_inductor.observe.fallback_log import FallbackLines

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.runtime.stub_library import stub_library
+from ocl_inductor.runtime.build.stub_library import stub_library
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root can give a file to another user"

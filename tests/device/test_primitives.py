@@ -29,7 +29,7 @@ from primitive_kernels import (
 )
 
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import (
+from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
     Target,
     emit_load,

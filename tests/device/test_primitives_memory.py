@@ -28,7 +28,7 @@ from primitive_kernels import (
     wrap_kernel,
 )
 
-from ocl_inductor.codegen.primitives import (
+from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
     Target,
     emit_gather_lanes,

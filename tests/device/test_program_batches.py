@@ -13,9 +13,9 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.plan.plan import Kernel
-from ocl_inductor.runtime.making import BuiltKernel
-from ocl_inductor.runtime.program_batches import MOST_KERNELS, batches, workers_for
-from ocl_inductor.runtime.programs import build_kernels, forget_programs
+from ocl_inductor.runtime.build.kernel_builder import BuiltKernel
+from ocl_inductor.runtime.build.program_batches import MOST_KERNELS, batches, workers_for
+from ocl_inductor.runtime.build.programs import build_kernels, forget_programs
 from ocl_inductor.settings import Settings
 
 OPTIONS = ("-cl-std=CL1.2",)

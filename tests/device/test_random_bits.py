@@ -9,7 +9,7 @@ from known_answers import KNOWN_ANSWERS
 from primitive_kernels import COUNT, I32, I64, WIDTHS, apply, build, integers, run, wrap_kernel
 
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.primitives import (
+from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
     Target,
     emit_load,

@@ -11,9 +11,9 @@ from agreement import two_drivers
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ocl_inductor.errors import DeviceMemoryError
-from ocl_inductor.runtime import recycling
+from ocl_inductor.runtime.memory import recycling
+from ocl_inductor.runtime.memory.recycling import MIN_BYTES, Recycler
 from ocl_inductor.runtime.pressure import release_idle, with_room
-from ocl_inductor.runtime.recycling import MIN_BYTES, Recycler
 
 SIDE = 256  # a result of 256 KiB
 

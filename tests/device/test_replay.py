@@ -17,7 +17,8 @@ from ocl_inductor.device import probe
 from ocl_inductor.device.command_buffer import NotRecordedError
 from ocl_inductor.device.select import select_device
 from ocl_inductor.observe.profiler import profile
-from ocl_inductor.runtime import recycling, replay
+from ocl_inductor.runtime.call import replay
+from ocl_inductor.runtime.memory import recycling
 
 COUNTERS = tuple(replay.COUNTERS.values())
 

@@ -13,8 +13,8 @@ from agreement import poisoned_memory, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor.runtime import block
-from ocl_inductor.runtime.block import block_around
+from ocl_inductor.runtime.memory import block
+from ocl_inductor.runtime.memory.block import block_around
 
 WIDTH, ROWS, LAYERS = 512, 256, 6
 

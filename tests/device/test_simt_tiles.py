@@ -16,8 +16,8 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.index import contiguous_strides
 from ocl_inductor.ir.nodes import Template
-from ocl_inductor.templates.conv import CONV, parts_of_sum, table_entries
-from ocl_inductor.templates.gemm import GEMM
+from ocl_inductor.templates.conv.conv import CONV, parts_of_sum, table_entries
+from ocl_inductor.templates.gemm.gemm import GEMM
 from ocl_inductor.templates.simt_tiles import (
     Fill,
     SimtTile,

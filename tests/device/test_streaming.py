@@ -11,8 +11,12 @@ import torch
 
 import ocl_inductor
 from benchmarks.drivers import PIP_DRIVERS, is_present
-from ocl_inductor.codegen.conversions import unaligned_typedefs
-from ocl_inductor.codegen.streaming import emit_streamed, least_streamed, streaming_functions
+from ocl_inductor.codegen.printers.conversions import unaligned_typedefs
+from ocl_inductor.codegen.printers.nontemporal import (
+    emit_streamed,
+    least_streamed,
+    streaming_functions,
+)
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.select import select_device
 

@@ -13,8 +13,8 @@ from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_take
 from ocl_inductor.device.device import Device
 from ocl_inductor.ir.nodes import Template
 from ocl_inductor.templates.blocking import choose_blocking
-from ocl_inductor.templates.conv import CONV
-from ocl_inductor.templates.gemm import GEMM
+from ocl_inductor.templates.conv.conv import CONV
+from ocl_inductor.templates.gemm.gemm import GEMM
 from ocl_inductor.templates.simt_tiles import Work, choose_tile
 from ocl_inductor.tune.standalone import StandaloneKernel, packed
 

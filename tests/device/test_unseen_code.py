@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
-from ocl_inductor.capture.unseen_code import why_not_storable
+from ocl_inductor.capture.warm.unseen_code import why_not_storable
 
 #: What the opaque code below reads; the text of no graph has it.
 FACTOR = {"factor": 1.0}

@@ -17,8 +17,8 @@ from unseen_optimisers import OPTIMISERS
 from unseen_writes import OWNERS, SEEN_AT_ONCE, WAYS
 
 from ocl_inductor.patches.process.written_pages import written_pages
-from ocl_inductor.runtime import watch
-from ocl_inductor.runtime.watch import LOOKS
+from ocl_inductor.runtime.parameters import watch
+from ocl_inductor.runtime.parameters.watch import LOOKS
 
 
 class Product(nn.Module):

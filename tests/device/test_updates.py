@@ -13,8 +13,8 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.compile import compile_with
 from ocl_inductor.plan.plan import Plan
-from ocl_inductor.runtime.executor import Executor
-from ocl_inductor.runtime.parameters import Parameters
+from ocl_inductor.runtime.call.executor import Executor
+from ocl_inductor.runtime.parameters.parameters import Parameters
 
 MODES: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -21,10 +21,10 @@ from plan_cache import DRIVER, Cache, Net, program, train
 from torch._dynamo.utils import counters
 from torch.compiler._cache import CacheArtifactManager
 
-from ocl_inductor.capture import warm_start
+from ocl_inductor.capture.warm import warm_start
 from ocl_inductor.device.select import select_device
-from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.programs import forget_programs
+from ocl_inductor.runtime.build.programs import forget_programs
+from ocl_inductor.runtime.store import artifacts
 from ocl_inductor.settings import Settings
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
@@ -39,7 +39,7 @@ def test_second_compilation_compiles_nothing(driver: str, cache: Cache, monkeypa
         raise AssertionError("compiled again")
 
     monkeypatch.setattr("ocl_inductor.compile.make_plan", never)
-    monkeypatch.setattr("ocl_inductor.capture.decompositions.decomposition_table", never)
+    monkeypatch.setattr("ocl_inductor.capture.decompositions.table.decomposition_table", never)
     assert cache.same(program, random(9, 17), device=driver) == "hit"
     assert (counters["opencl"]["graphs"], counters["opencl"]["kernels"]) == (graphs, kernels)
 

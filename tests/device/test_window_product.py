@@ -17,8 +17,8 @@ from ocl_inductor.ir.nodes import Template
 from ocl_inductor.lowering.conv import window_product
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
 from ocl_inductor.templates.simt_tiles import SimtTile, Work, local_bytes
-from ocl_inductor.templates.window_product import WINDOW_PRODUCT
 from ocl_inductor.tune.standalone import StandaloneKernel
 
 aten = torch.ops.aten

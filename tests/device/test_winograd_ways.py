@@ -9,9 +9,13 @@ from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_take
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.conv import winograd
-from ocl_inductor.templates.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
-from ocl_inductor.templates.winograd_products import WINOGRAD_PRODUCTS, choose_tile, weight_order
-from ocl_inductor.templates.winograd_weight_gradient import (
+from ocl_inductor.templates.winograd.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
+from ocl_inductor.templates.winograd.winograd_products import (
+    WINOGRAD_PRODUCTS,
+    choose_tile,
+    weight_order,
+)
+from ocl_inductor.templates.winograd.winograd_weight_gradient import (
     WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT,
 )

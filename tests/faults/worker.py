@@ -31,11 +31,11 @@ import torch  # noqa: F401  (once, before the children)
 from torch._dynamo.utils import counters
 
 from ocl_inductor.plan.plan import Kernel
-from ocl_inductor.runtime import store as store_module
-from ocl_inductor.runtime.programs import build_kernels
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_entry import DamagedEntryError
-from ocl_inductor.runtime.store_usage import evict, leftovers, scan
+from ocl_inductor.runtime.build.programs import build_kernels
+from ocl_inductor.runtime.store import kernel_store as store_module
+from ocl_inductor.runtime.store.entry import DamagedEntryError
+from ocl_inductor.runtime.store.kernel_store import KernelStore
+from ocl_inductor.runtime.store.usage import evict, leftovers, scan
 from ocl_inductor.settings import Settings
 
 NOBODY = 65534

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.errors import largest_error, named, scale
 from benchmarks.zoo import ALL, MODELS, Entry, tensor_outputs
-from ocl_inductor.sweep.timing import interleave, summarise
+from ocl_inductor.sweep.performance.timing import interleave, summarise
 
 
 @pytest.mark.parametrize("name", ["cnn5", "bert", "gru_tagger", "graph_net"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ocl_inductor.sweep.build import build
-from ocl_inductor.sweep.check import check
-from ocl_inductor.sweep.config import load_all
-from ocl_inductor.sweep.schema import Mode
+from ocl_inductor.sweep.rows.build import build
+from ocl_inductor.sweep.rows.check import check
+from ocl_inductor.sweep.rows.config import load_all
+from ocl_inductor.sweep.rows.schema import Mode
 
 ROWS = load_all()
 SMALL = ["lennard_jones", "phlippe_resnet", "soft_actor_critic"]

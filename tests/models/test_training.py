@@ -2,7 +2,7 @@
 
 Gradients of all parameters and inputs, the loss and the statistics of batch norms are compared
 with a float64 evaluation, from which they may be no further than twice what eager's are. Losses of
-ten steps stay as near to it as the sweep asks for (sweep/loss_curve.py).
+ten steps stay as near to it as the sweep asks for (sweep/accuracy/loss_curve.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from training import float64_step, loss_of, relative_errors, step, trainable
 from benchmarks.drivers import PIP_DRIVERS, is_present
 from benchmarks.errors import Named
 from benchmarks.zoo import MODELS, Inputs
-from ocl_inductor.sweep.loss_curve import judge
+from ocl_inductor.sweep.accuracy.loss_curve import judge
 
 PROFILES = ("vector", "simt")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ocl_inductor.plan.launch_example import LaunchExample
-from ocl_inductor.runtime.store_entry import DeviceFacts, Entry, Metadata, make_key
+from ocl_inductor.runtime.store.entry import DeviceFacts, Entry, Metadata, make_key
 
 DEVICE = DeviceFacts("made-up", "a device", "a platform", "OpenCL 3.0", "1.0", "3.0", "device|1.0")
 

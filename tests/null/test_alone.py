@@ -1,4 +1,4 @@
-"""What one core has done before others were told of it: codegen/alone.py."""
+"""What one core has done before others were told of it: codegen/launches/single_core.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 import sympy
 
-from ocl_inductor.codegen.alone import is_known, saved_by_others, seconds_alone, sooner_alone
 from ocl_inductor.codegen.cost import Cost
+from ocl_inductor.codegen.launches.single_core import (
+    is_known,
+    saved_by_others,
+    seconds_alone,
+    sooner_alone,
+)
 from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.cpu.core_costs import CoreCosts
 

@@ -11,7 +11,7 @@ import torch
 from evaluate import make_device
 from test_schedule import plan, run
 
-from ocl_inductor.codegen.combine import even_pieces
+from ocl_inductor.codegen.launches.combo_kernel import even_pieces
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.memory.batches import MIN_BATCH, batch_launches
 from ocl_inductor.memory.planner import plan_memory

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.cases import TABLE, Case, expand
 from benchmarks.zoo import ALL, find
-from ocl_inductor.sweep.config import CONFIGS, load
+from ocl_inductor.sweep.rows.config import CONFIGS, load
 
 
 def test_no_name_is_the_table() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ocl_inductor.codegen.primitives import PRIMITIVES
+from ocl_inductor.codegen.printers.primitives import PRIMITIVES
 from ocl_inductor.device.builtin_check import FUNCTIONS, failing
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ocl_inductor.device import fork
-from ocl_inductor.runtime import bundle
-from ocl_inductor.runtime.bundle import Bundle, Run
-from ocl_inductor.runtime.memory import Allocation
-from ocl_inductor.runtime.pinned import CHUNK_BYTES
+from ocl_inductor.runtime.discrete import bundle
+from ocl_inductor.runtime.discrete.bundle import Bundle, Run
+from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES
+from ocl_inductor.runtime.memory.strategy import Allocation
 
 MEMBERS = [("a", 100), ("b", 512), ("c", 1), ("d", 64)]
 

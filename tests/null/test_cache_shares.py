@@ -9,14 +9,14 @@ import sympy
 import torch
 from evaluate import make_device
 
-from ocl_inductor.codegen.ahead import streams
-from ocl_inductor.codegen.streaming import least_streamed, streamed_results
+from ocl_inductor.codegen.printers.nontemporal import least_streamed, streamed_results
+from ocl_inductor.codegen.statements.prefetch import streams
 from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Access, Expr
 from ocl_inductor.ir.nodes import dense_buffer
 from ocl_inductor.templates.blocking import prefetching
-from ocl_inductor.templates.few_rows import FEW_ROWS
+from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS
 
 
 def device(**caches: int) -> DeviceInfo:

@@ -19,15 +19,15 @@ from click.testing import CliRunner
 from other_user import NOBODY, as_nobody, needs_another_user, open_to_all, place
 from store_samples import sample
 
-from ocl_inductor.capture import torch_sources
+from ocl_inductor.capture.warm import torch_sources
 from ocl_inductor.cli import cache_upkeep, main
 from ocl_inductor.device import probe
 from ocl_inductor.device.driver import discovery, inventory
-from ocl_inductor.runtime import artifacts
-from ocl_inductor.runtime.plan_files import PlanFiles
-from ocl_inductor.runtime.plan_scan import plan_name
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_entry import DamagedEntryError, encode
+from ocl_inductor.runtime.store import artifacts
+from ocl_inductor.runtime.store.entry import DamagedEntryError, encode
+from ocl_inductor.runtime.store.kernel_store import KernelStore
+from ocl_inductor.runtime.store.plan_files import PlanFiles
+from ocl_inductor.runtime.store.plan_scan import plan_name
 from ocl_inductor.support.private_folder import DistrustedError, PrivateFolder
 from ocl_inductor.tune import kept
 

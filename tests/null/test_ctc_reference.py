@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from ocl_inductor.templates.ctc import CTC_GRADIENT, CTC_STATES
+from ocl_inductor.templates.ctc.ctc import CTC_GRADIENT, CTC_STATES
 
 
 def test_references_are_eagers() -> None:

@@ -11,14 +11,14 @@ import torch
 from functorch.compile import aot_function, aot_module, make_boxed_func
 from torch._decomp import core_aten_decompositions
 
-from ocl_inductor.capture.decompositions import (
+from ocl_inductor.capture.decompositions.rewrites import REWRITES
+from ocl_inductor.capture.decompositions.table import (
     EXTRA,
     OWN,
     REMOVED,
     LazyDecompositions,
     decomposition_table,
 )
-from ocl_inductor.capture.rewrites import REWRITES
 from ocl_inductor.lowering.core.registry import LOWERINGS
 
 aten = torch.ops.aten

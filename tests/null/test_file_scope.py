@@ -7,8 +7,8 @@ import re
 import pytest
 import torch
 
-from ocl_inductor.codegen.chain import chain
 from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.launches.serial_kernel import chain
 from ocl_inductor.ir.nodes import Origin
 from ocl_inductor.kernel_text.file_scope import Definition, Kernel, definitions
 from ocl_inductor.kernel_text.program import one_program

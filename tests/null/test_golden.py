@@ -16,7 +16,7 @@ from evaluate import make_device
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
-from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.decompositions.table import decomposition_table
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.planner import plan_memory

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from ocl_inductor.codegen.indexing import index_text, lane_stride
+from ocl_inductor.codegen.statements.indexing import index_text, lane_stride
 from ocl_inductor.ir.index import (
     Ranges,
     coefficients,

@@ -11,7 +11,7 @@ from evaluate import make_device
 from test_golden import NONE, kernels, t
 from torch.nn import functional as F
 
-from ocl_inductor.codegen.streaming import streaming_functions
+from ocl_inductor.codegen.printers.nontemporal import streaming_functions
 
 Function = Callable[..., torch.Tensor]
 

@@ -25,7 +25,7 @@ from ocl_inductor.settings import Settings
 
 PACKAGE = Path(ocl_inductor.__file__).parent
 #: Programs of ours, and processes that we start for one job.
-OWN_PROCESSES = ("cli", "sweep", "runtime/build_worker.py", "device/probe_process.py")
+OWN_PROCESSES = ("cli", "sweep", "runtime/build/worker.py", "device/probe_process.py")
 #: Files of rows that lie elsewhere.
 ELSEWHERE = {
     module.removeprefix("ocl_inductor.").replace(".", "/") + ".py"

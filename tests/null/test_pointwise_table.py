@@ -14,8 +14,8 @@ import pytest
 import sympy
 import torch
 
-from ocl_inductor.codegen.math_library import SPECIAL_BINARY, SPECIAL_UNARY
-from ocl_inductor.codegen.primitives import PRIMITIVES
+from ocl_inductor.codegen.printers.math_library import SPECIAL_BINARY, SPECIAL_UNARY
+from ocl_inductor.codegen.printers.primitives import PRIMITIVES
 from ocl_inductor.ir.expr import Check, Expr, walk
 from ocl_inductor.ir.nodes import dense_buffer
 from ocl_inductor.lowering.core.registry import LOWERINGS, CannotLower

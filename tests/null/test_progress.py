@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ocl_inductor.runtime import progress as module
-from ocl_inductor.runtime.progress import progress
+from ocl_inductor.runtime.build import progress as module
+from ocl_inductor.runtime.build.progress import progress
 
 
 class Stream(io.StringIO):

@@ -12,7 +12,7 @@ from functorch.compile import aot_function, make_boxed_func
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.decompositions.table import decomposition_table
 from ocl_inductor.capture.partition import partition
 from ocl_inductor.lowering.random.random_bits import ops
 from ocl_inductor.passes import run_passes

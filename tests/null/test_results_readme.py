@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from ocl_inductor.sweep.config import load_all
 from ocl_inductor.sweep.record import Record, Results, read_results
+from ocl_inductor.sweep.rows.config import load_all
 from ocl_inductor.sweep.status import Status
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from evaluate import make_device, run_loop
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ocl_inductor.capture.decompositions import decomposition_table
+from ocl_inductor.capture.decompositions.table import decomposition_table
 from ocl_inductor.ir.nodes import Graph, Loop
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.planner import MemoryPlan, plan_memory

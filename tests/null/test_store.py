@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 from store_samples import sample
 
-from ocl_inductor.runtime import store as store_module
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_entry import (
+from ocl_inductor.runtime.store import kernel_store as store_module
+from ocl_inductor.runtime.store.entry import (
     DamagedEntryError,
     decode,
     encode,
@@ -28,6 +27,7 @@ from ocl_inductor.runtime.store_entry import (
     read_metadata,
     salvage,
 )
+from ocl_inductor.runtime.store.kernel_store import KernelStore
 from ocl_inductor.support import private_folder
 from ocl_inductor.support.private_folder import PrivateFolder
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from store_samples import sample
 
-from ocl_inductor.runtime.store import KernelStore
-from ocl_inductor.runtime.store_usage import SizeGuard, evict, leftovers, scan
+from ocl_inductor.runtime.store.kernel_store import KernelStore
+from ocl_inductor.runtime.store.usage import SizeGuard, evict, leftovers, scan
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.runtime.left_out import can_leave_out
-from ocl_inductor.runtime.stub_library import stub_library
+from ocl_inductor.runtime.build.stub_library import stub_library
+from ocl_inductor.runtime.build.unused_variant import can_leave_out
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="libraries are ELF files on Linux")
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ocl_inductor.sweep.build import build
-from ocl_inductor.sweep.config import CONFIGS, ConfigError, UnknownModelError, load, load_all
+from ocl_inductor.sweep.rows.build import build
+from ocl_inductor.sweep.rows.config import CONFIGS, ConfigError, UnknownModelError, load, load_all
 
 # The suite of TorchBench in January 2023, when the paper (arXiv 2304.14226) counts 84 models.
 PAPER = """
@@ -133,7 +133,7 @@ def test_every_file_of_models_serves_a_row() -> None:
     """Named by a row, by another model, or by the harness (``choice``)."""
     files = {path.stem for path in (CONFIGS / "models").glob("*.py")} - {"__init__"}
     sources = [*CONFIGS.glob("*.yaml"), *(CONFIGS / "models").glob("*.py")]
-    sources.append(CONFIGS.parent / "ocl_inductor" / "sweep" / "kinks.py")
+    sources.append(CONFIGS.parent / "ocl_inductor" / "sweep" / "run" / "kinks.py")
     texts = [path.read_text() for path in sources]
     named = {
         name for text in texts for name in re.findall(r"torchbench_configs\.models\.(\w+)", text)

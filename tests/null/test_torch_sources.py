@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from torch._inductor import codecache
 
-from ocl_inductor.capture import torch_sources
-from ocl_inductor.capture.torch_sources import _state_of_sources
+from ocl_inductor.capture.warm import torch_sources
+from ocl_inductor.capture.warm.torch_sources import _state_of_sources
 
 TRUE_DIGEST = bytes(range(32))
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from ocl_inductor.patches.process.written_pages import written_pages
-from ocl_inductor.runtime import watch
-from ocl_inductor.runtime.checksums import PIECE, Checksums
-from ocl_inductor.runtime.mappings import behind, mappings, stamp
-from ocl_inductor.runtime.parameters import Parameters
-from ocl_inductor.runtime.watch import COPIED_BYTES, LOOKS, Watch
+from ocl_inductor.runtime.parameters import watch
+from ocl_inductor.runtime.parameters.checksums import PIECE, Checksums
+from ocl_inductor.runtime.parameters.mappings import behind, mappings, stamp
+from ocl_inductor.runtime.parameters.parameters import Parameters
+from ocl_inductor.runtime.parameters.watch import COPIED_BYTES, LOOKS, Watch
 
 needs_pages = pytest.mark.skipif(
     written_pages() is None, reason="the system does not tell written pages"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ocl_inductor.sweep.causes import cause_of
 from ocl_inductor.sweep.record import Record, Results
+from ocl_inductor.sweep.report.causes import cause_of
 from ocl_inductor.sweep.status import Status
 
 BACKEND = "opencl:device=intel"

@@ -13,18 +13,18 @@ from rows import write_row
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.sweep import on_disk, references
-from ocl_inductor.sweep.accuracy import Rule, check_accuracy, compare
-from ocl_inductor.sweep.child import finite, is_out_of_memory, short_message
-from ocl_inductor.sweep.config import CONFIGS, load
-from ocl_inductor.sweep.job import Job
-from ocl_inductor.sweep.loss_curve import judge
-from ocl_inductor.sweep.results import collect, run_once
-from ocl_inductor.sweep.schema import Tolerance
+from ocl_inductor.sweep.accuracy import on_disk, references
+from ocl_inductor.sweep.accuracy.accuracy import Rule, check_accuracy, compare
+from ocl_inductor.sweep.accuracy.loss_curve import judge
+from ocl_inductor.sweep.accuracy.results import collect, run_once
+from ocl_inductor.sweep.process.child import finite, is_out_of_memory, short_message
+from ocl_inductor.sweep.process.job import Job
+from ocl_inductor.sweep.rows.config import CONFIGS, load
+from ocl_inductor.sweep.rows.schema import Tolerance
+from ocl_inductor.sweep.rows.subject import in_float64, load_subject
+from ocl_inductor.sweep.rows.torchbench import load_torchbench
+from ocl_inductor.sweep.rows.weights import without_dropout
 from ocl_inductor.sweep.status import Status
-from ocl_inductor.sweep.subject import in_float64, load_subject
-from ocl_inductor.sweep.torchbench import load_torchbench
-from ocl_inductor.sweep.weights import without_dropout
 from torchbench_configs.models.tacotron2 import Tacotron2
 
 RULE = Rule(1e-4)

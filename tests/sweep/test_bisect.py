@@ -15,8 +15,8 @@ from records import record
 from rows import write_row
 
 from ocl_inductor.cli import main
-from ocl_inductor.sweep.bisect import NoRegressionError, UntestableError, bisect
-from ocl_inductor.sweep.candidates import CandidateError, Commits, Versions
+from ocl_inductor.sweep.bisect.bisect import NoRegressionError, UntestableError, bisect
+from ocl_inductor.sweep.bisect.candidates import CandidateError, Commits, Versions
 from ocl_inductor.sweep.record import Record
 from ocl_inductor.sweep.status import Status
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from records import record, results
 
 from ocl_inductor.cli import main
-from ocl_inductor.sweep.compare import compare, confirm, markdown
 from ocl_inductor.sweep.record import Results, append
+from ocl_inductor.sweep.report.compare import compare, confirm, markdown
 from ocl_inductor.sweep.status import Status
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch._dynamo.utils import rmse
 
-from ocl_inductor.sweep import distances
-from ocl_inductor.sweep.distances import difference, identical, rmse_ratio
+from ocl_inductor.sweep.accuracy import distances
+from ocl_inductor.sweep.accuracy.distances import difference, identical, rmse_ratio
 
 
 @pytest.fixture(autouse=True)

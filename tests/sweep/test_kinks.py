@@ -11,8 +11,8 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-from ocl_inductor.sweep.job import Job
-from ocl_inductor.sweep.kinks import explain, main
+from ocl_inductor.sweep.process.job import Job
+from ocl_inductor.sweep.run.kinks import explain, main
 from torchbench_configs.models.choice import Choice
 
 JOB = Job("accuracy", mode="training", backends=("opencl",))

@@ -9,9 +9,9 @@ import pytest
 import torch
 from rows import write_row
 
-from ocl_inductor.sweep import measure
-from ocl_inductor.sweep.job import Job
-from ocl_inductor.sweep.subject import Subject
+from ocl_inductor.sweep.performance import measure
+from ocl_inductor.sweep.process.job import Job
+from ocl_inductor.sweep.rows.subject import Subject
 
 
 def test_backends_take_turns_on_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

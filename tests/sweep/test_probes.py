@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from ocl_inductor.cli import main
-from ocl_inductor.sweep.batch import Point, search_batch_size
-from ocl_inductor.sweep.overhead import PROGRAMS, SIZES, costs, crossings, explain
+from ocl_inductor.sweep.performance.overhead import PROGRAMS, SIZES, costs, crossings, explain
+from ocl_inductor.sweep.run.batch import Point, search_batch_size
 from ocl_inductor.sweep.status import Status
 
 

@@ -15,11 +15,11 @@ from records import record, results
 from rich.console import Console
 
 from ocl_inductor.cli.sweep.console import results_table, summary_lines
-from ocl_inductor.sweep.causes import cause_of
 from ocl_inductor.sweep.record import Results
-from ocl_inductor.sweep.report import group_failures, render_report, summarise
+from ocl_inductor.sweep.report.causes import cause_of
+from ocl_inductor.sweep.report.report import group_failures, render_report, summarise
+from ocl_inductor.sweep.report.tables import userbenchmark, write_outputs
 from ocl_inductor.sweep.status import Status
-from ocl_inductor.sweep.tables import userbenchmark, write_outputs
 
 SHARES = {"active": 0.7, "data_movement": 0.1, "idle": 0.2}
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rows import write_row
 
-from ocl_inductor.sweep.backends import Backend
-from ocl_inductor.sweep.isolation import Limits, Outcome
-from ocl_inductor.sweep.options import RunOptions
+from ocl_inductor.sweep.process.backends import Backend
+from ocl_inductor.sweep.process.isolation import Limits, Outcome
 from ocl_inductor.sweep.record import Record, append, read_results
-from ocl_inductor.sweep.runner import Runner, Unit, units
-from ocl_inductor.sweep.selection import Selection
+from ocl_inductor.sweep.rows.selection import Selection
+from ocl_inductor.sweep.run.options import RunOptions
+from ocl_inductor.sweep.run.runner import Runner, Unit, units
 from ocl_inductor.sweep.status import Status
 
 OPENCL, INDUCTOR = "opencl", "inductor"

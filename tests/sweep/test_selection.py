@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from rows import write_row
 
 from ocl_inductor.cli import main
-from ocl_inductor.sweep.backends import Backend, BadBackendError
-from ocl_inductor.sweep.selection import Selection, partition
+from ocl_inductor.sweep.process.backends import Backend, BadBackendError
+from ocl_inductor.sweep.rows.selection import Selection, partition
 
 
 @pytest.fixture

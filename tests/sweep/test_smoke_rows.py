@@ -10,11 +10,11 @@ import pytest
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.sweep.accuracy import check_accuracy
-from ocl_inductor.sweep.backends import Backend
-from ocl_inductor.sweep.job import Mode
-from ocl_inductor.sweep.options import RunOptions
-from ocl_inductor.sweep.selection import Selection
+from ocl_inductor.sweep.accuracy.accuracy import check_accuracy
+from ocl_inductor.sweep.process.backends import Backend
+from ocl_inductor.sweep.process.job import Mode
+from ocl_inductor.sweep.rows.selection import Selection
+from ocl_inductor.sweep.run.options import RunOptions
 from ocl_inductor.sweep.status import Status
 
 

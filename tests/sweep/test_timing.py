@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ocl_inductor.sweep import timing
-from ocl_inductor.sweep.timing import REST_SECONDS, wait_for_children
+from ocl_inductor.sweep.performance import timing
+from ocl_inductor.sweep.performance.timing import REST_SECONDS, wait_for_children
 
 
 def test_rounds_wait_for_child_processes_to_rest() -> None:

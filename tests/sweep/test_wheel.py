@@ -16,8 +16,8 @@ from zipfile import ZipFile
 import pytest
 
 from ocl_inductor.device.select import list_devices
-from ocl_inductor.sweep.config import CONFIGS
 from ocl_inductor.sweep.record import read_results
+from ocl_inductor.sweep.rows.config import CONFIGS
 from ocl_inductor.sweep.status import Status
 
 # Real processes, most of which import torch: minutes on a machine that is busy.

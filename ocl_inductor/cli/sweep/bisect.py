@@ -11,8 +11,8 @@ import click
 from ocl_inductor.cli.sweep.options import usage_errors
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.bisect import Found, Tried
-    from ocl_inductor.sweep.candidates import Candidates
+    from ocl_inductor.sweep.bisect.bisect import Found, Tried
+    from ocl_inductor.sweep.bisect.candidates import Candidates
 
 METRICS = (
     "abs_latency", "speedup", "host_mib", "compression_ratio", "device_planned_mib",
@@ -70,9 +70,9 @@ def bisect_command(
     suspects are known, 2 wrong usage.
     """
     with usage_errors():
-        from ocl_inductor.sweep.bisect import NoRegressionError, bisect
-        from ocl_inductor.sweep.candidates import Commits, Versions
-        from ocl_inductor.sweep.remeasure import measure_at
+        from ocl_inductor.sweep.bisect.bisect import NoRegressionError, bisect
+        from ocl_inductor.sweep.bisect.candidates import Commits, Versions
+        from ocl_inductor.sweep.bisect.remeasure import measure_at
 
         candidates: Candidates
         if package is not None:

@@ -11,8 +11,8 @@ import click
 from ocl_inductor.cli.sweep.options import usage_errors
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.compare import Comparison
     from ocl_inductor.sweep.record import Results
+    from ocl_inductor.sweep.report.compare import Comparison
 
 RESULTS = click.Path(exists=True, path_type=Path)
 
@@ -56,8 +56,8 @@ def compare_command(
     Exit codes: 0 B is no worse, 1 something regressed, broke or is missing, 2 wrong usage.
     """
     with usage_errors():
-        from ocl_inductor.sweep.compare import compare, markdown
         from ocl_inductor.sweep.record import read_results
+        from ocl_inductor.sweep.report.compare import compare, markdown
 
         old, new = read_results(before), read_results(after)
         found = compare(old, new, threshold, compile_times)
@@ -81,8 +81,8 @@ def _again(
     found: Comparison, old: Results, new: Results, threshold: float, compile_times: bool
 ) -> Comparison:
     """Measure the models of the regressions again, and keep those that show again."""
-    from ocl_inductor.sweep.compare import compare, confirm
-    from ocl_inductor.sweep.remeasure import remeasure
+    from ocl_inductor.sweep.bisect.remeasure import remeasure
+    from ocl_inductor.sweep.report.compare import compare, confirm
 
     keys = tuple(dict.fromkeys(change.key for change in found.regressions))
     click.echo(f"Measuring {len(keys)} again.", err=True)

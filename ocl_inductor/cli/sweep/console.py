@@ -53,7 +53,7 @@ def _status(members: Sequence[Record]) -> Text:
 
 
 def _number(members: Sequence[Record], name: str, factor: float = 1.0) -> str:
-    from ocl_inductor.sweep.charts import number
+    from ocl_inductor.sweep.report.charts import number
 
     value = next((v for r in members if (v := r.metric(name)) is not None), None)
     return "–" if value is None else number(value * factor)
@@ -61,8 +61,8 @@ def _number(members: Sequence[Record], name: str, factor: float = 1.0) -> str:
 
 def summary_lines(records: Sequence[Record]) -> Iterable[str]:
     """Totals, geometric means, and every failure with its command."""
-    from ocl_inductor.sweep.charts import geometric_mean
-    from ocl_inductor.sweep.report import group_failures
+    from ocl_inductor.sweep.report.charts import geometric_mean
+    from ocl_inductor.sweep.report.report import group_failures
 
     counts = Counter(str(r.status) for r in records)
     yield ", ".join(f"{n} {status}" for status, n in counts.most_common())

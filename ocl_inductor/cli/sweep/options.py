@@ -12,9 +12,9 @@ import click
 from ocl_inductor.errors import OpenCLInductorError
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.isolation import Limits
-    from ocl_inductor.sweep.options import RunOptions
-    from ocl_inductor.sweep.selection import Selection
+    from ocl_inductor.sweep.process.isolation import Limits
+    from ocl_inductor.sweep.rows.selection import Selection
+    from ocl_inductor.sweep.run.options import RunOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -134,8 +134,8 @@ def usage_errors() -> Iterator[None]:
 
 def selection_of(given: dict[str, Any]) -> Selection:
     """The selection that the options of ``selection_options`` describe; takes them out."""
-    from ocl_inductor.sweep.config import CONFIGS
-    from ocl_inductor.sweep.selection import Selection
+    from ocl_inductor.sweep.rows.config import CONFIGS
+    from ocl_inductor.sweep.rows.selection import Selection
 
     return Selection(
         suite=given.pop("suite"),
@@ -151,8 +151,8 @@ def selection_of(given: dict[str, Any]) -> Selection:
 
 def run_options_of(given: dict[str, Any], **fields: Any) -> RunOptions:
     """How to run, from ``mode_options`` and ``run_options``; takes them out of ``given``."""
-    from ocl_inductor.sweep.backends import Backend
-    from ocl_inductor.sweep.options import RunOptions
+    from ocl_inductor.sweep.process.backends import Backend
+    from ocl_inductor.sweep.run.options import RunOptions
 
     device = given.pop("device")
     texts = given.pop("backends") or ("opencl",)
@@ -176,7 +176,7 @@ def run_options_of(given: dict[str, Any], **fields: Any) -> RunOptions:
 def _limits(timeout: float, memory_gib: float | None) -> Limits:
     import psutil
 
-    from ocl_inductor.sweep.isolation import Limits
+    from ocl_inductor.sweep.process.isolation import Limits
 
     if memory_gib is None:
         return Limits(timeout, int(psutil.virtual_memory().available * MEMORY_SHARE))

@@ -21,9 +21,9 @@ from ocl_inductor.cli.sweep.options import (
 )
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.batch import Point
-    from ocl_inductor.sweep.runner import Runner, Unit
-    from ocl_inductor.sweep.selection import Row
+    from ocl_inductor.sweep.rows.selection import Row
+    from ocl_inductor.sweep.run.batch import Point
+    from ocl_inductor.sweep.run.runner import Runner, Unit
 
 
 @click.command("batch-size")
@@ -42,8 +42,8 @@ def batch_size_command(max_batch_size: int, as_json: bool, **given: Any) -> None
     from ocl_inductor.cli.console import console
 
     with usage_errors():
-        from ocl_inductor.sweep.batch import search_batch_size
-        from ocl_inductor.sweep.runner import Runner, units
+        from ocl_inductor.sweep.run.batch import search_batch_size
+        from ocl_inductor.sweep.run.runner import Runner, units
 
         rows = selection_of(given).rows()
         options = run_options_of(given, whats=("performance",))
@@ -102,7 +102,7 @@ def _table(*headings: str) -> Any:
 
 
 def _number(value: float | None) -> str:
-    from ocl_inductor.sweep.charts import number
+    from ocl_inductor.sweep.report.charts import number
 
     return "–" if value is None else number(value)
 
@@ -122,7 +122,7 @@ def resolution_command(output: Path | None, resume: bool, as_json: bool, **given
     from ocl_inductor.cli.sweep.run import finish, results_folder
 
     with usage_errors():
-        from ocl_inductor.sweep.runner import Runner, units
+        from ocl_inductor.sweep.run.runner import Runner, units
 
         rows = [r for r in selection_of(given).rows() if r.config and r.config.resolutions]
         options = run_options_of(given, whats=("performance",))
@@ -161,9 +161,9 @@ def overhead_command(as_json: bool, **given: Any) -> None:
     from ocl_inductor.cli.console import console
 
     with usage_errors():
-        from ocl_inductor.sweep.isolation import run_job
-        from ocl_inductor.sweep.job import Job
-        from ocl_inductor.sweep.overhead import crossings, explain
+        from ocl_inductor.sweep.performance.overhead import crossings, explain
+        from ocl_inductor.sweep.process.isolation import run_job
+        from ocl_inductor.sweep.process.job import Job
 
         options = run_options_of({**given, "inference": True, "training": False})
     labels = tuple(b.label for b in options.backends if not b.is_eager)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from ocl_inductor.sweep.record import Record
-    from ocl_inductor.sweep.runner import Unit, Watcher
+    from ocl_inductor.sweep.run.runner import Unit, Watcher
 
 
 class _Lines:

@@ -20,9 +20,9 @@ from ocl_inductor.cli.sweep.options import (
 )
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.options import RunOptions
     from ocl_inductor.sweep.record import Record
-    from ocl_inductor.sweep.runner import Runner, Unit
+    from ocl_inductor.sweep.run.options import RunOptions
+    from ocl_inductor.sweep.run.runner import Runner, Unit
 
 
 @click.command("run")
@@ -66,7 +66,7 @@ def run_command(
     Exit codes: 0 every model did what its row says, 1 one did not, 2 wrong usage.
     """
     with usage_errors():
-        from ocl_inductor.sweep.runner import units
+        from ocl_inductor.sweep.run.runner import units
 
         rows = selection_of(given).rows()
         both = accuracy == performance
@@ -78,14 +78,14 @@ def run_command(
     if dry_run:
         _list(todo, options, as_json)
         return
-    from ocl_inductor.sweep.runner import Runner
+    from ocl_inductor.sweep.run.runner import Runner
 
     folder = results_folder(output, resume)
     finish([(Runner(options, folder), todo)], folder, resume, as_json)
 
 
 def _list(todo: list[Unit], options: RunOptions, as_json: bool) -> None:
-    from ocl_inductor.sweep.runner import backends_of
+    from ocl_inductor.sweep.run.runner import backends_of
 
     for unit in todo:
         backends = backends_of(unit, options)
@@ -136,7 +136,7 @@ def finish(
     """Run all units, write every output and print the summary; ends with the exit code."""
     from ocl_inductor.cli.sweep.progress import watch
     from ocl_inductor.sweep.record import FILE_NAME, read_results
-    from ocl_inductor.sweep.tables import write_outputs
+    from ocl_inductor.sweep.report.tables import write_outputs
 
     interrupted = False
     with watch(sum(len(units) for _, units in work)) as watcher:

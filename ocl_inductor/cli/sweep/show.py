@@ -48,7 +48,7 @@ def report_command(results: Path, output: Path | None, as_json: bool) -> None:
     """
     with usage_errors():
         from ocl_inductor.sweep.record import read_results
-        from ocl_inductor.sweep.tables import write_outputs
+        from ocl_inductor.sweep.report.tables import write_outputs
 
         found = read_results(results)
     folder = output or (results if results.is_dir() else results.parent)

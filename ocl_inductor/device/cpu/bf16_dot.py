@@ -3,7 +3,7 @@
 OpenCL C has no name for the instruction, but the compilers of CPU drivers take inline assembly. A
 front end that does not know the processor's registers cannot be told which ones that changes: it
 stands in a function that is not inlined, whose callers keep no vector in a register
-(templates/bf16_tile.cl.jinja). That this holds is part of the test.
+(templates/parts/bf16_tile.cl.jinja). That this holds is part of the test.
 
 Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2, VDPBF16PS.
 """

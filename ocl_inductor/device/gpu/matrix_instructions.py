@@ -1,7 +1,7 @@
 """Matrix instructions of NVIDIA's GPUs (tensor cores): whether kernels reach them.
 
 OpenCL C has no names for them, but NVIDIA's compiler takes inline PTX. The instructions that
-kernels use (templates/mma.cl.jinja) are those of compute capability 8.0 on: mma.sync with 16 terms,
+kernels use (mma.cl.jinja) are those of compute capability 8.0 on: mma.sync with 16 terms,
 ldmatrix and cp.async.
 
 NVIDIA, "Parallel Thread Execution ISA", version 7.0.

@@ -1,4 +1,4 @@
-"""When and how attention goes through one kernel (templates/attention.py)."""
+"""When and how attention goes through one kernel (templates/attention/attention.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ocl_inductor.ir.index import is_static, prod, same
 from ocl_inductor.lowering.attention.call import Attention
-from ocl_inductor.lowering.attention.few_queries import few_queries
+from ocl_inductor.lowering.attention.decode_attention import few_queries
 from ocl_inductor.lowering.attention.matrix_attention import blocks_for_unit
 from ocl_inductor.lowering.attention.operands import (
     additive_mask,
@@ -18,7 +18,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.matmul.matmul import compute_dtype
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.templates.attention import choose_group
+from ocl_inductor.templates.attention.attention import choose_group
 from ocl_inductor.templates.blocking import choose_query_vectors
 
 #: A lane is a query: with fewer of them most lanes would idle.

@@ -1,4 +1,4 @@
-"""When and how attention's gradients go through two kernels (templates/attention_backward.py)."""
+"""When and how attention's gradients go through two kernels (attention_backward.py)."""
 
 from __future__ import annotations
 

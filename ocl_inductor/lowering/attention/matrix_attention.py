@@ -1,4 +1,4 @@
-"""When attention goes through the matrix unit (templates/matrix_attention.py)."""
+"""When attention goes through the matrix unit (templates/attention/matrix_attention.py)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ocl_inductor.lowering.matmul.matrix_product import (
     MAX_PARTS,
     SPLIT_ALONE,
 )
+from ocl_inductor.templates.attention.matrix_attention import words_of_head
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.matrix_attention import words_of_head
-from ocl_inductor.templates.matrix_gemm import BLOCK, DEPTH
+from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, DEPTH
 
-#: Nanoseconds of one core: of a multiplication in templates/attention.py, and of a weight here,
+#: Nanoseconds of one core: of a multiplication in attention.py, and of a weight here,
 #: what of its exponential and its splitting takes longer than the unit's work. Measured on two
 #: cores, ms by vectors and by the unit: 4x3x197x64 0.56 and 0.48, 4x12x128x64 0.97 and 0.78,
 #: 1x8x1024x64 8.6 and 5.6; 1x12x64x64 0.101 and 0.104.

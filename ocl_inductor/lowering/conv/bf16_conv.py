@@ -1,5 +1,5 @@
 """When and how a convolution goes through the vectors' products of bfloat16 pairs
-(templates/bf16_conv.py)."""
+(templates/conv/bf16_conv.py)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from ocl_inductor.templates.blocking import (
     lanes_of,
     with_tall_items,
 )
-from ocl_inductor.templates.conv import MAX_TABLE_BYTES, parts_of_sum
+from ocl_inductor.templates.conv.conv import MAX_TABLE_BYTES, parts_of_sum
 from ocl_inductor.templates.simt_tiles import Work, candidate_tiles, choose_tile
 
 #: Up to this many channels a padded copy of the input pays: its window rows are contiguous runs.

@@ -1,4 +1,4 @@
-"""When and how a convolution goes through the matrix unit (templates/matrix_conv.py)."""
+"""When and how a convolution goes through the matrix unit (templates/conv/matrix_conv.py)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ocl_inductor.lowering.matmul.matrix_product import (
     SPLIT_ALONE,
 )
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.matrix_conv import plane_words
-from ocl_inductor.templates.matrix_gemm import BLOCK, DEPTH, STEP
-from ocl_inductor.templates.pixel_planes import Planes, planes
+from ocl_inductor.templates.conv.matrix_conv import plane_words
+from ocl_inductor.templates.conv.pixel_planes import Planes, planes
+from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, DEPTH, STEP
 
 #: Nanoseconds of one core for a number of the input: to split it, by a kernel of its own, and to
 #: fetch its parts for a panel of channels; and of a launch on all cores.

@@ -1,5 +1,5 @@
 """When and how a convolution, and its weight's gradient, go through a GPU's matrix instructions
-(templates/mma_conv.py, templates/mma_weight_gradient.py)."""
+(templates/conv/mma_conv.py, templates/conv/mma_weight_gradient.py)."""
 
 from __future__ import annotations
 

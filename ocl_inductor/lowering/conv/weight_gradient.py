@@ -25,7 +25,7 @@ from ocl_inductor.lowering.matmul.matmul import matmul
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip
-from ocl_inductor.templates.weight_gradient import count_runs, run_length
+from ocl_inductor.templates.conv.weight_gradient import count_runs, run_length
 
 #: Windows that make a product of its own worth its result in memory.
 _MIN_PIXELS_APART = 512

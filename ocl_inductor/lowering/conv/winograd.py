@@ -1,10 +1,10 @@
-"""When and how a convolution goes through Winograd's algorithm (templates/winograd.py).
+"""When and how a convolution goes through Winograd's algorithm (templates/winograd/winograd.py).
 
 With few weights, one kernel: a work-item takes some tiles, which stay in its core's cache, and
 reads all weights at the interpolation points. With many weights and few tiles, two: all tiles are
 brought to the points, and the next kernel brings each weight there as it uses it
-(templates/winograd_products.py). With many of both, three: a matrix product for each point between
-the two ends (templates/winograd_points.py).
+(winograd_products.py). With many of both, three: a matrix product for each point between
+the two ends (templates/winograd/winograd_points.py).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import pack_panels
 from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, lanes_of
-from ocl_inductor.templates.winograd import (
+from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
     POINTS,
     register_tile,
     tiles_of,
     weight_coefficients,
 )
-from ocl_inductor.templates.winograd_products import choose_tile, weight_order
+from ocl_inductor.templates.winograd.winograd_products import choose_tile, weight_order
 
 #: Below this many channels the transforms cost more than the products save.
 _MIN_CHANNELS = 32

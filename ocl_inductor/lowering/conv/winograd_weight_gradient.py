@@ -1,5 +1,5 @@
 """When and how a weight's gradient goes through Winograd's algorithm
-(templates/winograd_weight_gradient.py)."""
+(templates/winograd/winograd_weight_gradient.py)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import lanes_of
-from ocl_inductor.templates.winograd import POINTS, tiles_of
-from ocl_inductor.templates.winograd_weight_gradient import choose_tile
+from ocl_inductor.templates.winograd.winograd import POINTS, tiles_of
+from ocl_inductor.templates.winograd.winograd_weight_gradient import choose_tile
 
 #: Costs in multiplications of the direct sum: of a tile at all points, for each weight; of taking
 #: a tile's channel there, where all of them stay in a last-level cache and where not; and of

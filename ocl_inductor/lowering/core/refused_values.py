@@ -1,7 +1,7 @@
 """A value that eager refuses is found by the kernel that computes with it, as an index is.
 
 It is checked as an index into a dimension of size 1 and reported as one that is out of range
-(codegen/outside.py); the call then raises when it is over (runtime/faults.py).
+(codegen/statements/index_checks.py); the call then raises when it is over (runtime/call/faults.py).
 """
 
 from __future__ import annotations

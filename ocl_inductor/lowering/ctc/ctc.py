@@ -1,4 +1,4 @@
-"""Connectionist temporal classification by templates: see :mod:`ocl_inductor.templates.ctc`."""
+"""Connectionist temporal classification by templates: see :mod:`ocl_inductor.templates.ctc.ctc`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocl_inductor.lowering.core.shapes import full, position_dtype, size_expr
 from ocl_inductor.lowering.core.values import Value, reindex, reshape, strided_view
 from ocl_inductor.lowering.ctc.operators import CTC_LOSS, CTC_LOSS_BACKWARD
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.templates.ctc import ctc_columns
+from ocl_inductor.templates.ctc.ctc import ctc_columns
 
 
 @dataclass(frozen=True, slots=True)

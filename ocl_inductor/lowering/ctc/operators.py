@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ocl_inductor.lowering.core.library import LIBRARY, ops
-from ocl_inductor.templates.ctc import ctc_columns
+from ocl_inductor.templates.ctc.ctc import ctc_columns
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from ocl_inductor.runtime.rebased import Rebased
+from ocl_inductor.runtime.call.rebased import Rebased
 
 AUTO_FUNCTIONALIZED = (
     torch.ops.higher_order.auto_functionalized,

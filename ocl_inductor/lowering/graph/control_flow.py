@@ -1,6 +1,6 @@
 """Control flow: the subgraphs of an operator become plans of their own.
 
-The operator is a host call that runs them (runtime/control.py): which branch, and how often, is
+The operator is a host call that runs them (control.py): which branch, and how often, is
 decided there from results of kernels. All that a branch or loop body computes is in kernels.
 """
 

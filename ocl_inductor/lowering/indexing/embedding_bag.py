@@ -2,7 +2,7 @@
 
 A bag is a run of ``indices`` that begins at an entry of ``offsets``. Where the offsets are known
 to be equally spaced (bags given as rows of a matrix), a bag is a plain reduction; else a template
-follows the indices of each bag (templates/bags.py).
+follows the indices of each bag (templates/embedding/bags.py).
 """
 
 from __future__ import annotations

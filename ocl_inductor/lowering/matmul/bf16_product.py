@@ -1,5 +1,5 @@
 """When and how a matrix product goes through the vectors' products of bfloat16 pairs
-(templates/bf16_gemm.py)."""
+(templates/gemm/bf16_gemm.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
 from ocl_inductor.lowering.matmul.product_template import MAX_OWN_PANEL
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
-from ocl_inductor.templates.few_rows import VERY_FEW
+from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
 #: Lanes of float32 in a register of those CPUs.
 LANES = 16

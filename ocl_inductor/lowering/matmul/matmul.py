@@ -22,11 +22,11 @@ from ocl_inductor.lowering.core.values import (
     transposed,
 )
 from ocl_inductor.lowering.matmul.bf16_product import bf16_product
-from ocl_inductor.lowering.matmul.few_rows import few_rows
 from ocl_inductor.lowering.matmul.mma_product import mma_product
 from ocl_inductor.lowering.matmul.product_template import product_by_template
+from ocl_inductor.lowering.matmul.skinny_gemm import few_rows
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
-from ocl_inductor.templates.few_rows import VERY_FEW
+from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
 aten = torch.ops.aten
 

@@ -1,4 +1,4 @@
-"""When and how a matrix product goes through the matrix unit (templates/matrix_gemm.py)."""
+"""When and how a matrix product goes through the matrix unit (templates/gemm/matrix_gemm.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocl_inductor.lowering.core.shapes import without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.product_operands import pack_panels
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.matrix_gemm import BLOCK
+from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
 
 #: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
 #: splitting a number of A and one of B, and of a result, which passes through memory. Vectors split

@@ -1,5 +1,5 @@
 """When and how a matrix product goes through a GPU's matrix instructions
-(templates/mma_gemm.py)."""
+(templates/gemm/mma_gemm.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.few_rows import VERY_FEW
+from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 from ocl_inductor.templates.mma_tiles import DEPTH, MmaWork, choose_mma_tile, fitting_mma_tiles
 
 #: The types that are multiplied, as the instruction calls them.

@@ -1,7 +1,7 @@
 """Volumes sampled at computed places (``grid_sampler_3d``).
 
 Positions and weights follow ATen's ``GridSampler.h``; taps outside the volume count as 0. (For
-images see :mod:`ocl_inductor.capture.sampling`, which gives the same form.)
+images see :mod:`ocl_inductor.capture.decompositions.sampling`, which gives the same form.)
 """
 
 from __future__ import annotations

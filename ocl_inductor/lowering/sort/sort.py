@@ -1,8 +1,8 @@
 """Sorting and selection along one dimension.
 
-Kernels order *items* (see :mod:`ocl_inductor.templates.ordering`), from which positions are read;
-values are then gathered from the operand, so that they are the very elements. NaN is the greatest
-element, as in eager, and every sort is stable.
+Kernels order *items* (see :mod:`ocl_inductor.templates.sort.ordering`), from which positions are
+read; values are then gathered from the operand, so that they are the very elements. NaN is the
+greatest element, as in eager, and every sort is stable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ocl_inductor.lowering.core.shapes import (
 )
 from ocl_inductor.lowering.core.values import ZERO, Value, permute, reindex, reshape
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.ordering import block_size
+from ocl_inductor.templates.sort.ordering import block_size
 
 aten = torch.ops.aten
 

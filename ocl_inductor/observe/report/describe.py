@@ -29,7 +29,7 @@ from ocl_inductor.observe.report.values import (
 )
 from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.plan.plan import BufferSpec, Launch, Plan, SizeText, Step
-from ocl_inductor.runtime.arena import Lifetime, aligned, place
+from ocl_inductor.runtime.memory.arena import Lifetime, aligned, place
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule, TemplateGroup
 

@@ -1,0 +1,1 @@
+"""Plans that are kept between processes, and what their key depends on."""

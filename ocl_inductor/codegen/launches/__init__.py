@@ -1,0 +1,1 @@
+"""Launches of a plan, combined, chained and made generic over sizes."""

@@ -1,0 +1,136 @@
+"""Consecutive small launches as one launch, whose only work-item does their work in turn.
+
+On CPU drivers a launch costs more than its kernel computes where tensors have a few thousand
+elements: three products of 8 x 64 x 64 took 12.4 microseconds as three launches and 7.9 as one on
+Intel's driver, 24.4 and 19.1 on PoCL 3.1; around a call of the model, where threads have gone to
+sleep in between, PoCL saved 26. What a chain gives up is that other cores share a kernel's work.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import torch
+
+from ocl_inductor.codegen.cost import Cost
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.kernel_names import canonical_names
+from ocl_inductor.codegen.launches.single_core import is_known, saved_by_others
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import MEMORY_TYPE
+from ocl_inductor.ir.index import is_static
+from ocl_inductor.ir.nodes import merged
+from ocl_inductor.kernel_text.file_scope import Kernel
+from ocl_inductor.kernel_text.program import ProgramText
+from ocl_inductor.kernel_text.renaming import renamed
+
+#: Longer programs take the driver long to compile.
+MAX_PARTS = 32
+
+#: Memory that one part has read as one type the next may write as another, which a compiler takes
+#: for two different memories.
+_FENCE = "mem_fence(CLK_GLOBAL_MEM_FENCE);"
+_OTHER_WORK_ITEMS = re.compile(
+    r"\b(__local|barrier|get_(local_id|local_size|group_id|num_groups|global_size))\b"
+)
+
+
+def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, alone: bool) -> bool:
+    """Whether one work-item can do the kernel's work, sooner than a launch gets others to help.
+
+    ``alone``: there are no others, since one core does the whole plan.
+    """
+    if (
+        not device.chains
+        or device.profile != "vector"
+        or not all(map(is_static, (*source.global_size, *source.scalars)))
+        or not is_known(cost)
+        or any(n != 1 for n in source.local_size or ())
+        or _OTHER_WORK_ITEMS.search(source.text)
+    ):
+        return False
+    items = math.prod(map(int, source.global_size))
+    return alone or saved_by_others(cost, items, device) < device.core.launch_s
+
+
+def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:
+    """Whether a chain of these can be launched."""
+    buffers = {b for s in sources for b in s.buffers}
+    return len(sources) <= MAX_PARTS and 8 * len(buffers) <= device.max_parameter_bytes
+
+
+def chain(sources: Sequence[KernelSource]) -> KernelSource:
+    """One kernel that does what these would in their order.
+
+    Each becomes a function of its work-item's number; equal ones are written once. Memory that one
+    part writes and another reads is seen, as one work-item does both.
+    """
+    program = _Program()
+    calls: list[str] = []
+    dtypes: dict[str, torch.dtype] = {}
+    for source in sources:
+        function = program.add(source)
+        dtypes |= zip(source.buffers, source.dtypes, strict=True)
+        arguments = [*source.buffers, *(f"(long)({s})" for s in source.scalars)]
+        arguments += map(str, source.literals)
+        calls.append(_call(function, [int(n) for n in source.global_size], arguments))
+    names = "_then_".join(dict.fromkeys(s.name for s in sources))
+    name = f"chain_{len(sources)}_{names}"[:96]
+    parameters = ", ".join(f"__global {MEMORY_TYPE[t]} *{b}" for b, t in dtypes.items())
+    body = f"\n{_FENCE}\n".join(calls)
+    body = "\n".join(f"    {line}" for line in body.split("\n"))
+    text = "\n".join(program.lines) + (
+        "\n\n__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
+        f"void {name}({parameters})\n{{\n{body}\n}}\n"
+    )
+    origin = merged(s.origin for s in sources)
+    return KernelSource(
+        name, text, tuple(dtypes), (), (), (1,), (1,), origin, tuple(dtypes.values())
+    )
+
+
+class _Program(ProgramText):
+    """Definitions of several kernels in one text, each once; the kernels have become functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: dict[str, str] = {}
+
+    def add(self, source: KernelSource) -> str:
+        """Write a kernel as a function, with the definitions that it needs; the function's name.
+
+        A name that means something else in an earlier kernel gets a number.
+        """
+        kernel = self.take(canonical_names(source.text), share_functions=True)
+        text = _function(kernel, source)
+        # Of kernels only the text counts: the same under another name is the same.
+        nameless = renamed(text, kernel.name, "")
+        if nameless not in self.functions:
+            self.functions[nameless] = self.write(kernel.name, text)
+        return self.functions[nameless]
+
+
+def _function(kernel: Kernel, source: KernelSource) -> str:
+    """A kernel as a function of its work-item's numbers.
+
+    Its pointers are not ``restrict`` any more: from what that says of an inlined function, Intel's
+    compiler (2026.2) made wrong numbers. Of a convolution's result that was stored, and stored
+    again clamped, the clamped ones were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``).
+    Networks of small kernels take the same time without it.
+    """
+    items = [f"const long item{n}" for n in range(len(source.global_size))]
+    parameters = ", ".join([*items, kernel.parameters.replace("restrict ", "")])
+    body = re.sub(r"get_global_id\((\d)\)", r"item\1", kernel.body)
+    return f"static void {kernel.name}({parameters})\n{{\n{body}\n}}"
+
+
+def _call(function: str, global_size: Sequence[int], arguments: Sequence[str]) -> str:
+    """Call a function for each work-item there would be."""
+    loops, items = "", []
+    for n, size in enumerate(global_size):
+        items.append("0" if size == 1 else f"i{n}")
+        if size != 1:
+            loops += f"for (long i{n} = 0; i{n} < {size}; ++i{n})\n    "
+    return f"{loops}{function}({', '.join([*items, *arguments])});"

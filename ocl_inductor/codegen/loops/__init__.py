@@ -1,0 +1,1 @@
+"""Loop groups as kernels: what both profiles share, and the vector profile."""

@@ -1,0 +1,448 @@
+"""What every kernel of a loop group shares: parameters, members by level, the sweep in plain loops.
+
+Three shapes of kernel serve every group:
+
+* *lanes over outer points*: a vector of neighbouring outer points, each with its own sweep (pure
+  pointwise groups, reductions over a strided dimension, scans, scatters). At width 1 and one
+  work-item a point, the first ``simt`` shape.
+* *lanes over the sweep*: one row at a time, vectors along its innermost dimension, lanes folded at
+  the end (``vector`` profile; vector.py).
+* *work-group over the sweep*: one row a work-group, folded through local memory (loops.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.arguments import Parameters, index_type
+from ocl_inductor.codegen.kernel import Frame, KernelSource
+from ocl_inductor.codegen.lanes import Lanes, once_only
+from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut
+from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.printers.conversions import literal
+from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.primitives import PRIMITIVES, emit_load, emit_store
+from ocl_inductor.codegen.statements.accumulators import COMBINE, Accumulator, identity
+from ocl_inductor.codegen.statements.emitted import Result, Scope, Text
+from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.statements.index_checks import Outside
+from ocl_inductor.codegen.statements.indexing import Literals, index_text
+from ocl_inductor.codegen.statements.stores import store_elements
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
+from ocl_inductor.ir.expr import Expr, const, indices, where
+from ocl_inductor.ir.index import Size, is_static, loop_vars, may_be_empty, prod, size_symbols
+from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan.plan import FAULT
+from ocl_inductor.schedule.groups import LoopGroup, Member
+
+
+class LoopKernel:
+    """What all shapes share: members by level, parameters, the statement writer."""
+
+    def __init__(
+        self,
+        group: LoopGroup,
+        buffers: Mapping[str, Buffer],
+        device: DeviceInfo,
+        name: str,
+        in_place: frozenset[str] = frozenset(),
+        streamed: frozenset[str] = frozenset(),
+    ) -> None:
+        self.group = group
+        self.in_place = in_place
+        self.streamed = streamed
+        self.device = device
+        self.name = name
+        self.members = {m.buffer.name: m for m in group.members}
+        self.sizes = list(group.outer + group.inner)
+        self.variables = loop_vars(len(self.sizes))
+        self.outer_vars = self.variables[: len(group.outer)]
+        self.inner_vars = self.variables[len(group.outer) :]
+        self.size_of = dict(zip(self.variables, self.sizes, strict=True))
+        self.once_only = any(map(once_only, group.members))
+        self.levels = 1 + max((m.level for m in group.members), default=0)
+        self.parameters = self._parameters(buffers)
+        storages = [buffers[b].storage for b in self.parameters.buffers if b != FAULT]
+        self.index = index_type(storages, [prod(self.sizes)])
+        self.numbers = iter(range(1 << 30))
+        self.literals = Literals()
+        self.outside = Outside(self.literals)
+
+    def _parameters(self, buffers: Mapping[str, Buffer]) -> Parameters:
+        group = self.group
+        reads = sorted(group.reads(), key=_natural)
+        written = sorted(group.stored, key=_natural)
+        bases = {m.base for m in group.members if m.base}
+        order = [n for n in reads if n not in bases and n not in group.stored] + written
+        expressions: list[object] = list(self.sizes)
+        for m in group.members:
+            expressions += [m.store, *indices(m.body)]
+            for e in m.store_indirect:
+                expressions += list(indices(e))
+        parameters = Parameters(
+            tuple(order),
+            tuple(buffers[n].dtype for n in order),
+            frozenset(written),
+            tuple((s.name, s) for s in size_symbols(expressions)),
+            shared=self.in_place,
+        )
+        checks = any(m.checks_indices for m in group.members)
+        return parameters.with_fault() if checks else parameters
+
+    # -- emitters --------------------------------------------------------------------------
+
+    def emitter(self, lanes: Lanes, variables: frozenset[sympy.Symbol]) -> Emitter:
+        writer = Emitter(
+            self.device,
+            self.members,
+            width=lanes.width,
+            vector_var=lanes.var,
+            index_type=self.index,
+            temporaries=self.numbers,
+            literals=self.literals,
+            streamed=self.streamed,
+            outside=self.outside,
+        )
+        writer.scopes.append(Scope(variables))
+        return writer
+
+    def text(self, e: object) -> str:
+        return index_text(sympy.sympify(e), {}, self.literals)
+
+    # -- levels ----------------------------------------------------------------------------
+
+    def begin_level(self, writer: Emitter, level: int) -> None:
+        """Evaluate the members that need no sweep."""
+        for m in self.group.members:
+            if m.level == level and m.row:
+                self.evaluate_row(writer, m)
+
+    def evaluate_row(self, writer: Emitter, m: Member) -> None:
+        """One member that needs no sweep."""
+        value = writer.emit(m.body)
+        writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
+        if m.buffer.name in self.group.stored:
+            with self.once_a_point(writer):
+                writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+
+    def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
+        """Around stores of what every work-item of a point has."""
+        return nullcontext()
+
+    def swept(self, level: int) -> list[Member]:
+        """Members of a level that do something at every inner point."""
+        return [
+            m
+            for m in self.group.members
+            if m.level == level
+            and not m.row
+            and (m.kind != "pointwise" or m.buffer.name in self.group.stored)
+        ]
+
+    def visit(
+        self, writer: Emitter, m: Member, accumulators: Mapping[str, Accumulator], done: int = 0
+    ) -> None:
+        """One point (or vector of points) of a member; the first ``done`` lanes were seen before.
+
+        Seeing an element twice only matters to sums and products: stores repeat the same value,
+        and extremes and truth are idempotent.
+        """
+        name, dtype = m.buffer.name, m.buffer.dtype
+        if m.kind == "pointwise":
+            value = writer.emit(m.body)
+            writer.store(name, dtype, m.store, value)
+        elif m.kind == "scatter":
+            self._scatter(writer, m)
+        else:
+            accumulator = accumulators[name]
+            wide = accumulator.width > 1
+            value_text = writer.vectorised(m.body) if wide else writer.emit(m.body).text
+            if done and m.how in ("sum", "prod"):
+                value_text = self.without_lanes(writer, m, value_text, done)
+            position = ""
+            if accumulator.is_position:
+                where = m.store_indirect[0]
+                position = writer.vectorised(where) if wide else writer.emit(where).text
+                kind = accumulator.position_type
+                position = f"convert_{kind}{accumulator.width if wide else ''}({position})"
+                named = writer.fresh("p")
+                full = kind if not wide else f"{kind}{accumulator.width}"
+                writer.line(f"const {full} {named} = {position};")
+                position = named
+            target = Target(accumulator.width, self.device)
+            for line in accumulator.take(target, value_text, position):
+                writer.line(line)
+            if m.kind == "scan":
+                running = self.as_stored(m, accumulator.name, accumulator.width)
+                writer.store(name, dtype, m.store, Text(running, wide))
+
+    def _visit_in_place(self, writer: Emitter, members: Sequence[Member]) -> None:
+        """One point of pointwise members, all read before the first of them writes."""
+        values = [writer.emit(m.body) for m in members]
+        for m, value in zip(members, values, strict=True):
+            writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+
+    def without_lanes(self, writer: Emitter, m: Member, value: str, done: int) -> str:
+        """``value`` with its first lanes replaced by what changes nothing."""
+        width = writer.width
+        flags = ", ".join("0" if lane < done else "-1" for lane in range(width))
+        neutral = literal(identity(m.how, m.body.dtype), m.body.dtype, width)
+        node = where(const(True, torch.bool), m.body, m.body)
+        mask = f"({register_type(torch.bool, width)})({flags})"
+        return PRIMITIVES["where"].emit(writer.target, node, [mask, value, neutral])
+
+    def _scatter(self, writer: Emitter, m: Member) -> None:
+        value = writer.emit(m.body)
+        names: dict[sympy.Symbol, str] = {}
+        lanes = False
+        if m.store_indirect:
+            probe = Expr("load", m.store_indirect, m.buffer.dtype, None)
+            names, lanes = writer.indirect(probe)
+        if may_be_empty(prod(m.buffer.size)):
+            with writer.block(f"if ({self.text(prod(m.buffer.size))} > 0)"):
+                self._update(writer, m, value, names, lanes)
+        else:
+            self._update(writer, m, value, names, lanes)
+
+    def _update(
+        self,
+        writer: Emitter,
+        m: Member,
+        value: Text,
+        names: Mapping[sympy.Symbol, str],
+        lanes: bool,
+    ) -> None:
+        """Store what a scatter has at one point, or at a vector of them."""
+        name, dtype = m.buffer.name, m.buffer.dtype
+        if m.how == "set":
+            store_elements(writer, name, dtype, m.store, names, lanes, value)
+            return
+        split = writer.lanes_of(m.store)
+        assert split is not None and not lanes, "lanes are neighbours (lanes.py)"
+        target, kind = writer.target, register_type(dtype, writer.width)
+        place, old = writer.fresh("i"), writer.fresh()
+        at = writer.index_text(split[0], names)
+        writer.line(f"const {self.index} {place} = {at};")
+        writer.line(f"const {kind} {old} = {emit_load(target, dtype, name, place)};")
+        leaf = Expr("load", (), dtype, None)
+        node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
+        new = PRIMITIVES[node.op].emit(target, node, [old, writer.broadcast(value, dtype)])
+        writer.line(emit_store(target, dtype, name, place, new))
+
+    def accumulators(self, level: int, width: int, suffix: str) -> dict[str, Accumulator]:
+        swept_elements = prod(list(self.group.inner))
+        small = is_static(swept_elements) and int(swept_elements) < 2**31 - 1
+        return {
+            m.buffer.name: Accumulator(
+                f"acc_{m.buffer.name}{suffix}",
+                m.how,
+                m.body.dtype,
+                width,
+                "int" if small else "long",
+            )
+            for m in self.swept(level)
+            if m.kind in ("reduction", "scan")
+        }
+
+    def beginning(self, writer: Emitter, m: Member, width: int) -> str:
+        """What the first element of a scan is combined with, as a register of ``width`` lanes."""
+        if not m.store_indirect:
+            return literal(identity(m.how, m.body.dtype), m.body.dtype, width)
+        (e,) = m.store_indirect
+        return writer.vectorised(e) if width > 1 else writer.emit(e).text
+
+    def as_stored(self, m: Member, text: str, width: int) -> str:
+        """What was accumulated in the type of the body, in the type of the buffer."""
+        if m.body.dtype == m.buffer.dtype:
+            return text
+        leaf = Expr("load", (), m.body.dtype, None)
+        node = Expr("cast", (leaf,), m.buffer.dtype)
+        return PRIMITIVES["cast"].emit(Target(width, self.device), node, [text])
+
+    def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
+        """Name the result and store it when somebody outside wants it."""
+        kind = register_type(m.buffer.dtype, a.width)
+        if a.is_position:
+            text = f"convert_{kind}({a.result})"
+        else:
+            text = self.as_stored(m, a.result, a.width)
+        name = writer.fresh("r")
+        writer.line(f"const {kind} {name} = {text};")
+        result = Text(name, a.width > 1)
+        writer.results[m.buffer.name] = Result(result, m.buffer.dtype)
+        if m.buffer.name in self.group.stored:
+            with self.once_a_point(writer):
+                writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
+
+    def end_level(self, writer: Emitter, level: int) -> None:
+        for m in self.swept(level):
+            if m.kind == "pointwise":
+                writer.in_memory.add(m.buffer.name)
+        for e, stash in writer.stash.items():
+            if stash.filled:
+                writer.stash[e] = dataclasses.replace(stash, ready=True)
+
+    # -- long sums -------------------------------------------------------------------------
+
+    def pieces(
+        self, members: Sequence[Member], loops: Sequence[tuple[sympy.Symbol, Size]]
+    ) -> Pieces | None:
+        """How to cut the sweep for its sums (blocked_sum.py)."""
+        return cut(loops) if any(map(_in_pieces, members)) else None
+
+    @contextmanager
+    def piece_loop(
+        self,
+        writer: Emitter,
+        v: sympy.Symbol,
+        step: int,
+        end: str,
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> Iterator[tuple[str, str, Mapping[str, Accumulator]]]:
+        """A loop over pieces of ``step`` elements of ``v``; inside, sums go into partial sums.
+
+        Gives the beginning and the end of a piece and the accumulators to use within it.
+        """
+        first, last = f"{v}_first", f"{v}_last"
+        parts = {
+            m.buffer.name: dataclasses.replace(a, name=f"{a.name}_part")
+            for m in members
+            if _in_pieces(m)
+            for a in [accumulators[m.buffer.name]]
+        }
+        with writer.block(f"for ({self.index} {first} = 0; {first} < {end}; {first} += {step})"):
+            writer.line(
+                f"const {self.index} {last} = min({first} + {step}, ({self.index})({end}));"
+            )
+            for part in parts.values():
+                for line in part.declare():
+                    writer.line(line)
+            yield first, last, {**accumulators, **parts}
+            for name, part in parts.items():
+                for line in accumulators[name].take(Target(part.width, self.device), part.name):
+                    writer.line(line)
+
+    # -- sweeps in plain loops -------------------------------------------------------------
+
+    def outer_point_levels(self, writer: Emitter) -> None:
+        """All levels at one outer point (or vector of them), the sweep in plain loops."""
+        width = writer.width
+        for level in range(self.levels):
+            self.begin_level(writer, level)
+            members = self.swept(level)
+            if not members:
+                continue
+            accumulators = self.accumulators(level, width, "")
+            for a in accumulators.values():
+                for line in a.declare():
+                    writer.line(line)
+            for m in members:
+                if m.kind == "scan" and m.store_indirect:
+                    beginning = self.beginning(writer, m, width)
+                    writer.line(f"{accumulators[m.buffer.name].name} = {beginning};")
+            pieces = self.pieces(members, [(v, self.size_of[v]) for v in self.inner_vars])
+            self._nest(writer, self.inner_vars, members, accumulators, pieces)
+            for m in members:
+                if m.kind == "reduction":
+                    self.finish_reduction(writer, m, accumulators[m.buffer.name])
+            self.end_level(writer, level)
+
+    def _nest(
+        self,
+        writer: Emitter,
+        variables: Sequence[sympy.Symbol],
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+        pieces: Pieces | None,
+    ) -> None:
+        if not variables:
+            if self.in_place and not self.inner_vars:
+                self._visit_in_place(writer, members)
+                return
+            for m in members:
+                self.visit(writer, m, accumulators)
+            return
+        v, *rest = variables
+        end = self.text(self.size_of[v])
+        pragma = "" if rest else self.pragma(writer, members)
+        if pieces is not None and v == pieces.variable:
+            with self.piece_loop(writer, v, pieces.rounds, end, members, accumulators) as piece:
+                first, last, parts = piece
+                loop = self.plain_loop(v, first, last)
+                with writer.block(loop, frozenset([v]), pragma=pragma):
+                    self._nest(writer, rest, members, parts, None)
+            return
+        with writer.block(self.plain_loop(v, "0", end), frozenset([v]), pragma=pragma):
+            self._nest(writer, rest, members, accumulators, pieces)
+
+    def pragma(self, writer: Emitter, members: Sequence[Member]) -> str:
+        """Has the compiler leave a loop's sums alone, where it gets vectors of them wrong."""
+        sums = any(m.kind == "reduction" and m.how == "sum" for m in members)
+        wrong = sums and writer.width == 1 and not self.device.vectorizes_sums
+        return "#pragma clang loop vectorize(disable)" if wrong else ""
+
+    def plain_loop(self, v: sympy.Symbol, begin: str, end: str) -> str:
+        return f"for ({self.index} {v} = {begin}; {v} < {end}; ++{v})"
+
+    # -- assembling ------------------------------------------------------------------------
+
+    def decompose(
+        self,
+        writer: Emitter,
+        position: str,
+        variables: Sequence[sympy.Symbol],
+        constant: bool = True,
+    ) -> None:
+        """Declare row-major coordinates of ``position`` over ``variables``."""
+        qualifier = "const " if constant else ""
+        for k, v in enumerate(variables):
+            after = prod([self.size_of[u] for u in variables[k + 1 :]])
+            text = position if after == 1 else f"{position} / ({self.text(after)})"
+            if k > 0:
+                text = f"({text}) % ({self.text(self.size_of[v])})"
+            writer.line(f"{qualifier}{self.index} {v} = {text};")
+
+    def frame(self, lines: Sequence[str], attribute: str) -> Frame:
+        lines = [*self.outside.declarations(), *lines, *self.outside.reports()]
+        body = "\n".join(f"    {line}" if line else "" for line in lines)
+        # The body is complete, so every literal has its name.
+        self.parameters = self.parameters.with_literals(self.literals)
+        declarations = self.parameters.declarations()
+        text = Frame("", attribute, declarations, body).text(self.name)
+        return Frame(prelude(Target(1, self.device), text), attribute, declarations, body)
+
+    def kernel(
+        self,
+        frame: Frame,
+        global_size: tuple[Size, ...],
+        local_size: tuple[int, ...] | None,
+    ) -> KernelSource:
+        return KernelSource(
+            self.name,
+            frame.text(self.name),
+            self.parameters.buffers,
+            tuple(e for _, e in self.parameters.scalars),
+            tuple(n for _, n in self.parameters.literals),
+            global_size,
+            local_size,
+            self.group.origin,
+            self.parameters.dtypes,
+            frame,
+        )
+
+
+def _in_pieces(m: Member) -> bool:
+    return m.kind == "reduction" and m.how == "sum" and m.body.dtype.is_floating_point
+
+
+def _natural(name: str) -> tuple[str, int]:
+    head = name.rstrip("0123456789")
+    tail = name[len(head) :]
+    return (head, int(tail) if tail else -1)

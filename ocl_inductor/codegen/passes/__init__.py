@@ -1,0 +1,1 @@
+"""Choices for loop nests that keep their results: row caches, blocked sums, merged dimensions."""

@@ -1,0 +1,73 @@
+"""How many running values a reduction keeps side by side.
+
+An addition waits for the one before it, about four cycles, in which a core could begin eight vector
+operations (Fog, "Instruction tables"; Intel and AMD cores since 2015 begin two a cycle). Where a
+body has fewer operations than that, neighbouring vectors go to running values of their own, which
+are combined after the loop. Sums become a little more accurate, as each chain is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr
+from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.schedule.groups import Member
+
+#: Vector operations that a core can begin while one addition waits for another.
+HIDDEN_OPERATIONS = 8
+MAX_WAYS = 4
+#: Registers that running values may take: half of AVX2's.
+MAX_VALUES = 8
+#: Rounds of the loop below which combining costs what it saves.
+MIN_ROUNDS = 2
+_SIMPLE_FOLDS = frozenset({"sum", "prod", "max", "min"})
+_NO_OPERATION = frozenset({"const", "index", "load", "as", "checked_index"})
+
+
+def ways(
+    members: Sequence[Member], every: Mapping[str, Member], writer: Emitter, vectors: Size
+) -> int:
+    """Running values for each reduction among ``members``, which one loop visits: 1, 2 or 4.
+
+    ``every``: the kernel's members by name, some of which are computed within the bodies.
+    ``vectors``: trip count of the loop.
+    """
+    if not all(
+        m.kind == "reduction" and m.how in _SIMPLE_FOLDS and m.body.dtype is not torch.bool
+        for m in members
+    ):
+        return 1
+    operations = len(members) + _operations([m.body for m in members], every, writer)
+    found = MAX_WAYS
+    while found > 1 and (
+        found // 2 * operations >= HIDDEN_OPERATIONS
+        or found * len(members) > MAX_VALUES
+        or (is_static(vectors) and int(vectors) < found * MIN_ROUNDS)
+    ):
+        found //= 2
+    return found
+
+
+def _operations(bodies: Sequence[Expr], every: Mapping[str, Member], writer: Emitter) -> int:
+    """Vector operations of one round, HIDDEN_OPERATIONS for what takes many instructions."""
+    total, seen, stack = 0, set(bodies), list(bodies)
+    while stack:
+        e = stack.pop()
+        if writer.vector_var not in writer.free(e):
+            continue  # computed before the loop
+        if e.op in EXPENSIVE or e.op in RANDOM_BITS or e.op == "masked":
+            return HIDDEN_OPERATIONS
+        inside = list(e.args)
+        if e.op == "load":
+            m = every.get(e.payload.buffer)
+            if m is not None and m.kind == "pointwise" and e.payload.buffer not in writer.in_memory:
+                inside.append(m.body)
+        total += e.op not in _NO_OPERATION
+        found = set(inside) - seen
+        seen |= found
+        stack += found
+    return total

@@ -1,0 +1,1 @@
+"""Operations as OpenCL C text: literals, casts, primitives, library functions."""

@@ -1,0 +1,1 @@
+"""Loop groups as kernels of work-groups: the simt profile."""

@@ -1,0 +1,273 @@
+"""Loop groups in the ``simt`` profile: coalesced work-items, work-groups folded in local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import sympy
+
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.loops.base import LoopKernel
+from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.simt import points as simt_points
+from ocl_inductor.codegen.simt.groups import Shape, required_size
+from ocl_inductor.codegen.simt.kept import kept_rows, swept_loads
+from ocl_inductor.codegen.simt.points import quotient
+from ocl_inductor.codegen.statements.accumulators import Accumulator
+from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.work import ceil_div
+from ocl_inductor.ir.dtypes import register_type, vector
+from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.schedule.groups import Member
+
+NONE: frozenset[sympy.Symbol] = frozenset()
+FENCE = "barrier(CLK_LOCAL_MEM_FENCE);"
+#: Partial results that one work-item folds one after the other.
+MAX_FOLD = 8
+
+
+class SimtKernel(LoopKernel):
+    """Profile ``simt``: work-items for points, or work-groups for rows or columns."""
+
+    #: Whether several work-items, ``down`` of them, have what belongs to a point.
+    shared = False
+    #: Of the work-items that visit a point, one meets this; empty: only one does visit it.
+    visitor = ""
+
+    # -- a point, or some, for each work-item ------------------------------------------------
+
+    def points(self) -> KernelSource:
+        """A work-item for each point, for a vector of neighbours, or for some that lie apart."""
+        width = simt_points.neighbours(self.group, self.device)
+        total = prod(list(self.group.outer))
+        count = simt_points.rounds(self.group, total, self.device) if width == 1 else 1
+        items = quotient(total, width * count)
+        lanes = Lanes(self.outer_vars[-1] if width > 1 else None, width, False)
+        writer = self.emitter(lanes, NONE)
+        item = "point" if count == 1 else "first"
+        writer.line(f"const {self.index} {item} = get_global_id(0);")
+        variables = frozenset(self.outer_vars)
+        with writer.block(f"if ({item} < {self.text(items)})", variables if count == 1 else NONE):
+            if count == 1:
+                self.coordinates(writer, item, self.outer_vars, width)
+                self.outer_point_levels(writer)
+            else:
+                head = f"for (int round = 0; round < {count}; ++round)"
+                with writer.block(head, variables, pragma="#pragma unroll"):
+                    apart = f"{item} + round * {self.text(items)}"
+                    writer.line(f"const {self.index} point = {apart};")
+                    self.coordinates(writer, "point", self.outer_vars)
+                    self.outer_point_levels(writer)
+        group = simt_points.group_size(items, self.device)
+        frame = self.frame(writer.scopes[0].lines, required_size(group))
+        return self.kernel(frame, (prod((ceil_div(items, group), group)),), (group,))
+
+    def coordinates(
+        self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol], width: int = 1
+    ) -> None:
+        """Declare row-major coordinates of ``position`` over ``variables``, the innermost first.
+
+        Each takes one division, which most GPUs do in software, and a remainder that comes with it.
+        ``width``: points along the last variable, which it divides, that make one position.
+        """
+        rest = position
+        for k, v in reversed(list(enumerate(variables))):
+            last = k + 1 == len(variables)
+            size = quotient(self.size_of[v], width) if last else self.size_of[v]
+            text = rest
+            if k > 0:
+                divisor = self.text(size)
+                text, further = f"{rest} % ({divisor})", str(variables[0])
+                further = writer.fresh("q") if k > 1 else further
+                writer.line(f"const {self.index} {further} = {rest} / ({divisor});")
+                rest = further
+            if width > 1 and last:
+                text = f"{text} * {width}"
+            if text != str(v):
+                writer.line(f"const {self.index} {v} = {text};")
+
+    # -- a work-group for each row, or for some columns --------------------------------------
+
+    def sweeps(self, shape: Shape) -> KernelSource:
+        """Sweeps that work-items share, and whose results they fold in local memory."""
+        self.shared = shape.down > 1
+        lanes, across = shape.lanes, shape.across
+        levels = [self.swept(level) for level in range(self.levels)]
+        self.kept = kept_rows(
+            levels, self.members, self.group.stored, self.inner_vars, self.steps(shape), shape
+        )
+        points = prod(list(self.group.outer))
+        if not lanes.over_sweep:
+            points = quotient(points, lanes.width)
+        writer = self.emitter(lanes, NONE)
+        clamped = False
+        if across == 1:
+            writer.line(f"const {self.index} point = get_group_id(0);")
+            writer.line("const int down = get_local_id(0);")
+        else:
+            writer.line("const int lid = get_local_id(0);")
+            writer.line(f"const int across = lid % {across}, down = lid / {across};")
+            point = f"({self.index})get_group_id(0) * {across} + across"
+            clamped = not is_static(points) or bool(int(points) % across)
+            if clamped and self.in_place:
+                writer.line(f"const {self.index} column = {point};")
+                point = "column"
+            if clamped:
+                # Beyond the end, items do what the last ones do.
+                point = f"min({point}, ({self.index})({self.text(points)}) - 1)"
+            writer.line(f"const {self.index} point = {point};")
+        own = ["down == 0"] if self.shared else []
+        self.visitor = " && ".join([*own, "column == point"] if clamped else own)
+        with writer.block("", frozenset(self.outer_vars)):
+            width = 1 if lanes.over_sweep else lanes.width
+            self.coordinates(writer, "point", self.outer_vars, width)
+            for line in self.kept.declarations(lanes.width):
+                writer.line(line)
+            for level in range(self.levels):
+                self.begin_level(writer, level)
+                if self.swept(level):
+                    self.shared_sweep(writer, shape, level)
+                    self.end_level(writer, level)
+        lines = [*self.local_arrays(shape), *writer.scopes[0].lines]
+        frame = self.frame(lines, required_size(shape.items))
+        return self.kernel(frame, (prod((ceil_div(points, across), shape.items)),), (shape.items,))
+
+    def shared_sweep(self, writer: Emitter, shape: Shape, level: int) -> None:
+        """One level: each item's part of the sweep, the fold, and the results."""
+        members, width = self.swept(level), shape.lanes.width
+        accumulators = self.accumulators(level, width, "")
+        whole = self.whole(shape, level)
+        folded_lanes = whole if shape.lanes.over_sweep and width > 1 else {}
+        for a in (*accumulators.values(), *folded_lanes.values()):
+            for line in a.declare():
+                writer.line(line)
+        swept, steps = sympy.Symbol("swept"), self.steps(shape)
+        end = self.text(steps)
+        pieces = self.pieces(members, [(swept, ceil_div(steps, shape.down))])
+        if pieces is None:
+            self._strided(writer, shape, "0", end, members, accumulators)
+        else:
+            step = pieces.rounds * shape.down
+            with self.piece_loop(writer, swept, step, end, members, accumulators) as piece:
+                first, last, parts = piece
+                self._strided(writer, shape, first, last, members, parts)
+        reductions = [m for m in members if m.kind == "reduction"]
+        for name, a in folded_lanes.items():
+            wide = accumulators[name]
+            for line in wide.fold_lanes(a, Target(1, self.device), f"{wide.name}_lane"):
+                writer.line(line)
+        self.fold_group(writer, [whole[m.buffer.name] for m in reductions], shape)
+        for m in reductions:
+            self.finish_reduction(writer, m, whole[m.buffer.name])
+
+    def steps(self, shape: Shape) -> Size:
+        """Elements of a sweep, or vectors of them."""
+        total = prod(list(self.group.inner))
+        return quotient(total, shape.lanes.width) if shape.lanes.over_sweep else total
+
+    def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
+        return writer.block("if (down == 0)") if self.shared else nullcontext()
+
+    def evaluate_row(self, writer: Emitter, m: Member) -> None:
+        if not (self.visitor and m.buffer.name in self.in_place):
+            super().evaluate_row(writer, m)
+            return
+        # Another visitor of the point might read what the first has written, so one alone reads
+        # and writes; nobody else wants the result (memory/updates.py).
+        with writer.block(f"if ({self.visitor})", guarded=True):
+            value = writer.emit(m.body)
+            writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
+
+    def whole(self, shape: Shape, level: int) -> Mapping[str, Accumulator]:
+        """The accumulators that items fold: of vectors along the sweep, their lanes' are folded."""
+        if shape.lanes.over_sweep:
+            return self.accumulators(level, 1, "_s")
+        return self.accumulators(level, shape.lanes.width, "")
+
+    def _strided(
+        self,
+        writer: Emitter,
+        shape: Shape,
+        begin: str,
+        end: str,
+        members: Sequence[Member],
+        accumulators: Mapping[str, Accumulator],
+    ) -> None:
+        """Neighbouring work-items take neighbouring elements of the row."""
+        start = "down" if begin == "0" else f"{begin} + down"
+        head = f"for ({self.index} swept = {start}; swept < {end}; swept += {shape.down})"
+        rounds = self.kept.rounds
+        if rounds:
+            head = f"for (int k = 0; k < {rounds}; ++k)"
+        pragma = "#pragma unroll" if rounds else ""
+        with writer.block(head, frozenset(self.inner_vars), pragma=pragma):
+            if rounds:
+                writer.line(f"const {self.index} swept = down + k * {shape.down};")
+            width = shape.lanes.width if shape.lanes.over_sweep else 1
+            self.coordinates(writer, "swept", self.inner_vars, width)
+            own = swept_loads(members, self.members, self.group.stored, self.inner_vars)
+            self.kept.use(writer, own)
+            for m in members:
+                self.visit(writer, m, accumulators)
+
+    def local_arrays(self, shape: Shape) -> list[str]:
+        lines = []
+        for level in range(self.levels):
+            for a in self.whole(shape, level).values():
+                kind = register_type(a.dtype, a.width)
+                lines.append(f"__local {kind} {a.name}_local[{shape.items}];")
+                if a.is_position:
+                    kind = vector(a.position_type, a.width)
+                    lines.append(f"__local {kind} {a.name}_at_local[{shape.items}];")
+        return lines
+
+    def fold_group(self, writer: Emitter, folded: Sequence[Accumulator], shape: Shape) -> None:
+        """Fold the items of each column; every one of them ends with the full results.
+
+        In two steps: two barriers, where a tree needs one for each halving.
+        """
+        if shape.down == 1 or not folded:
+            return
+        across, rest = shape.across, shape.down
+        if rest > MAX_FOLD:
+            rest = 1 << (rest.bit_length() // 2)
+        own = "down" if across == 1 else "lid"
+
+        def publish() -> Iterable[str]:
+            for a in folded:
+                yield f"{a.name}_local[{own}] = {a.name};"
+                if a.is_position:
+                    yield f"{a.name}_at_local[{own}] = {a.name}_at;"
+
+        def take(step: str) -> Iterable[str]:
+            for a in folded:
+                kind, other = register_type(a.dtype, a.width), f"{a.name}_other"
+                yield f"const {kind} {other} = {a.name}_local[{step}];"
+                if a.is_position:
+                    kind = vector(a.position_type, a.width)
+                    yield f"const {kind} {other}_at = {a.name}_at_local[{step}];"
+                yield from a.take(Target(a.width, self.device), other, f"{other}_at")
+
+        for line in publish():
+            writer.line(line)
+        writer.line(FENCE)
+        if rest < shape.down:
+            with writer.block(f"if (down < {rest})"):
+                count = shape.down // rest
+                step = f"{own} + k * {rest * across}"
+                with writer.block(f"for (int k = 1; k < {count}; ++k)"):
+                    for line in take(step):
+                        writer.line(line)
+                for line in publish():
+                    writer.line(line)
+            writer.line(FENCE)
+        column = "" if across == 1 else "across"
+        for a in folded:
+            writer.line(f"{a.name} = {a.name}_local[{column or 0}];")
+            if a.is_position:
+                writer.line(f"{a.name}_at = {a.name}_at_local[{column or 0}];")
+        with writer.block(f"for (int k = 1; k < {rest}; ++k)"):
+            for line in take(f"{column} + k * {across}" if column else "k"):
+                writer.line(line)

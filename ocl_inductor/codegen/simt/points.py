@@ -1,0 +1,145 @@
+"""How the points of a loop group are spread over the work-items of a GPU.
+
+A work-group costs a compute unit about 150 cycles to start (an H200 started 12 million groups a
+second on each unit, whatever they did), and memory answers in about a thousand: a work-item takes
+several elements, whose reads are under way together, and a group is as large as the points allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import sympy
+
+from ocl_inductor.codegen.statements.indexing import known_multiple, lane_stride, same_side
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.expr import Expr, loads, walk
+from ocl_inductor.ir.index import Size, as_size, is_static
+from ocl_inductor.schedule.groups import LoopGroup, Member
+
+#: Bytes that a work-item should load or store at once.
+VECTOR_BYTES = 16
+#: Work-groups a compute unit should get before groups, or what a work-item takes, grow.
+GROUPS_PER_UNIT = 4
+MIN_GROUP, MAX_GROUP = 64, 256
+#: Points that a work-item takes where they are not neighbours.
+MAX_ROUNDS = 4
+#: Loads of a point from which on one point keeps the memory busy.
+MANY_LOADS = 8
+
+
+def group_size(items: Size, device: DeviceInfo) -> int:
+    """Work-items of a group, where ``items`` are independent of each other."""
+    size = MAX_GROUP
+    if is_static(items):
+        while size > MIN_GROUP and int(items) < size * GROUPS_PER_UNIT * device.compute_units:
+            size //= 2
+    return min(size, device.max_work_group_size)
+
+
+def quotient(size: Size, divisor: int) -> Size:
+    """``size / divisor``, which is known to be whole."""
+    return size if divisor == 1 else as_size(sympy.expand(sympy.sympify(size) / divisor))
+
+
+def neighbours(group: LoopGroup, device: DeviceInfo) -> int:
+    """Points along the innermost outer dimension that one work-item takes as a vector; 1: none."""
+    if not group.outer:
+        return 1
+    v, size = group.outer_vars[-1], group.outer[-1]
+    whole = [m.buffer.dtype.itemsize for m in group.members if m.buffer.name in group.stored]
+    whole += [e.dtype.itemsize for m in group.members for e in _own_loads(group, m)]
+    width = max(VECTOR_BYTES // max(whole, default=4), 4) if whole else 4
+    width = min(width, 8)
+    while width >= 4:
+        if _enough(group, width, device) and fits_vector(group, v, size, width):
+            return width
+        width //= 2
+    return 1
+
+
+def rounds(group: LoopGroup, total: Size, device: DeviceInfo) -> int:
+    """Points that a work-item takes one after the other, with all others' between them.
+
+    A divisor of ``total``, so that no round needs a test of its own.
+    """
+    if group.inner or not is_static(total):
+        return 1
+    if sum(1 for m in group.members for _ in _own_loads(group, m)) >= MANY_LOADS:
+        return 1
+    for count in range(MAX_ROUNDS, 1, -1):
+        if int(total) % count == 0 and _enough(group, count, device):
+            return count
+    return 1
+
+
+def _enough(group: LoopGroup, each: int, device: DeviceInfo) -> bool:
+    """Whether the device is full when a work-item takes ``each`` points."""
+    if not all(map(is_static, group.outer)):
+        return True
+    total = 1
+    for n in group.outer:
+        total *= int(n)
+    # A sweep is a chain of steps that only other work-items fill the time of.
+    least = GROUPS_PER_UNIT * (4 if group.inner else 1) * MIN_GROUP * device.compute_units
+    return total >= each * least
+
+
+def fits_vector(group: LoopGroup, v: sympy.Symbol, size: Size, width: int) -> bool:
+    """Whether the group can be done in vectors of ``width`` along ``v``, without gathering any.
+
+    Every access must be of neighbouring elements, or of one element for all of them.
+    """
+    if known_multiple(sympy.expand(size), v, width) % width:
+        return False
+    for m in group.members:
+        if m.kind == "scatter" or (m.store_indirect and m.kind == "pointwise"):
+            return False
+        stored, stride = m.buffer.name in group.stored, _stride(m.store, v, width)
+        if stored and stride != 1 and not (stride == 0 and _once_a_sweep(group, m, v)):
+            return False
+        if not all(_suits(e, v, width) for root in (m.body, *m.store_indirect) for e in walk(root)):
+            return False
+    return True
+
+
+def _once_a_sweep(group: LoopGroup, m: Member, v: sympy.Symbol) -> bool:
+    """Whether a store does not depend on ``v`` because it is not made at every step of a sweep."""
+    return v in group.inner_vars and (m.row or m.kind == "reduction")
+
+
+def _suits(e: Expr, v: sympy.Symbol, width: int) -> bool:
+    """Whether a node is the same work for a vector of points as for one."""
+    if e.op == "load":
+        return _stride(e.payload.index, v, width) in (0, 1) and all(
+            _uniform(a, v, width) for a in e.args
+        )
+    if e.op == "masked":
+        condition, value, _ = e.args
+        return not any(True for _ in loads(value)) or _uniform(condition, v, width)
+    return True
+
+
+def _uniform(e: Expr, v: sympy.Symbol, width: int) -> bool:
+    """Whether the emitter gives one value for all points of a vector."""
+    if e.op == "const":
+        return True
+    if e.op == "index":
+        return _stride(e.payload, v, width) == 0
+    if e.op in ("lt", "ge") and same_side(e.args[0], e.args[1], v, width) is not None:
+        return True
+    if e.op == "load" and _stride(e.payload.index, v, width) != 0:
+        return False
+    return all(_uniform(a, v, width) for a in e.args)
+
+
+def _stride(index: sympy.Expr, v: sympy.Symbol, width: int) -> int | None:
+    split = lane_stride(index, v, width)
+    return None if split is None else split[1]
+
+
+def _own_loads(group: LoopGroup, m: Member) -> Iterator[Expr]:
+    """Loads of what other kernels made."""
+    own = {x.buffer.name for x in group.members}
+    roots: Sequence[Expr] = (m.body, *m.store_indirect)
+    return (e for root in roots for e in loads(root) if e.payload.buffer not in own)

@@ -1,0 +1,123 @@
+"""Scans of a row by a work-group of a GPU.
+
+The group goes over the row in tiles, of a vector or an element for each work-item. An item scans
+its own; the items' totals are scanned in local memory (W. D. Hillis and G. L. Steele, "Data
+parallel algorithms", Communications of the ACM 29 (1986)), each step from one array into another,
+so that it takes one barrier; what came before the tile is carried along.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import nullcontext
+
+import sympy
+
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.printers.conversions import literal
+from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.simt.groups import USUAL_GROUP, WIDTH, by_columns, required_size
+from ocl_inductor.codegen.simt.loops import SimtKernel
+from ocl_inductor.codegen.simt.points import fits_vector, quotient
+from ocl_inductor.codegen.statements.accumulators import combine_text, identity
+from ocl_inductor.codegen.statements.emitted import Text
+from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.statements.stores import LANES
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
+from ocl_inductor.ir.index import is_static, prod
+from ocl_inductor.schedule.groups import LoopGroup, Member
+
+#: Shortest row that a group scans; a work-item alone does shorter ones.
+MIN_ROW = 64
+MIN_GROUP = 32
+
+
+def scans_rows(group: LoopGroup) -> bool:
+    """Whether the group is a scan whose steps are neighbours in memory, long enough to share."""
+    if [m.kind for m in group.members] != ["scan"] or by_columns(group):
+        return False
+    (length,) = group.inner
+    return not is_static(length) or int(length) >= MIN_ROW
+
+
+def scan_rows(kernel: SimtKernel) -> KernelSource:
+    """The kernel of a group for which :func:`scans_rows` holds: a work-group for each row."""
+    (m,) = kernel.group.members
+    (v,), (length,) = kernel.inner_vars, kernel.group.inner
+    width = WIDTH if fits_vector(kernel.group, v, length, WIDTH) else 1
+    steps = quotient(length, width)
+    items = _items(steps, kernel.device)
+    writer = kernel.emitter(Lanes(v if width > 1 else None, width, True), frozenset())
+    kind = register_type(m.body.dtype, 1)
+    writer.line(f"__local {kind} totals[{2 * items}];")
+    writer.line(f"const {kernel.index} point = get_group_id(0);")
+    writer.line("const int lid = get_local_id(0);")
+    writer.line("int here = 0;")
+    with writer.block("", frozenset(kernel.outer_vars)):
+        kernel.coordinates(writer, "point", kernel.outer_vars)
+        writer.line(f"{kind} carry = {kernel.beginning(writer, m, 1)};")
+        head = f"for ({kernel.index} first = 0; first < {kernel.text(steps)}; first += {items})"
+        with writer.block(head, frozenset([v])):
+            writer.line(f"const {kernel.index} step = first + lid;")
+            kernel.coordinates(writer, "step", [v], width)
+            exact = is_static(steps) and int(steps) % items == 0
+            _tile(kernel, writer, m, items, "" if exact else f"if (step < {kernel.text(steps)})")
+    frame = kernel.frame(writer.scopes[0].lines, required_size(items))
+    rows = prod(list(kernel.group.outer))
+    return kernel.kernel(frame, (prod((rows, items)),), (items,))
+
+
+def _items(steps: object, device: DeviceInfo) -> int:
+    items = min(USUAL_GROUP, device.max_work_group_size)
+    items = 1 << (items.bit_length() - 1)
+    if isinstance(steps, (int, sympy.Integer)):
+        while items > MIN_GROUP and int(steps) <= items // 2:
+            items //= 2
+    return items
+
+
+def _tile(kernel: SimtKernel, writer: Emitter, m: Member, items: int, guard: str) -> None:
+    """One round of the loop; ``guard``: the branch for what may lie beyond the row."""
+    width, dtype = writer.width, m.body.dtype
+    kind, wide = register_type(dtype, 1), register_type(dtype, width)
+
+    def combine(a: str, b: str, lanes: int = 1) -> str:
+        return combine_text(m.how, Target(lanes, kernel.device), dtype, a, b)
+
+    writer.line(f"{wide} own = {literal(identity(m.how, dtype), dtype, width)};")
+    with writer.block(guard, guarded=True) if guard else nullcontext():
+        value = writer.vectorised(m.body) if width > 1 else writer.emit(m.body).text
+        writer.line(f"own = {value};")
+    for before, after in itertools.pairwise(LANES[:width]):
+        writer.line(f"own.s{after} = {combine(f'own.s{before}', f'own.s{after}')};")
+    last = f"own.s{LANES[width - 1]}" if width > 1 else "own"
+    for line in (
+        f"{kind} total = {last};",
+        f"here = {items} - here;",
+        "totals[here + lid] = total;",
+        "barrier(CLK_LOCAL_MEM_FENCE);",
+        f"for (int reach = 1; reach < {items}; reach *= 2) {{",
+        "    if (lid >= reach) {",
+        f"        const {kind} below = totals[here + lid - reach];",
+        f"        total = {combine('below', 'total')};",
+        "    }",
+        f"    here = {items} - here;",
+        "    totals[here + lid] = total;",
+        "    barrier(CLK_LOCAL_MEM_FENCE);",
+        "}",
+        f"{kind} before = carry;",
+        "if (lid > 0) {",
+        f"    const {kind} below = totals[here + lid - 1];",
+        f"    before = {combine('before', 'below')};",
+        "}",
+        f"const {kind} whole = totals[here + {items - 1}];",
+        f"carry = {combine('carry', 'whole')};",
+    ):
+        writer.line(line)
+    with writer.block(guard, guarded=True) if guard else nullcontext():
+        earlier = "before" if width == 1 else f"({wide})(before)"
+        writer.line(f"const {wide} running = {combine(earlier, 'own', width)};")
+        stored = Text(kernel.as_stored(m, "running", width), width > 1)
+        writer.store(m.buffer.name, m.buffer.dtype, m.store, stored)

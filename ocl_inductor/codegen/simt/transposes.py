@@ -1,0 +1,136 @@
+"""Pointwise kernels of a GPU whose operands lie in another order than their results.
+
+Where the results' neighbours are an operand's far elements, a work-group reads a square of it along
+the dimension in which that is dense, into local memory, and does the points in the results' order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sympy
+
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.lanes import Lanes
+from ocl_inductor.codegen.simt.groups import required_size
+from ocl_inductor.codegen.simt.loops import SimtKernel
+from ocl_inductor.codegen.statements.emitted import Text
+from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.work import ceil_div
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type
+from ocl_inductor.ir.expr import Expr
+from ocl_inductor.ir.index import coefficients, is_static, prod
+from ocl_inductor.schedule.groups import LoopGroup
+
+#: Points along each side of a square, and of a row in local memory: of another bank each.
+SIDE, ROW = 32, 33
+MIN_ITEMS, MAX_ITEMS = 64, 256
+MAX_TILES = 4
+#: Fewer points are in cache in any order.
+MIN_POINTS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose:
+    """The dimension along which ``loads`` are of neighbours."""
+
+    dense: sympy.Symbol
+    loads: tuple[Expr, ...]
+
+
+def find_transpose(group: LoopGroup, device: DeviceInfo, in_place: bool) -> Transpose | None:
+    """What to read through local memory, if anything."""
+    outer = group.outer_vars
+    if group.inner or in_place or len(outer) < 2 or not all(map(is_static, group.outer)):
+        return None
+    if any(m.kind != "pointwise" or m.store_indirect for m in group.members):
+        return None
+    if int(prod(list(group.outer))) < MIN_POINTS or int(group.outer[-1]) < SIDE:
+        return None
+    if device.max_work_group_size < MIN_ITEMS:
+        return None
+    by_dimension: dict[sympy.Symbol, dict[Expr, None]] = {}
+    for e in _certain_loads(group):
+        affine = coefficients(e.payload.index, outer)
+        if affine is None or affine[1].free_symbols & set(outer):
+            continue
+        if affine[0].get(outer[-1], 0) in (0, 1):
+            continue
+        for v in outer[:-1]:
+            if affine[0].get(v, 0) == 1 and int(group.var_ranges[v]) >= SIDE:
+                by_dimension.setdefault(v, {})[e] = None
+    if not by_dimension:
+        return None
+    dense, loads = max(by_dimension.items(), key=lambda item: len(item[1]))
+    return Transpose(dense, tuple(loads)[:MAX_TILES])
+
+
+def _certain_loads(group: LoopGroup) -> Iterator[Expr]:
+    """Loads that every point makes, of what other kernels made, at no computed position."""
+    own = {m.buffer.name for m in group.members}
+    seen: set[Expr] = set()
+    stack = [m.body for m in group.members]
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if e.op == "load" and not e.args and e.payload.buffer not in own:
+            yield e
+        stack += e.args[:1] if e.op == "masked" else e.args
+
+
+def transposed(kernel: SimtKernel, found: Transpose) -> KernelSource:
+    """A work-group for each square of points: the dense dimension and the last one."""
+    a, b = found.dense, kernel.outer_vars[-1]
+    others = [v for v in kernel.outer_vars if v not in (a, b)]
+    size = kernel.size_of
+    squares = ceil_div(size[a], SIDE), ceil_div(size[b], SIDE)
+    items = min(MAX_ITEMS, 1 << (kernel.device.max_work_group_size.bit_length() - 1))
+    rows = items // SIDE
+    writer, index = kernel.emitter(Lanes(None, 1, False), frozenset()), kernel.index
+    tiles = [f"tile{n}" for n in range(len(found.loads))]
+    for tile, e in zip(tiles, found.loads, strict=True):
+        writer.line(f"__local {register_type(e.dtype, 1)} {tile}[{SIDE}][{ROW}];")
+    writer.line("const int lid = get_local_id(0);")
+    writer.line(f"const int across = lid % {SIDE}, down = lid / {SIDE};")
+    writer.line(f"const {index} group = get_group_id(0);")
+    across, down = (kernel.text(n) for n in reversed(squares))
+    writer.line(f"const {index} first_{b} = group % ({across}) * {SIDE};")
+    square = f"group / ({across})"
+    if others:
+        writer.line(f"const {index} square = {square};")
+        writer.line(f"const {index} point = square / ({down});")
+        square = f"square % ({down})"
+    writer.line(f"const {index} first_{a} = {square} * {SIDE};")
+    whole = int(size[a]) % SIDE == 0 and int(size[b]) % SIDE == 0
+    inside = f"if ({a} < {kernel.text(size[a])} && {b} < {kernel.text(size[b])})"
+    with writer.block("", frozenset(others)):
+        kernel.coordinates(writer, "point", others)
+        # The operands' order, then the results'.
+        for quick, slow, fills in ((a, b, True), (b, a, False)):
+            head = f"for (int k = 0; k < {SIDE}; k += {rows})"
+            with writer.block(head, pragma="#pragma unroll"):
+                writer.line(f"const {index} {quick} = first_{quick} + across;")
+                writer.line(f"const {index} {slow} = first_{slow} + down + k;")
+                with writer.block("" if whole else inside, frozenset([a, b])):
+                    if fills:
+                        for tile, e in zip(tiles, found.loads, strict=True):
+                            writer.line(f"{tile}[down + k][across] = {writer.emit(e).text};")
+                    else:
+                        _take(writer, tiles, found.loads)
+                        kernel.outer_point_levels(writer)
+            if fills:
+                writer.line("barrier(CLK_LOCAL_MEM_FENCE);")
+    frame = kernel.frame(writer.scopes[0].lines, required_size(items))
+    groups = prod((*squares, *(size[v] for v in others)))
+    return kernel.kernel(frame, (prod((groups, items)),), (items,))
+
+
+def _take(writer: Emitter, tiles: list[str], loads: tuple[Expr, ...]) -> None:
+    for tile, e in zip(tiles, loads, strict=True):
+        name = writer.fresh("x")
+        writer.line(f"const {register_type(e.dtype, 1)} {name} = {tile}[across][down + k];")
+        writer.scopes[-1].known[e] = Text(name, False)

@@ -1,0 +1,1 @@
+"""Expression DAGs as statements in nested scopes."""

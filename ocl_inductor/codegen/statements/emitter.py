@@ -1,0 +1,385 @@
+"""Expression DAGs as OpenCL statements, each computed once, as far out as its operands allow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.printers.conversions import literal, widen_by_parts
+from ocl_inductor.codegen.printers.primitives import (
+    PRIMITIVES,
+    emit_gather_lanes,
+    emit_load,
+    emit_random_run,
+    emit_store,
+    positions_of_a_counter,
+    prefetch,
+)
+from ocl_inductor.codegen.statements.emitted import Result, Scope, Stash, Text
+from ocl_inductor.codegen.statements.index_checks import Outside
+from ocl_inductor.codegen.statements.indexing import (
+    Literals,
+    known_multiple,
+    same_side,
+)
+from ocl_inductor.codegen.statements.prefetch import Ahead
+from ocl_inductor.codegen.statements.statements import StatementWriter
+from ocl_inductor.codegen.statements.stores import positions_of_lanes, store_elements
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type, vector
+from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
+from ocl_inductor.schedule.groups import Member
+
+
+class Emitter(StatementWriter):
+    """Writes expressions as statements.
+
+    ``members`` are the loops whose results live in this kernel; a load from one of them becomes its
+    expression, or the variable that ``results`` gives it, or a load from memory when it is in
+    ``in_memory``. ``outside``: where it keeps indices out of range.
+    """
+
+    def __init__(
+        self,
+        device: DeviceInfo,
+        members: Mapping[str, Member],
+        *,
+        width: int = 1,
+        vector_var: sympy.Symbol | None = None,
+        index_type: str = "int",
+        names: Mapping[sympy.Symbol, str] | None = None,
+        temporaries: Iterator[int] | None = None,
+        literals: Literals | None = None,
+        streamed: frozenset[str] = frozenset(),
+        outside: Outside | None = None,
+    ) -> None:
+        super().__init__(
+            device,
+            width=width,
+            vector_var=vector_var,
+            index_type=index_type,
+            names=names,
+            temporaries=temporaries,
+            literals=literals,
+            streamed=streamed,
+        )
+        self.members = members
+        self.outside = outside
+        self.results: dict[str, Result] = {}
+        self.in_memory: set[str] = set()
+        self.stash: dict[Expr, Stash] = {}
+        #: What to ask for where it is loaded (prefetch.py).
+        self.ahead: Ahead = {}
+        self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
+
+    def free(self, e: Expr) -> frozenset[sympy.Symbol]:
+        """Loop variables the value depends on, through members computed in this kernel too."""
+        found = self._free.get(e)
+        if found is not None:
+            return found
+        for node in walk(e):
+            if node in self._free:
+                continue
+            symbols: set[sympy.Symbol] = set()
+            for a in node.args:
+                symbols |= self._free[a]
+            if node.op == "load":
+                member = self.members.get(node.payload.buffer)
+                if member is not None and member.kind == "pointwise" and not member.row:
+                    symbols |= self.free(member.body)
+                symbols |= node.payload.index.free_symbols
+            elif node.op == "index":
+                symbols |= node.payload.free_symbols
+            self._free[node] = frozenset(symbols)
+        return self._free[e]
+
+    def home(self, e: Expr) -> Scope:
+        """The outermost scope that defines every variable ``e`` depends on."""
+        if self.scopes[-1].guarded:
+            return self.scopes[-1]
+        needed = self.free(e)
+        for scope in reversed(self.scopes):
+            if scope.variables & needed:
+                return scope
+        # What depends on no variable may still depend on a result of this tile.
+        return self.scopes[min(1, len(self.scopes) - 1)]
+
+    # -- values ----------------------------------------------------------------------------
+
+    def emit(self, e: Expr) -> Text:
+        """Text of ``e``, computed at most once in each scope it is visible from."""
+        for scope in reversed(self.scopes):
+            if e in scope.known:
+                return scope.known[e]
+        result = self._emit_masked_at_home(e) if e.op == "masked" else self._emit(e)
+        if not (e.op == "const" or result.text.isidentifier()):
+            scope = self.home(e)
+            name = self.fresh()
+            kind = register_type(e.dtype, self.width if result.lanes else 1)
+            scope.lines.append(f"const {kind} {name} = {result.text};")
+            result = Text(name, result.lanes)
+            scope.known[e] = result
+            self._fill_stash(e, result)
+        else:
+            self.scopes[-1].known[e] = result
+        return result
+
+    def _emit_masked_at_home(self, e: Expr) -> Text:
+        """A branch and its variable go where users of the value may be hoisted to."""
+        home = self.home(e)
+        depth = next(n for n, scope in enumerate(self.scopes) if scope is home)
+        inner = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        try:
+            return self._emit(e)
+        finally:
+            self.scopes += inner
+
+    def _fill_stash(self, e: Expr, value: Text) -> None:
+        stash = self.stash.get(e)
+        if stash is None or stash.ready:
+            return
+        text = self.broadcast(value, e.dtype)
+        self.line(emit_store(self.target, stash.dtype, stash.name, stash.index, text, "__private"))
+        self.stash[e] = dataclasses.replace(stash, filled=True)
+
+    def vectorised(self, e: Expr) -> str:
+        """Text of ``e`` as a full register."""
+        return self.broadcast(self.emit(e), e.dtype)
+
+    def _emit(self, e: Expr) -> Text:
+        if e.op == "const":
+            return Text(literal(e.payload, e.dtype), False)
+        if e.op == "index":
+            return self._emit_index(e)
+        if e.op == "load":
+            return self._emit_load(e)
+        stash = self.stash.get(e)
+        if stash is not None and stash.ready:
+            text = emit_load(self.target, stash.dtype, stash.name, stash.index, "__private")
+            return Text(text, self.width > 1)
+        if e.op == "masked":
+            return self._emit_masked(e)
+        if e.op == "cast" and self._is_rounded(e.args[0], e.dtype):
+            return self.emit(e.args[0].args[0])
+        if e.op in ("lt", "ge") and self.vector_var is not None:
+            same = self._compare_in_block(e)
+            if same is not None:
+                return same
+        if e.op == "checked_index":
+            return self._emit_checked_index(e)
+        if e.op in RANDOM_BITS and self.vector_var is not None:
+            run = self._random_run(e)
+            if run is not None:
+                return run
+        args = [self.emit(a) for a in e.args]
+        lanes = any(a.lanes for a in args)
+        primitive = PRIMITIVES[e.op]
+        if not lanes:
+            return Text(primitive.emit(self.scalar, e, [a.text for a in args]), False)
+        texts = [
+            a.text if n in primitive.scalars else self.broadcast(a, x.dtype)
+            for n, (a, x) in enumerate(zip(args, e.args, strict=True))
+        ]
+        return Text(primitive.emit(self.target, e, texts), True)
+
+    def _emit_checked_index(self, e: Expr) -> Text:
+        position, extent = map(self.emit, e.args)
+        assert self.outside is not None, "a kernel that checks keeps what it finds"
+        width = self.width if position.lanes else 1
+        text = self.outside.checked(e.payload, e.dtype, width, position.text, extent.text)
+        return Text(text, position.lanes)
+
+    def _random_run(self, e: Expr) -> Text | None:
+        """Random bits for neighbouring positions that begin with a counter's first one."""
+        position, *others = e.args
+        group = positions_of_a_counter(e)
+        if not self.aligned or position.op != "index" or self.width % group:
+            return None
+        split = self.lanes_of(position.payload)
+        if split is None or split[1] != 1:
+            return None
+        assert self.vector_var is not None
+        if known_multiple(split[0], self.vector_var, self.width) % group:
+            return None
+        first = self.index_text(split[0], {})
+        scalars = [self.emit(x).text for x in others]
+        return Text(emit_random_run(self.target, e, first, scalars), True)
+
+    def _compare_in_block(self, e: Expr) -> Text | None:
+        """A comparison of an index with a multiple of the width is equal in all lanes."""
+        if not self.aligned:
+            return None
+        assert self.vector_var is not None
+        first = same_side(e.args[0], e.args[1], self.vector_var, self.width)
+        if first is None:
+            return None
+        sign = "<" if e.op == "lt" else ">="
+        bound = int(e.args[1].payload)
+        return Text(f"({self.index_text(first, {})} {sign} {bound})", False)
+
+    def _emit_index(self, e: Expr) -> Text:
+        kind = register_type(e.dtype, 1)
+        split = self.lanes_of(e.payload)
+        if split is None:
+            wide = vector(kind, self.width)
+            return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
+        base, stride = split
+        first = f"({self.index_text(base, {})})"
+        widened = kind == "long" and self.index_type == "int" and self.device.widens_by_parts
+        text = widen_by_parts(first, torch.int32, 1) if widened else f"({kind}){first}"
+        if stride == 0:
+            return Text(text, False)
+        wide = vector(kind, self.width)
+        return Text(f"({wide})({text}) + {self._ramp(kind, stride)}", True)
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def _emit_load(self, e: Expr) -> Text:
+        buffer, index = e.payload.buffer, e.payload.index
+        if buffer in self.results:
+            return self.results[buffer].value
+        member = self.members.get(buffer)
+        if member is not None and buffer not in self.in_memory:
+            return self.emit(member.body)
+        names, lanes = self.indirect(e)
+        split = None
+        if not lanes:
+            split = self.lanes_of(index)
+            if split is not None and split[1] in (0, 1):
+                base = self.index_text(split[0], names)
+                target = self.target if split[1] == 1 else self.scalar
+                if split[1] == 1 and buffer in self.ahead and not self.scopes[-1].guarded:
+                    self._ask_ahead(e, split[0])
+                aligned = split[1] == 1 and self.is_aligned(split[0])
+                text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
+                return Text(text, split[1] == 1)
+        indices = positions_of_lanes(self, self.home(e), index, split, names, lanes)
+        return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
+        """Whether this is a half type's element as it lies in memory, widened."""
+        if e.op != "as" or e.args[0].op != "load" or e.args[0].dtype != dtype:
+            return False
+        buffer = e.args[0].payload.buffer
+        here = buffer in self.members and buffer not in self.in_memory
+        return not here and buffer not in self.results
+
+    def _ask_ahead(self, e: Expr, index: sympy.Expr) -> None:
+        """Ask for the cache lines that a later round of the loop loads."""
+        buffer, size = e.payload.buffer, e.dtype.itemsize
+        base = self.index_text(index, {})
+        for start in range(0, self.width * size, self.target.device.caches.line):
+            further = self.index_text(sympy.Integer(self.ahead[buffer] * size + start), {})
+            self.home(e).lines.append(prefetch(buffer, base, write=False, further=further))
+
+    def indirect(self, e: Expr) -> tuple[dict[sympy.Symbol, str], bool]:
+        """Names for ``ind*`` and whether any of them differs between lanes."""
+        texts = [self.emit(a) for a in e.args]
+        lanes = any(t.lanes for t in texts)
+        names: dict[sympy.Symbol, str] = {}
+        for i, t in enumerate(texts):
+            if t.lanes:
+                kind = vector(self.index_type, self.width)
+                names[indirect_symbol(i)] = f"convert_{kind}({t.text})"
+            else:
+                names[indirect_symbol(i)] = f"({self.index_type})({t.text})"
+        return names, lanes
+
+    def store(self, buffer: str, dtype: torch.dtype, index: sympy.Expr, value: Text) -> None:
+        """Store a value at an affine or computed index (no indirection)."""
+        store_elements(self, buffer, dtype, index, {}, False, value)
+
+    # -- what may be read only where a condition holds --------------------------------------
+
+    def _emit_masked(self, e: Expr) -> Text:
+        """``masked(condition, value, other)``: reads of ``value`` happen only where it holds."""
+        condition, value, other = e.args
+        if condition.op == "const":
+            return self.emit(value if condition.payload else other)
+        test = self.emit(condition)
+        reads = any(n.op == "load" for n in walk(value))
+        if not reads:
+            return self.emit(Expr("where", (condition, value, other), e.dtype))
+        if not test.lanes:
+            return self._masked_branch(e, test.text)
+        return self._masked_lanes(e, test.text)
+
+    def _masked_branch(self, e: Expr, test: str) -> Text:
+        """All lanes agree: a plain branch around the reads."""
+        _, value, other = e.args
+        lanes = self.vector_var is not None and (
+            self.vector_var in self.free(value) or self.vector_var in self.free(other)
+        )
+        kind = register_type(e.dtype, self.width if lanes else 1)
+        name = self.fresh("m")
+        start = self.emit(other)
+        start_text = self.broadcast(start, other.dtype) if lanes else start.text
+        self.line(f"{kind} {name} = {start_text};")
+        with self.block(f"if ({test})", guarded=True):
+            inside = self.emit(value)
+            text = self.broadcast(inside, value.dtype) if lanes else inside.text
+            self.line(f"{name} = {text};")
+        result = Text(name, lanes)
+        self.scopes[-1].known[e] = result
+        return result
+
+    def _masked_lanes(self, e: Expr, test: str) -> Text:
+        """Lanes differ: whole vectors where all lanes hold, else one lane after the other."""
+        _, value, other = e.args
+        name, array = self.fresh("m"), self.fresh("lane")
+        kind = register_type(e.dtype, self.width)
+        self.line(f"{kind} {name} = {self.vectorised(other)};")
+        with self.block(f"if (all({test}))", guarded=True):
+            self.line(f"{name} = {self.vectorised(value)};")
+        with self.block(f"else if (any({test}))", guarded=True):
+            scalar_kind = register_type(e.dtype, 1)
+            self.line(f"{scalar_kind} {array}[{self.width}];")
+            self.line(f"vstore{self.width}({name}, 0, {array});")
+            counter = self.fresh("l")
+            with self.block(
+                f"for (int {counter} = 0; {counter} < {self.width}; ++{counter})", guarded=True
+            ):
+                lane = self.lane(counter)
+                lane_test = lane.emit(e.args[0]).text
+                with lane.block(f"if ({lane_test})", guarded=True):
+                    text = lane.emit(value).text
+                    if e.dtype is torch.bool:
+                        text = f"-({text})"  # back to a lane's truth
+                    lane.line(f"{array}[{counter}] = {text};")
+                self.scopes[-1].lines += lane.scopes[-1].lines
+            self.line(f"{name} = vload{self.width}(0, {array});")
+        result = Text(name, True)
+        self.scopes[-1].known[e] = result
+        return result
+
+    # -- one lane ---------------------------------------------------------------------------
+
+    def lane(self, counter: str) -> Emitter:
+        """A scalar emitter for lane ``counter`` of this one's vector."""
+        assert self.vector_var is not None
+        base = self.names.get(self.vector_var, self.vector_var.name)
+        lane = Emitter(
+            self.device,
+            self.members,
+            index_type=self.index_type,
+            names={**self.names, self.vector_var: f"({base} + {counter})"},
+            temporaries=self.numbers,
+            literals=self.literals,
+            outside=self.outside,
+        )
+        for name, result in self.results.items():
+            t, kind = result.value, register_type(result.dtype, 1)
+            text = f"((__private {kind} *)&{t.text})[{counter}]" if t.lanes else t.text
+            if t.lanes and result.dtype is torch.bool:
+                text = f"({text} != 0)"
+            lane.results[name] = Result(Text(text, False), result.dtype)
+        lane.in_memory = self.in_memory
+        uniform: dict[Expr, Text] = {}
+        for scope in self.scopes:
+            uniform |= {k: t for k, t in scope.known.items() if not t.lanes}
+        lane.scopes.append(Scope(frozenset(), known=uniform, guarded=True))
+        return lane

@@ -1,0 +1,144 @@
+"""Statements in a stack of scopes: lines of C, indices as text, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.printers.nontemporal import emit_streamed
+from ocl_inductor.codegen.printers.primitives import Target, emit_store
+from ocl_inductor.codegen.statements.emitted import Scope, Text
+from ocl_inductor.codegen.statements.indexing import (
+    Literals,
+    index_text,
+    known_multiple,
+    lane_stride,
+)
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import register_type, vector
+from ocl_inductor.ir.index import size_symbols
+
+
+class StatementWriter:
+    """Writes statements into a stack of scopes.
+
+    ``width`` lanes run along ``vector_var`` (None: scalar code). ``streamed``: buffers whose whole
+    vectors are written around the caches.
+    """
+
+    def __init__(
+        self,
+        device: DeviceInfo,
+        *,
+        width: int = 1,
+        vector_var: sympy.Symbol | None = None,
+        index_type: str = "int",
+        names: Mapping[sympy.Symbol, str] | None = None,
+        temporaries: Iterator[int] | None = None,
+        literals: Literals | None = None,
+        streamed: frozenset[str] = frozenset(),
+    ) -> None:
+        self.device = device
+        self.width = width
+        self.vector_var = vector_var if width > 1 else None
+        self.literals = literals
+        self.streamed = streamed
+        #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
+        self.aligned = True
+        self.index_type = index_type
+        self.names: dict[sympy.Symbol, str] = dict(names or {})
+        self.target = Target(width, device)
+        self.scalar = Target(1, device)
+        self.scopes: list[Scope] = []
+        self.numbers = temporaries if temporaries is not None else iter(range(1 << 30))
+
+    # -- scopes ----------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.scopes[-1].lines.append(text)
+
+    def fresh(self, prefix: str = "t") -> str:
+        return f"{prefix}{next(self.numbers)}"
+
+    @contextmanager
+    def block(
+        self,
+        head: str,
+        variables: frozenset[sympy.Symbol] = frozenset(),
+        guarded: bool = False,
+        pragma: str = "",
+    ) -> Iterator[None]:
+        """``head { ... }``; the block's lines follow what it hoisted into the outer scopes."""
+        inner_guard = guarded or (bool(self.scopes) and self.scopes[-1].guarded)
+        self.scopes.append(Scope(variables, guarded=inner_guard))
+        try:
+            yield
+        finally:
+            scope = self.scopes.pop()
+            if pragma:
+                self.line(pragma)
+            self.line(f"{head} {{" if head else "{")
+            self.scopes[-1].lines += [f"    {x}" for x in scope.lines]
+            self.line("}")
+
+    # -- indices ---------------------------------------------------------------------------
+
+    def lanes_of(self, index: sympy.Expr) -> tuple[sympy.Expr, int] | None:
+        """The first lane's index and what lies between two lanes', where that is one number."""
+        if self.vector_var is None:
+            return index, 0
+        return lane_stride(index, self.vector_var, self.width)
+
+    def _ramp(self, kind: str, stride: int) -> str:
+        steps = ", ".join(str(i * stride) for i in range(self.width))
+        return f"({vector(kind, self.width)})({steps})"
+
+    def index_text(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
+        """The index as C text for one lane."""
+        return index_text(index, {**self.names, **names}, self.literals)
+
+    def index_vector(self, index: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
+        """The index of each lane, as an integer vector."""
+        kind = vector(self.index_type, self.width)
+        all_names = {**self.names, **names}
+        if self.index_type == "int":  # sizes are passed as long, which no vector of int may meet
+            sizes = size_symbols([index])
+            all_names = {s: f"(int)({s.name})" for s in sizes} | all_names
+        if self.vector_var is not None and self.vector_var in index.free_symbols:
+            base = self.names.get(self.vector_var, self.vector_var.name)
+            all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"
+        # No arguments for integers here: dividing vectors by what is not constant is slow.
+        literals = None if self.literals is None else self.literals.without_integers()
+        return index_text(index, all_names, literals)
+
+    # -- vectors ---------------------------------------------------------------------------
+
+    def broadcast(self, t: Text, dtype: torch.dtype) -> str:
+        """Text of a value as a full register."""
+        if t.lanes or self.width == 1:
+            return t.text
+        kind = register_type(dtype, self.width)
+        # Scalar truth is 1, a lane's truth is -1.
+        return f"({kind})(-({t.text}))" if dtype is torch.bool else f"({kind})({t.text})"
+
+    def is_aligned(self, index: sympy.Expr) -> bool:
+        """Whether a vector from there is known to be aligned to all of it.
+
+        Of the simt profile only: on CPUs an access that may be unaligned costs nothing.
+        """
+        if self.device.profile != "simt" or not self.device.aligned_buffers or not self.aligned:
+            return False
+        assert self.vector_var is not None
+        return known_multiple(index, self.vector_var, self.width) % self.width == 0
+
+    def store_vector(
+        self, buffer: str, dtype: torch.dtype, index: str, value: str, aligned: bool = False
+    ) -> None:
+        """Store a full register at neighbouring elements."""
+        if buffer in self.streamed:
+            self.line(emit_streamed(dtype, self.width, buffer, index, value))
+        else:
+            self.line(emit_store(self.target, dtype, buffer, index, value, aligned=aligned))

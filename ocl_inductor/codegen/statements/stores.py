@@ -1,0 +1,82 @@
+"""Stores of a vector's lanes, and where each lane's element is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy
+import torch
+
+from ocl_inductor.codegen.printers.primitives import emit_store
+from ocl_inductor.codegen.statements.emitted import Scope, Text
+from ocl_inductor.codegen.statements.indexing import lane_step
+from ocl_inductor.codegen.statements.statements import StatementWriter
+from ocl_inductor.ir.dtypes import register_type, vector
+
+LANES = "0123456789abcdef"
+
+
+def store_elements(
+    writer: StatementWriter,
+    buffer: str,
+    dtype: torch.dtype,
+    index: sympy.Expr,
+    names: Mapping[sympy.Symbol, str],
+    lanes: bool,
+    value: Text,
+) -> None:
+    """Store a value, an element a lane, at an index that has any steps between lanes.
+
+    ``names``: of indirect parts of the index, which differ between lanes if ``lanes``.
+    """
+    if writer.width == 1:
+        text = writer.index_text(index, names)
+        writer.line(emit_store(writer.scalar, dtype, buffer, text, value.text))
+        return
+    split = None if lanes else writer.lanes_of(index)
+    if split is not None and split[1] in (0, 1):
+        text = writer.index_text(split[0], names)
+        if split[1] == 0:
+            writer.line(emit_store(writer.scalar, dtype, buffer, text, value.text))
+        else:
+            full, aligned = writer.broadcast(value, dtype), writer.is_aligned(split[0])
+            writer.store_vector(buffer, dtype, text, full, aligned)
+        return
+    positions = positions_of_lanes(writer, writer.scopes[-1], index, split, names, lanes)
+    full = writer.fresh("x")
+    register = register_type(dtype, writer.width)
+    writer.line(f"const {register} {full} = {writer.broadcast(value, dtype)};")
+    for lane, position in zip(LANES, positions, strict=False):
+        text = f"{full}.s{lane}"
+        if dtype is torch.bool:
+            text = f"({text} != 0)"
+        writer.line(emit_store(writer.scalar, dtype, buffer, position, text))
+
+
+def positions_of_lanes(
+    writer: StatementWriter,
+    scope: Scope,
+    index: sympy.Expr,
+    split: tuple[sympy.Expr, int] | None,
+    names: Mapping[sympy.Symbol, str],
+    indirect: bool,
+) -> list[str]:
+    """Where each lane's element is, from variables that are declared in ``scope``.
+
+    ``split``: the index as :meth:`StatementWriter.lanes_of` has it; ``indirect``: parts of it, by
+    ``names``, differ between lanes. Steps of one length are part of the instructions' addresses;
+    other positions are taken out of a vector one by one.
+    """
+    name, kind = writer.fresh("i"), writer.index_type
+    if split is not None:
+        base, gap = split
+        scope.lines.append(f"const {kind} {name} = {writer.index_text(base, names)};")
+        return [f"{name} + {lane * gap}" if lane else name for lane in range(writer.width)]
+    step = None if indirect else lane_step(index, writer.vector_var)
+    if step is not None:
+        first, further = (writer.index_text(x, names) for x in (index, step))
+        scope.lines.append(f"const {kind} {name} = {first}, {name}_step = {further};")
+        return [f"{name} + {lane} * {name}_step" for lane in range(writer.width)]
+    wide = vector(kind, writer.width)
+    scope.lines.append(f"const {wide} {name} = {writer.index_vector(index, names)};")
+    return [f"{name}.s{lane}" for lane in LANES[: writer.width]]

@@ -1,0 +1,106 @@
+"""Products with few rows (decoding, one image's classifier, a short text): W is read in place."""
+
+from __future__ import annotations
+
+import sympy
+import torch
+
+from ocl_inductor.ir.index import Size, is_static, same
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.shapes import cast_value, decide, is_known
+from ocl_inductor.lowering.core.values import Value, strided_view
+from ocl_inductor.lowering.matmul.matrix_product import partition_for_unit
+from ocl_inductor.templates.blocking import lanes_of
+from ocl_inductor.templates.gemm.bf16_skinny_gemm import VECTOR, row_count
+from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
+
+_BYTES = (torch.int8, torch.uint8)
+_READABLE = (*_BYTES, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+#: With more rows packing W, where they need it, takes less time than adding up lanes.
+_MAX_ROWS = 127
+#: Elements of a weight from which reading it counts. Very few rows of a smaller one are summed up
+#: where they are computed, which saves a kernel.
+_MIN_WEIGHT = 1 << 16
+#: Below this many vectors in a row of W, adding up lanes would take most of the time; with more
+#: rows, which do not wait for memory, a good part of it.
+_MIN_VECTORS, _MIN_VECTORS_OF_MORE = 3, 16
+#: Rows to a work-item where their number is not known: it may become larger than its hint.
+_ROWS_TO_AN_ITEM = 48
+
+
+def few_rows(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value | None:
+    """(\\*batch, m, k) x (\\*batch, k, n) by the few_rows template; None where that does not suit.
+
+    It does where m is small and B lies in memory with unit stride along k, as a layer's weight
+    does. It may have a half type, or bytes that are converted first, as a quantised layer's; the
+    result is ``out``, the type of the sums.
+    """
+    m, n, k = a.size[-2], b.size[-1], b.size[-2]
+    acc = "double" if out is torch.float64 else "float"
+    lanes = lanes_of(ctx.device, acc)
+    b = _unconverted(b)
+    w = strided_view(b)
+    if w is None or not same(w.stride[-2], 1) or b.dtype not in _READABLE:
+        return None
+    if ctx.device.profile != "vector" or lanes == 1 or not _worthwhile(ctx, m, n, k, lanes):
+        return None
+    batch = a.size[:-2]
+    very_few = ctx.hint(m) <= VERY_FEW
+    if not very_few and partition_for_unit(ctx, out, batch, m, k, n) is not None:
+        return None
+    pairs = very_few and _by_pairs(ctx, a, b)
+    a = cast_value(a, torch.bfloat16 if pairs else out)
+    x = strided_view(a)
+    if x is None or not same(x.stride[-1], 1):
+        a = ctx.realize(a, range(a.ndim))
+        x = strided_view(a)
+        assert x is not None
+    return ctx.template(
+        "bf16_rows" if pairs else "few_rows",
+        out,
+        (*batch, m, n),
+        tuple(range(len(batch) + 2)),
+        [a, b],
+        acc=acc,
+        lanes=lanes,
+        batch=batch,
+        m=m,
+        mb=int(m) if is_static(m) else _ROWS_TO_AN_ITEM,
+        n=n,
+        k=k,
+        a_offset=x.offset,
+        a_strides=x.stride[:-1],
+        w_offset=w.offset,
+        w_strides=(*w.stride[:-2], w.stride[-1]),
+        w_itemsize=b.dtype.itemsize,
+    )
+
+
+def _by_pairs(ctx: LoweringContext, a: Value, b: Value) -> bool:
+    """Whether (\\*batch, m, k) and (\\*batch, k, n) go to the template of pairs of bfloat16."""
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    narrow = a.dtype is torch.bfloat16 and b.dtype is torch.bfloat16
+    known = is_static(m) and is_static(k) and is_static(n)
+    if not ctx.device.bf16_dot or not narrow or not known:
+        return False
+    return int(k) >= VECTOR and int(n) >= row_count(int(m))
+
+
+def _unconverted(b: Value) -> Value:
+    """``b`` as it lies in memory where it is bytes converted to floats, which rounds nothing."""
+    body = b.body
+    while body.op == "cast" and body.dtype.is_floating_point:
+        body = body.args[0]
+    return Value(b.size, body.dtype, body) if body.dtype in _BYTES else b
+
+
+def _worthwhile(ctx: LoweringContext, m: Size, n: Size, k: Size, lanes: int) -> bool:
+    rows, columns, depth = ctx.hint(m), ctx.hint(n), ctx.hint(k)
+    if columns < lanes or rows > _MAX_ROWS or not (is_static(k) or is_known(ctx, k)):
+        return False
+    if rows <= VERY_FEW:
+        worthwhile = depth >= _MIN_VECTORS * lanes and depth * columns >= _MIN_WEIGHT
+    else:
+        worthwhile = depth >= _MIN_VECTORS_OF_MORE * lanes
+    # The last vector of a row is read whole.
+    return worthwhile and decide(ctx, sympy.Ge(k, lanes))

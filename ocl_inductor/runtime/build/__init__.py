@@ -1,0 +1,1 @@
+"""Kernels from the cache folder, or from a driver's compiler in a process of its own."""

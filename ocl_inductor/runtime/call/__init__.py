@@ -1,0 +1,1 @@
+"""One call of a plan: binding tensors, enqueuing kernels, results."""

@@ -1,0 +1,240 @@
+"""Points kernels to the tensors of a call: those that were passed, and results that are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from ocl_inductor.plan.plan import BufferSpec, InputSpec, Plan
+from ocl_inductor.runtime.call.tensors import as_planned
+from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
+from ocl_inductor.runtime.discrete.residents import saved_tensors_are_private
+from ocl_inductor.runtime.memory.recycling import Maker, allocated, recycler_of
+from ocl_inductor.runtime.memory.resident import ResidentMemory
+from ocl_inductor.runtime.memory.strategy import Strategy
+from ocl_inductor.runtime.parameters.parameters import Parameters
+from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.sizes import Sizes
+
+#: ``bind(name, buffer)``: the kernels that use a name of the plan use this buffer from now on.
+Bind = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A tensor among the inputs. ``used``: a kernel reads or writes it; ``borrowed``: what another
+    plan has on the device may be read in its place."""
+
+    position: int
+    spec: InputSpec
+    name: str
+    static: bool
+    on_host: bool
+    used: bool
+    borrowed: bool
+
+
+class Binding:
+    """Of one plan. ``bound``: by name, the buffer that its kernels use."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        roles: Roles,
+        sizes: Sizes,
+        memory: Strategy,
+        used: Mapping[str, object],
+        bind: Bind,
+        exact_weights: bool,
+    ) -> None:
+        self.plan, self.roles, self.sizes = plan, roles, sizes
+        self.memory = memory
+        #: The same where there are transfers, else None.
+        self.discrete = memory if isinstance(memory, DiscreteMemory) else None
+        #: Where tensors lie on the device, and not all where vectors may.
+        self.aligned = memory.aligned if isinstance(memory, ResidentMemory) else None
+        self.bound: dict[str, Any] = {}
+        self._bind = bind
+        self.exact_weights = exact_weights
+        #: Of these a copy is kept: packed or folded by the prologue, or uploaded.
+        self.parameters = Parameters(
+            (
+                s.name
+                for s in plan.inputs
+                if s.static and (self.discrete is not None or s.name in plan.watched)
+            ),
+            apart=self.discrete is not None,
+            exact=exact_weights,
+            writes=memory.version if isinstance(memory, ResidentMemory) else None,
+        )
+        self.prologue_due = bool(plan.prologue)
+        #: During a call: tensors that kernels work on, what was passed under names that a result
+        #: refers to, and what only the host holds.
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.given: dict[str, torch.Tensor] = {}
+        self.host: dict[str, Any] = {}
+        #: Copies that stand for parameters as long as these do not change.
+        self.pinned: dict[str, torch.Tensor] = {}
+        #: Of results that come home: they find their pages mapped.
+        self.makers: Mapping[str, Maker] = (
+            {b.name: recycler_of(b) for b in roles.outputs if b.name not in roles.saved}
+            if self.discrete is not None and not plan.symbols
+            else {}
+        )
+        self._tensors = [
+            _Input(
+                position,
+                s,
+                s.name,
+                s.static,
+                s.name in roles.on_host,
+                self.discrete is None or s.name in used or s.name in roles.overwritten,
+                plan.backward and s.name not in roles.overwritten,
+            )
+            for position, s in enumerate(plan.inputs)
+            if s.kind == "tensor"
+        ]
+        named = [(position, s.name, s.kind) for position, s in enumerate(plan.inputs)]
+        self._host_values = [(n, name) for n, name, kind in named if kind == "host"]
+        self._noted = [
+            (n, name)
+            for n, name, kind in named
+            if name in roles.noted and kind in ("host", "tensor")
+        ]
+        self._static = [i for i in self._tensors if i.static]
+
+    # -- inputs ----------------------------------------------------------------------------
+
+    def inputs(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        """Bind what was passed; parameters only when they were replaced or written since the last
+        call. The tensors have to live as long as the call.
+        """
+        keep: list[torch.Tensor] = []
+        changed = self._changed_parameters(arguments)
+        for position, name in self._host_values:
+            self.host[name] = arguments[position]
+        for position, name in self._noted:
+            self.given[name] = arguments[position]
+        for own in self._tensors:
+            x = arguments[own.position]
+            if own.static and own.name not in changed:
+                self.tensors[own.name] = x
+            else:
+                keep.append(self._input(own, x))
+        for name in self.roles.overwritten:
+            x = self.tensors[name]
+            self.memory.overwritten(name, x, self.reach(self.roles.inputs[name], x))
+        return keep
+
+    def _input(self, own: _Input, x: torch.Tensor) -> torch.Tensor:
+        """Bind one; the tensor that kernels work on."""
+        stride = self.sizes.all(own.spec.stride)
+        if self.discrete is not None:
+            buffer = self._on_device(self.discrete, own, x, stride)
+            if buffer is not None:
+                self.tensors[own.name] = x
+                self._bind(own.name, buffer)
+                return x
+        tensor = as_planned(x, stride)
+        if self.aligned is not None:
+            tensor = self.aligned(tensor)
+        self.tensors[own.name] = tensor
+        if own.used:
+            if own.static:
+                self.pinned.pop(own.name, None)
+                if tensor.data_ptr() != x.data_ptr():
+                    self.pinned[own.name] = tensor  # the binding outlives this call
+            nbytes = self.reach(own.spec, tensor)
+            self._bind(own.name, self.memory.input(own.name, tensor, nbytes))
+        return tensor
+
+    def _on_device(
+        self, discrete: DiscreteMemory, own: _Input, x: torch.Tensor, stride: tuple[int, ...]
+    ) -> Any:
+        """A buffer that holds a tensor already; None if it is in host memory (by now)."""
+        nbytes = self.reach(own.spec, x)
+        plain = x.stride() == stride and not x.is_conj() and not x.is_neg()
+        buffer = discrete.resident(x, nbytes)
+        if buffer is None:
+            return discrete.loans.borrow(x, nbytes) if own.borrowed and plain else None
+        if plain and not own.static and not own.on_host:
+            return buffer
+        discrete.bring_home(x)
+        return None
+
+    def static_inputs(self, arguments: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
+        """The parameters among the arguments, by position."""
+        return [(own.position, arguments[own.position]) for own in self._static]
+
+    def _changed_parameters(self, arguments: Sequence[Any]) -> set[str]:
+        """Names of the parameters that were replaced, moved or written since the last call."""
+        changed = self.parameters.changed(
+            [(own.name, arguments[own.position]) for own in self._static],
+            lambda name, x: self.reach(self.roles.inputs[name], x),
+        )
+        changed |= self.pinned.keys()  # what a kernel reads is a copy that nobody keeps up to date
+        if not changed.isdisjoint(self.plan.watched):
+            self.prologue_due = True
+        return changed
+
+    def lend(self, arguments: Sequence[Any]) -> None:
+        """Let the backward graph read, where they are, the inputs that are handed on to it."""
+        if self.discrete is None:
+            return
+        for position in self.roles.handed_on:
+            spec, x = self.plan.inputs[position], arguments[position]
+            used = self.tensors.get(spec.name)
+            in_place = used is not None and used.data_ptr() == x.data_ptr()
+            if in_place and spec.name in self.bound and not self.exact_weights:
+                self.discrete.lend(spec.name, x, self.reach(spec, x))
+            else:
+                self.discrete.loans.end(x.data_ptr())
+
+    # -- outputs ---------------------------------------------------------------------------
+
+    def outputs(self, makers: Mapping[str, Maker] | None = None) -> dict[str, torch.Tensor]:
+        """Make results, with these makers where they are not the usual ones, and bind them."""
+        produced: dict[str, torch.Tensor] = {}
+        private = bool(self.roles.saved) and saved_tensors_are_private()
+        makers = self.makers if makers is None else makers
+        for spec in self.roles.outputs:
+            maker = makers.get(spec.name)
+            if maker is not None:
+                tensor = maker.make()
+            else:
+                size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
+                tensor = allocated(partial(self.memory.empty, size, stride, spec.dtype))
+            produced[spec.name] = tensor
+            nbytes = self.extent(spec)
+            if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:
+                buffer = self.discrete.stay(tensor, nbytes, self.bound.get(spec.name))
+            else:
+                buffer = self.memory.output(spec.name, tensor, nbytes)
+            self._bind(spec.name, buffer)
+        self.tensors |= produced
+        return produced
+
+    def reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
+        """Bytes of a tensor that the plan uses."""
+        return self.sizes(spec.extent) * tensor.itemsize
+
+    def extent(self, spec: BufferSpec) -> int:
+        """Bytes of a buffer."""
+        return self.sizes(spec.extent) * spec.dtype.itemsize
+
+    def over(self) -> None:
+        """Forget what was passed and made in a call."""
+        self.tensors.clear()
+        self.given.clear()
+        for name in self.roles.passing:
+            self.host.pop(name, None)
+
+    def forget(self) -> None:
+        """Bind everything anew at the next call, which follows one that failed."""
+        # Parameters count as seen before they are bound, so look at all of them again.
+        self.parameters.forget()
+        self.prologue_due = bool(self.plan.prologue)

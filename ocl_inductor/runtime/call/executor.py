@@ -1,0 +1,411 @@
+"""Calls a plan: binds tensors, enqueues every kernel, waits once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ocl_inductor.device import fork
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl, release_code
+from ocl_inductor.plan.plan import (
+    FAULT,
+    HostCall,
+    Launch,
+    Plan,
+    Region,
+    Step,
+)
+from ocl_inductor.runtime.build.programs import build_kernels
+from ocl_inductor.runtime.call.binding import Binding
+from ocl_inductor.runtime.call.control import Control
+from ocl_inductor.runtime.call.fast_path import SteadyCall, serves
+from ocl_inductor.runtime.call.faults import Faults
+from ocl_inductor.runtime.call.host_calls import HostCalls
+from ocl_inductor.runtime.call.launch_site import Site
+from ocl_inductor.runtime.call.launcher import Launcher
+from ocl_inductor.runtime.call.queue_choice import home_of
+from ocl_inductor.runtime.call.replay import Replay
+from ocl_inductor.runtime.call.results import Results
+from ocl_inductor.runtime.call.reuse import Reuse, reads_saved
+from ocl_inductor.runtime.call.tensors import KERNEL_DTYPES, reach
+from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.discrete.bundle import members_of
+from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
+from ocl_inductor.runtime.memory.resident import ResidentMemory, arrival_of
+from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
+from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
+from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
+from ocl_inductor.runtime.recording import CallRecording, active_recorder
+from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.settings import Settings
+
+
+class Executor:
+    """A compiled graph: ``executor([inputs]) -> tuple of outputs``.
+
+    Calls are serialised by a lock: kernel objects carry their arguments, and scratch memory is
+    shared between calls.
+    """
+
+    def __init__(self, plan: Plan, device: Device, settings: Settings) -> None:
+        # For this graph's memory: the batch of another one may have been too large, or is over.
+        release_idle()
+        self.plan = plan
+        self.device = device = home_of(plan, device, settings)
+        self.settings = settings
+        self.cl = load_pyopencl()
+        self.queue = device.queue
+        self.device_name = device.short_name
+        self.recording: CallRecording | None = None  # while a profile is taken
+        self.lock = threading.Lock()
+        self.caller = 0  # the thread that holds it
+        self.inner: Executor | None = None
+        self.steady: SteadyCall | None = None
+        self.reuse: Reuse | None = None
+        self.launcher: Launcher | None = None
+        self.sizes = Sizes(plan.symbols, plan.inputs)
+        info = device.info.for_settings(settings)
+        self.roles = Roles.of(plan)
+        self.memory: Strategy
+        if plan.residence is not None:
+            self.memory = ResidentMemory(device, settings.verify)
+        elif info.unified_memory and info.zero_copy:
+            self.memory = UnifiedMemory(device)
+        else:
+            self.memory = DiscreteMemory(device, members_of(plan, self.roles))
+        #: The same where there are transfers, else None.
+        self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
+        self.kernels = build_kernels(plan.kernels, device, settings)
+        # Launch sites: one kernel object each, so that constant arguments are bound once.
+        self.sites: dict[int, Site] = {}
+        self.uses: dict[str, list[tuple[Any, int]]] = {}
+        for step in (*plan.prologue, *plan.steps):
+            if isinstance(step, Launch):
+                self._add_site(step)
+        execute = partial(Executor, device=device, settings=settings)
+        self.regions = {
+            id(s): Control(s.operator, execute)
+            for s in plan.steps
+            if isinstance(s, HostCall) and isinstance(s.operator, Region)
+        }
+        self.binding = Binding(
+            plan,
+            self.roles,
+            self.sizes,
+            self.memory,
+            self.uses,
+            self._bind,
+            settings.exact_weights,
+        )
+        self.bound = self.binding.bound
+        self.host, self.tensors = self.binding.host, self.binding.tensors
+        self.faults = Faults(plan, self.memory, self.sizes) if plan.checks else None
+        self.scratch = Scratch(plan, pool_of(device, self.memory), info)
+        self.arena: Arena | None = None  # during a call
+        #: Moves results to where they should be, where that takes anything.
+        self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
+        self.first = True
+        self.started = False  # whether the present call may have run something
+        self.results = Results(
+            plan, self.roles, self.sizes, self.binding.given, self.tensors, self.host
+        )
+        for name, tensor in plan.constants:
+            self.host[name] = tensor
+            if tensor.dtype in KERNEL_DTYPES and tensor.layout is torch.strided:
+                self._bind(name, self.memory.input(name, tensor, reach(tensor)))
+        self.host_calls = HostCalls(
+            self.sizes,
+            self.memory,
+            self.roles.buffers,
+            self.host,
+            self.tensors,
+            self.roles.root,
+            self._buffer,
+            self._in_scratch,
+            self.regions,
+            self.roles.written,
+            plan.residence is not None,
+        )
+        self.steady = (
+            SteadyCall(
+                plan,
+                self.memory,
+                self.uses,
+                self._kernels(),
+                self.roles.root,
+                self.roles.saved,
+                self._draw,
+                self.faults,
+            )
+            if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.roles.root)
+            else None
+        )
+
+        recorded = settings.mode == "reduce-overhead" and plan.residence is None
+        if self.steady is not None and recorded and plan.steps:
+            self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
+        if self.faults is not None:
+            self._bind(FAULT, self.faults.buffer)
+        if self.discrete is not None and (plan.constants or self.faults is not None):
+            self.discrete.finish()  # their uploads are not part of a call, which may fail
+        # What a recording knows does not move.
+        moves = self.steady is not None and self.steady.replay is None
+        if moves and plan.residence is None and reads_saved(plan):
+            self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
+
+    def enqueuers(self) -> list[Any]:
+        """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
+        steady = [] if self.steady is None else [self.steady, self.steady.replay]
+        return [self, self.memory, *(s for s in steady if s is not None)]
+
+    def kernel_steps(self) -> list[tuple[Any, Launch]]:
+        """Each kernel object with the step that it runs."""
+        return [(site.kernel, site.step) for site in self.sites.values()]
+
+    # -- setup -----------------------------------------------------------------------------
+
+    def _add_site(self, step: Launch) -> None:
+        kernel = self.kernels[step.kernel].instance()
+        site = Site(kernel, step)
+        self.sites[id(step)] = site
+        for position, name in enumerate(step.buffers):
+            self.uses.setdefault(self.roles.root(name), []).append((kernel, position))
+
+    def _kernels(self) -> dict[int, Any]:
+        return {number: site.kernel for number, site in self.sites.items()}
+
+    def _bind(self, name: str, buffer: Any) -> None:
+        if self.bound.get(name) is buffer:
+            return
+        self.bound.pop(name, None)  # in case that not all kernels can be pointed to it
+        self._point(name, buffer)
+        self.bound[name] = buffer
+
+    def _point(self, name: str, buffer: Any) -> None:
+        if self.steady is not None and self.steady.replay is not None:
+            self.steady.replay.moved()
+        for kernel, position in self.uses.get(name, ()):
+            kernel.set_arg(position, buffer)
+
+    def _bind_memory(self) -> None:
+        """Kept buffers once; scratch memory whenever it is not where it was."""
+        for spec in self.plan.buffers:
+            if spec.where == "kept" and spec.name not in self.bound:
+                nbytes = self.binding.extent(spec)
+                self._bind(spec.name, with_room(partial(self.memory.scratch, spec.name, nbytes)))
+        self._bind_scratch()
+
+    def _bind_scratch(self) -> None:
+        if self.arena is not None:
+            self.scratch.bind(self.arena, self.sizes, self.memory, self._point_slot)
+
+    def _point_slot(self, slot: int, buffer: Any) -> None:
+        for name in self.roles.in_slot.get(slot, ()):
+            self._point(name, buffer)
+
+    def _buffer(self, name: str) -> tuple[Any, torch.Tensor | None]:
+        """A buffer of the plan, and its bytes where the host can read them in place."""
+        spec = self.roles.buffers.get(name)
+        if spec is None or spec.where != "slot":
+            return self.bound[name], None
+        assert self.arena is not None
+        return self.scratch.buffer(self.arena, spec.slot, self.memory)
+
+    def _in_scratch(self, pointer: int) -> bool:
+        return self.arena is not None and self.arena.contains(pointer)
+
+    def function(self) -> Callable[..., tuple[Any, ...]]:
+        """What to call with the inputs: a generated function where the plan has one."""
+        if self.launcher is None and Launcher.serves(self):
+            self.launcher = Launcher(self)
+        return self.launcher.call if self.launcher else lambda *inputs: self.run([*inputs])
+
+    # -- calling ---------------------------------------------------------------------------
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        inputs = list(args)
+        args.clear()  # boxed calling convention: the caller's references go away here
+        return self.run(inputs)
+
+    def run(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """A call by somebody who lets go of ``inputs``."""
+        if fork.forked:  # before the lock, which another thread may have held when it happened
+            fork.check()
+        if self.caller == threading.get_ident():
+            return self._run_within(inputs)
+        with self.lock:
+            recorder = active_recorder()
+            if recorder is None:
+                return self._run_locked(inputs)
+            with recorder.call(self):
+                return self._run_locked(inputs)
+
+    def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """A call; once more where its memory was not there, as what is in the way is free then."""
+        try:
+            return self._try(inputs)
+        except (RuntimeError, MemoryError) as error:
+            if self.started or not is_shortage(error):
+                raise
+        count("memory_retries")
+        return self._try(inputs)
+
+    def _try(self, inputs: list[Any]) -> tuple[Any, ...]:
+        results = self._call(inputs)
+        return self.arrive(results) if self.arrive is not None else results
+
+    def _call(self, inputs: list[Any]) -> tuple[Any, ...]:
+        self.started = False
+        self.caller = threading.get_ident()
+        if self.launcher is not None:
+            self.launcher.disarm()
+        try:
+            if self.reuse is not None and self.reuse.begin(inputs):
+                self._lay_out(self.reuse)
+            self.arena = self.scratch.take()
+            if self.steady is None:
+                return self._run(inputs)
+            self._bind_scratch()
+            results = self.steady.run(inputs)
+            if results is None:
+                results = self._run(inputs)
+                binding = self.binding
+                if not binding.pinned and _have_memory(inputs):
+                    self.steady.learn(binding.static_inputs(inputs), binding.parameters)
+            if self.launcher is not None:
+                self.launcher.arm()
+            return results
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        finally:
+            self.caller = 0
+            self.scratch.give(self.arena)
+            self.arena = None
+            if self.reuse is not None:
+                self.reuse.end()
+            self.binding.over()
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave a call in which something was raised, so that the next one binds everything anew.
+
+        Raises:
+            DeviceMemoryError: in place of what a driver says when it has no memory.
+        """
+        self.binding.forget()
+        self._finish_quietly()
+        if self.launcher is not None:
+            self.launcher.disarm()
+        if self.steady is not None:
+            self.steady.known = False
+        if self.reuse is not None:
+            self.reuse.forget()
+            self._lay_out(self.reuse)
+        no_memory = isinstance(error, self.cl.MemoryError)
+        if no_memory or is_shortage(error):
+            self._make_room()
+        if no_memory:
+            self.started = True  # a driver may say so at a launch
+            raise self.memory.out_of_memory() from error
+
+    def _make_room(self) -> None:
+        """Keep nothing that the call which failed was to have, nor anything that is idle, so that a
+        smaller one has what it needs."""
+        self.scratch.forget()
+        if self.arena is not None:
+            self.arena.free()
+        gc.collect()
+        release_idle()
+
+    def _lay_out(self, reuse: Reuse) -> None:
+        """Take over where scratch memory and results are to lie from now on."""
+        assert self.steady is not None
+        self.scratch = reuse.scratch
+        self.scratch.bound = None
+        self.steady.make_with(reuse.makers)
+
+    def _run_within(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """A call from a host call of this very plan: its kernels' arguments are in use, so that it
+        needs kernel objects of its own.
+        """
+        if self.inner is None:
+            self.inner = Executor(self.plan, self.device, self.settings)
+        return self.inner.run(inputs)
+
+    def _finish_quietly(self) -> None:
+        """Nothing that was enqueued may still use memory that others are about to have."""
+        with contextlib.suppress(self.cl.Error):
+            self.memory.abandon()
+
+    def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
+        if self.sizes.dynamic:
+            self.sizes.bind_call(inputs)
+        self._bind_memory()
+        keep = self.binding.inputs(inputs)
+        produced = self.binding.outputs(None if self.steady is None else self.steady.makers)
+        if self.faults is not None and self.discrete is not None:
+            self.faults.expect()
+        self.started = True
+        if self.binding.prologue_due:
+            for step in self.plan.prologue:
+                self._step(step)
+            self.binding.prologue_due = False
+        for step in self.plan.steps:
+            self._step(step)
+        self.memory.finish()
+        if self.faults is not None:
+            self.faults.check()
+        self.binding.lend(inputs)
+        if self.first:
+            self.first = False
+            release_code()  # what a driver does for kernels that it never ran
+        results = self.results.make(produced)
+        del keep
+        return results
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Launch):
+            site = self.sites[id(step)]
+            global_size = site.prepare(self.sizes)
+            if 0 in global_size:
+                return
+            # Once: a second try would not know any more what the kernel has to wait for.
+            after = None
+            if self.discrete is not None:
+                after = self.discrete.arrivals(map(self.roles.root, step.buffers))
+            try:
+                self._enqueue(site, global_size, after)
+            except self.cl.MemoryError:  # drivers may allocate as late as at a launch
+                if release_idle() == 0:
+                    raise
+                self._enqueue(site, global_size, after)
+        else:
+            if self.discrete is not None:
+                self.discrete.settle()  # before the host writes any of them
+            self.host_calls.run(step, self.recording)
+
+    def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
+        self.host_calls.run(step, self.recording, made)
+
+    def _enqueue(self, site: Site, global_size: tuple[int, ...], after: list[Any] | None) -> None:
+        step = site.step
+        event = self.cl.enqueue_nd_range_kernel(
+            self.queue, site.kernel, global_size, step.local_size, wait_for=after
+        )
+        if self.discrete is not None and id(step) in self.roles.done_after:
+            self.discrete.ready(self.roles.done_after[id(step)], event)
+
+
+def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the next call can use theirs; a guard of Dynamo's says that it is the same then."""
+    return not any(x._is_zerotensor() for x in tensors)

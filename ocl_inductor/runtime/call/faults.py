@@ -1,0 +1,58 @@
+"""Indices out of range, and values that eager refuses: kernels note the first one of a call, which
+raises when it is over."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+
+from ocl_inductor.errors import (
+    IndexOutOfRangeError,
+    IntegerDivisionError,
+    OpenCLInductorError,
+    RefusedValueError,
+)
+from ocl_inductor.plan.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheck, Plan
+from ocl_inductor.runtime.memory.strategy import Strategy
+from ocl_inductor.runtime.sizes import Sizes
+
+
+class Faults:
+    """The words in which a plan's kernels note a fault.
+
+    ``words``: as the host sees them when a call is over; all 0 if nothing was found.
+    """
+
+    def __init__(self, plan: Plan, memory: Strategy, sizes: Sizes) -> None:
+        self.checks, self.memory, self.sizes = plan.checks, memory, sizes
+        self.host = torch.zeros(FAULT_WORDS, dtype=torch.int32)
+        self.words: Any = (ctypes.c_int32 * FAULT_WORDS).from_address(self.host.data_ptr())
+        self.nbytes = ctypes.sizeof(self.words)
+        self.buffer = memory.input(FAULT, self.host, self.nbytes)
+
+    def expect(self) -> None:
+        """Before a call: have the words come home with its results, where there are transfers."""
+        self.memory.output(FAULT, self.host, self.nbytes)
+
+    def check(self) -> None:
+        """After a call.
+
+        Raises:
+            IndexOutOfRangeError, IntegerDivisionError, RefusedValueError: a kernel has found one.
+        """
+        if self.words[0]:
+            raise self._error()
+
+    def _error(self) -> OpenCLInductorError:
+        number, _, low, high = self.words
+        self.host.zero_()
+        self.memory.write(self.buffer, self.host, self.nbytes)
+        found: IndexCheck = self.checks[number - 1]
+        if found.refused == DIVIDED_BY_ZERO:
+            return IntegerDivisionError(found.operator, found.source)
+        if found.refused:
+            return RefusedValueError(found.refused, found.source)
+        index, extent = (high << 32) | (low & 0xFFFFFFFF), self.sizes(found.extent)
+        return IndexOutOfRangeError(found.operator, index, found.dim, extent, found.source)

@@ -1,0 +1,368 @@
+"""Memory of the device's own: explicit transfers.
+
+Parameters stay on the device and are uploaded again when they changed. What is small, or would only
+keep others waiting on another queue, goes in order with the kernels, and where sizes are static it
+goes together (bundle.py). Large tensors go on a queue
+beside that of the kernels, through pinned memory (transfers.py) where the device has a use for it:
+each is uploaded before the first kernel that reads it, so earlier kernels run meanwhile, and a
+result goes home as soon as the last kernel that touches it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.discrete.bundle import Bundle, Run
+from ocl_inductor.runtime.discrete.gathering import Gathering
+from ocl_inductor.runtime.discrete.loans import loans_of
+from ocl_inductor.runtime.discrete.pinned import pinned_pool_of
+from ocl_inductor.runtime.discrete.residents import residents_of
+from ocl_inductor.runtime.discrete.transfers import Downloads, Pieces, Uploads, together
+from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
+from ocl_inductor.runtime.memory.strategy import (
+    MIN_BYTES,
+    Allocation,
+    allocated_on_device,
+    window_on_device,
+)
+
+#: Up to here a transfer takes less than it costs to have another queue wait for it.
+SMALL_BYTES = 64 << 10
+
+
+class DiscreteMemory:
+    """The strategy with transfers, for one plan."""
+
+    def __init__(self, device: Device, small: Sequence[tuple[str, int]] = ()) -> None:
+        """``small``: inputs and results that travel together, with their bytes."""
+        cl = load_pyopencl()
+        self.cl = cl
+        self.device = device
+        self.global_mem_bytes = device.info.global_mem_bytes
+        self.context = device.context
+        self.queue = device.queue
+        self.transfers = cl.CommandQueue(device.context)
+        self.residents = residents_of(device)
+        self.loans = loans_of(device)
+        #: Of the tensors lent by this plan: the address by the name of the input.
+        self.lent: dict[str, int] = {}
+        self.buffers: dict[str, tuple[int, Any]] = {}
+        pool = pinned_pool_of(device)
+        self.uploads = None if pool is None else Uploads(pool)
+        self.downloads = None if pool is None else Downloads(pool)
+        self.gathering = Gathering(pool)
+        self.bundle = Bundle(small, device.info.base_address_align_bytes)
+        #: Members of the bundle that go up with the next transfer of it: address and bytes.
+        self.boarding: dict[str, tuple[int, int]] = {}
+        #: Inputs to be uploaded before a kernel reads them.
+        self.wanted: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        #: Uploads on the second queue that no kernel has waited for, by the name of the input.
+        self.arriving: dict[str, Any] = {}
+        #: Results that have not started on their way home.
+        self.pending: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        #: Events of transfers from and to tensors: to let go of one is to wait for it.
+        self.travelling: list[Any] = []
+        #: Whether a kernel of this call was launched; whether the second queue has something to do
+        #: for which nobody waits otherwise; whether it was looked which tensors are dead.
+        self.launched = self.beside = self.looked = False
+        self.in_use = 0
+
+    def _buffer(self, name: str, nbytes: int) -> Any:
+        have = self.buffers.get(name)
+        if have is None and name in self.bundle.places:
+            self.buffers |= self.bundle.make(self)
+            self.in_use += self.bundle.nbytes
+            have = self.buffers[name]
+        if have is not None and have[0] >= nbytes:
+            return have[1]
+        allocation = self.allocate(nbytes)
+        self.in_use += allocation.nbytes - (have[0] if have else 0)
+        self.buffers[name] = (allocation.nbytes, allocation.buffer)
+        return allocation.buffer
+
+    def allocate(self, nbytes: int) -> Allocation:
+        return allocated_on_device(self, nbytes)
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        return window_on_device(allocation, offset, nbytes)
+
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        free = self.device.info.global_mem_bytes - self.in_use
+        return DeviceMemoryError(nbytes, self.in_use, max(0, free))
+
+    def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype)
+
+    def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
+        self.output(name, tensor, nbytes)  # it comes home from where it was uploaded to
+
+    # -- to the device ---------------------------------------------------------------------
+
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        buffer = self._buffer(name, nbytes)
+        self.wanted.pop(name, None)
+        if name in self.lent:
+            self.loans.end(self.lent.pop(name), self)
+        if name in self.bundle.places:
+            self.boarding[name] = (tensor.data_ptr(), nbytes)
+        elif nbytes > SMALL_BYTES:
+            self.wanted[name] = (buffer, tensor, nbytes)
+        elif nbytes:
+            self._send(self.queue, buffer, tensor, nbytes)
+        return buffer
+
+    def arrivals(self, names: Iterable[str]) -> list[Any] | None:
+        """Before a launch: what the kernel, which reads these buffers, has to wait for beside what
+        is in order with it; later ones queue behind it."""
+        if self.boarding:
+            self._depart()
+        if not self.wanted and not self.arriving:
+            self.launched = True
+            return None
+        events = []
+        for name in names:
+            if name in self.wanted:
+                self._upload(name)
+            if name in self.arriving:
+                events.append(self.arriving.pop(name))
+        if events:
+            self.transfers.flush()
+        self.launched = True
+        return events or None
+
+    def settle(self) -> None:
+        """Upload all inputs that are wanted, whatever kernels read them."""
+        if self.boarding:
+            self._depart()
+        for name in list(self.wanted):
+            self._upload(name)
+
+    def _depart(self) -> None:
+        """Upload the small inputs that are waiting, in order with the kernels."""
+        for run in self.bundle.runs(self.boarding):
+            pieces = [(offset, *self.boarding[name]) for name, offset in run.members]
+            self._send_run(run, pieces)
+        self.boarding.clear()
+
+    def _send_run(self, run: Run, pieces: Pieces) -> None:
+        count("bytes_uploaded", sum(nbytes for _, _, nbytes in pieces))
+        event = None
+        if self.uploads is not None and len(pieces) > 1:
+            event = self.uploads.send_pieces(
+                self.cl, self.queue, self.bundle.buffer, run.start, pieces, run.nbytes
+            )
+        if event is None:
+            host = together(pieces, run.nbytes)
+            event = self.cl.enqueue_copy(
+                self.queue, self.bundle.buffer, host, dst_offset=run.start, is_blocking=False
+            )
+        self.travelling.append(event)
+
+    def _upload(self, name: str) -> None:
+        """Upload an input: in order with the kernels as long as none of them has anything to do."""
+        if not self.launched:
+            self._send(self.queue, *self.wanted[name])
+        else:
+            self.arriving[name] = self._send(self.transfers, *self.wanted[name])
+        del self.wanted[name]
+
+    def _send(self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int) -> Any:
+        count("bytes_uploaded", nbytes)
+        if self.uploads is not None and nbytes > SMALL_BYTES:
+            event = self.uploads.send(self.cl, queue, buffer, tensor.data_ptr(), nbytes)
+        else:
+            host = host_bytes(tensor, nbytes)
+            event = self.cl.enqueue_copy(queue, buffer, host, is_blocking=False)
+        self.travelling.append(event)
+        return event
+
+    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+        if not nbytes:
+            return
+        if self.uploads is not None and nbytes > SMALL_BYTES:
+            self._send(self.queue, buffer, data, nbytes)
+            return
+        count("bytes_uploaded", nbytes)
+        self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
+
+    def scratch(self, name: str, nbytes: int) -> Any:
+        return self._buffer(name, nbytes)
+
+    # -- tensors that stay there -----------------------------------------------------------
+
+    def stay(self, tensor: torch.Tensor, nbytes: int, preferred: Any = None) -> Any:
+        """A buffer of its own for a new tensor, whose contents are never brought home; the
+        ``preferred`` one if it is free, so that no kernel must be told of another.
+        """
+        size = max(nbytes, MIN_BYTES)
+        buffer = self.residents.spare_buffer(size, preferred, look=not self.looked)
+        self.looked = True
+        if buffer is None:
+            buffer = self.allocate(size).buffer
+        self.residents.keep(tensor, buffer, size)
+        count("bytes_kept_on_device", nbytes)
+        return buffer
+
+    def resident(self, tensor: torch.Tensor, nbytes: int) -> Any:
+        """The buffer that holds a tensor's contents, or None: they are in host memory."""
+        found = self.residents.find(tensor)
+        if found is None:
+            return None
+        buffer, size = found
+        return buffer if nbytes <= size and tensor.storage_offset() == 0 else None
+
+    def bring_home(self, tensor: torch.Tensor) -> None:
+        """Make host memory hold the contents of a tensor that stayed on the device."""
+        found = self.residents.find(tensor)
+        if found is not None:
+            whole = tensor.untyped_storage().nbytes()
+            self._fetch(found[0], tensor.untyped_storage().data_ptr(), whole)
+
+    def lend(self, name: str, x: torch.Tensor, nbytes: int) -> None:
+        """Let the backward graph read an input's buffer, until the input is uploaded anew."""
+        self.loans.lend(self, name, x, nbytes)
+        self.lent[name] = x.data_ptr()
+
+    def copy_of(self, name: str) -> Any:
+        """The buffer of an input that was lent."""
+        return self.buffers[name][1]
+
+    # -- home ------------------------------------------------------------------------------
+
+    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        buffer = self._buffer(name, nbytes)
+        if nbytes:
+            self.pending[name] = (buffer, tensor, nbytes)
+        return buffer
+
+    def ready(self, names: Iterable[str], event: Any) -> None:
+        """Bring these outputs home once ``event``, the last kernel to touch them, is over; small
+        ones stay until ``finish``.
+        """
+        large = [n for n in names if n in self.pending and not self._is_small(n)]
+        if not large:
+            return
+        self.beside = self.downloads is None
+        self.queue.flush()  # only what was flushed is sure to start
+        for name in large:
+            self._download(self.transfers, *self.pending.pop(name), event)
+
+    def _download(
+        self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int, after: Any = None
+    ) -> None:
+        """Enqueue a transfer of a large output, or what can be of it."""
+        count("bytes_downloaded", nbytes)
+        if self.downloads is not None:
+            self.downloads.ask(queue, buffer, tensor.data_ptr(), nbytes, after)
+            self.downloads.start(self.cl)
+            return
+        home = host_bytes(tensor, nbytes)
+        wait_for = None if after is None else [after]
+        self.travelling.append(
+            self.cl.enqueue_copy(queue, home, buffer, is_blocking=False, wait_for=wait_for)
+        )
+        if after is not None:
+            queue.flush()
+
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+        result = torch.empty(nbytes, dtype=torch.uint8)
+        if nbytes:
+            self._fetch(buffer, result.data_ptr(), nbytes)
+        return result
+
+    def _fetch(self, buffer: Any, pointer: int, nbytes: int) -> None:
+        """Bring a buffer's bytes to host memory now, after everything enqueued so far."""
+        count("bytes_downloaded", nbytes)
+        if self.downloads is not None and nbytes > SMALL_BYTES:
+            self.downloads.ask(self.queue, buffer, pointer, nbytes)
+            self.downloads.land(self.cl)
+            return
+        self.cl.enqueue_copy(self.queue, bytes_at(pointer, nbytes), buffer, is_blocking=True)
+
+    def finish(self) -> None:
+        self.settle()
+        beside = self.beside or bool(self.arriving)
+        small = {n: p for n, p in self.pending.items() if self._is_small(n)}
+        large = [p for n, p in self.pending.items() if n not in small]
+        self.pending.clear()
+        for found in large:
+            self._download(self.queue, *found)
+        landing = self.downloads is not None and self.downloads.under_way
+        runs = self.bundle.runs(n for n in small if n in self.bundle.places)
+        apart = [p for n, p in small.items() if n not in self.bundle.places]
+        # In an in-order queue, who has waited for the last command has waited for all.
+        waits = bool(small) and not (beside or landing or large)
+        for n, run in enumerate(runs, 1):
+            pieces = [
+                (offset, small[name][1].data_ptr(), small[name][2]) for name, offset in run.members
+            ]
+            self._bring_run(run, pieces, waits and n == len(runs) and not apart)
+        for n, found in enumerate(apart, 1):
+            self._bring_small(*found, waits=waits and n == len(apart))
+        if self.downloads is not None:
+            self.downloads.land(self.cl)
+        if beside:
+            self.transfers.finish()
+        if not waits and not (large and landing and not small):
+            self.queue.finish()
+        self.gathering.deliver()
+        self._over()
+
+    def _is_small(self, name: str) -> bool:
+        """Whether an output, one of those that are pending, comes home at the end."""
+        return name in self.bundle.places or self.pending[name][2] <= SMALL_BYTES
+
+    def _bring_run(self, run: Run, pieces: Pieces, waits: bool) -> None:
+        count("bytes_downloaded", sum(nbytes for _, _, nbytes in pieces))
+        if len(pieces) == 1 and waits:
+            _, pointer, nbytes = pieces[0]
+            home = bytes_at(pointer, nbytes)
+        else:
+            home = self.gathering.room(run.nbytes)
+            self.gathering.expect(home, pieces)
+        self._bring(home, self.bundle.buffer, run.start, waits)
+
+    def _bring_small(self, buffer: Any, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
+        count("bytes_downloaded", nbytes)
+        # A single one that is waited for goes where it belongs at once.
+        home = self.gathering.pinned(nbytes) if self.gathering.expected or not waits else None
+        if home is None:
+            home = host_bytes(tensor, nbytes)
+        else:
+            self.gathering.expect(home, [(0, tensor.data_ptr(), nbytes)])
+        self._bring(home, buffer, 0, waits)
+
+    def _bring(self, home: Any, buffer: Any, start: int, waits: bool) -> None:
+        event = self.cl.enqueue_copy(self.queue, home, buffer, src_offset=start, is_blocking=waits)
+        if not waits:
+            self.travelling.append(event)
+
+    def abandon(self) -> None:
+        self.wanted.clear()
+        self.boarding.clear()
+        self.pending.clear()
+        # Each queue may wait for the other, and only what was flushed is sure to start.
+        self.queue.flush()
+        try:
+            self.transfers.finish()
+            self.queue.finish()
+        finally:
+            self._over()
+
+    def _over(self) -> None:
+        """Nothing is under way any more."""
+        self.arriving.clear()
+        self.travelling.clear()
+        self.launched = self.beside = self.looked = False
+        self.gathering.over()
+        if self.uploads is not None:
+            self.uploads.over()
+        if self.downloads is not None:
+            self.downloads.over()

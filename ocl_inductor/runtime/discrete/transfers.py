@@ -1,0 +1,252 @@
+"""Large transfers in parts, through pinned memory: one part travels while the next is copied.
+
+Large parts are copied between a tensor and pinned memory by PyTorch, with all of its threads. Where
+there is no pinned memory left, the rest of a transfer goes directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES, Chunk, PinnedPool
+from ocl_inductor.runtime.host_bytes import bytes_at
+
+#: Of each direction: one travels, one is copied, one has just been or is about to be.
+_CHUNKS_IN_FLIGHT = 4
+#: About so many parts make a transfer, so that little of it waits for the first and the last.
+_PARTS = 6
+#: But into none below this, as long as no chunk must be divided: to start one takes some µs.
+_LEAST_PART = 512 << 10
+#: From here on all threads copy a part: one takes 50 us for it, all with waking them about 20.
+THREADED_BYTES = 512 << 10
+
+#: What lies together in one place and apart on the host: offset in the one, address, and bytes.
+Pieces: TypeAlias = Sequence[tuple[int, int, int]]
+
+
+def parts(nbytes: int) -> Iterator[tuple[int, int]]:
+    """Where each part of a transfer starts, and its bytes."""
+    step = min(CHUNK_BYTES, max(_LEAST_PART, -(-nbytes // _PARTS // 4096) * 4096))
+    for start in range(0, nbytes, step):
+        yield start, min(step, nbytes - start)
+
+
+def copy_bytes(to: int, source: int, nbytes: int) -> None:
+    """Copy host memory to where it does not overlap."""
+    if nbytes < THREADED_BYTES:
+        ctypes.memmove(to, source, nbytes)
+        return
+    # A mode that watches the first call is not to see these.
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
+        there, here = (
+            torch.frombuffer(bytes_at(p, nbytes), dtype=torch.uint8) for p in (to, source)
+        )
+        there.copy_(here)
+
+
+def together(pieces: Pieces, nbytes: int) -> Any:
+    """The bytes of the pieces as one transfer takes them: one piece where it lies, more copied."""
+    if len(pieces) == 1:
+        return bytes_at(pieces[0][1], nbytes)
+    host = (ctypes.c_char * nbytes)()
+    put_together(ctypes.addressof(host), pieces)
+    return host
+
+
+def put_together(start: int, pieces: Pieces) -> None:
+    """Copy the pieces to where they lie together, from ``start`` on."""
+    for offset, pointer, size in pieces:
+        ctypes.memmove(start + offset, pointer, size)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRange:
+    """``nbytes`` of shared virtual memory from ``pointer`` on, where a transfer takes a buffer."""
+
+    pointer: int
+    nbytes: int
+
+    def part(self, start: int, nbytes: int) -> Any:
+        """Some of its bytes, as pyopencl's copies take them."""
+        return load_pyopencl().SVM(bytes_at(self.pointer + start, nbytes))
+
+
+def _write(cl: Any, queue: Any, target: Any, start: int, source: Any, nbytes: int) -> Any:
+    """Enqueue a copy of host memory to a part of a buffer or of shared memory; its event."""
+    if isinstance(target, SharedRange):
+        there = target.part(start, nbytes)
+        return cl.enqueue_copy(queue, there, source, is_blocking=False)
+    return cl.enqueue_copy(queue, target, source, dst_offset=start, is_blocking=False)
+
+
+def _read(
+    cl: Any, queue: Any, target: Any, source: Any, start: int, nbytes: int, **waiting: Any
+) -> Any:
+    """Enqueue a copy of such a part to host memory; its event."""
+    if isinstance(source, SharedRange):
+        here = source.part(start, nbytes)
+        return cl.enqueue_copy(queue, target, here, is_blocking=False, **waiting)
+    return cl.enqueue_copy(queue, target, source, src_offset=start, is_blocking=False, **waiting)
+
+
+@contextlib.contextmanager
+def given_back_on_error(pool: PinnedPool, chunk: Chunk) -> Iterator[None]:
+    """A chunk that no transfer uses if an error is raised inside."""
+    try:
+        yield
+    except BaseException:
+        pool.give(chunk)
+        raise
+
+
+class Uploads:
+    """What one call sends to the device: a part leaves the caller's memory before it travels."""
+
+    def __init__(self, pool: PinnedPool) -> None:
+        self.pool = pool
+        self.flying: deque[tuple[Any, Chunk]] = deque()
+
+    def send(self, cl: Any, queue: Any, buffer: Any, pointer: int, nbytes: int) -> Any:
+        """Enqueue the transfer; the event of its last part, on an in-order queue."""
+        event = None
+        for start, size in parts(nbytes):
+            chunk = self._chunk()
+            if chunk is None:
+                size = nbytes - start
+                return _write(cl, queue, buffer, start, bytes_at(pointer + start, size), size)
+            with given_back_on_error(self.pool, chunk):
+                copy_bytes(chunk.pointer, pointer + start, size)
+                event = _write(cl, queue, buffer, start, chunk.part(0, size), size)
+            self.flying.append((event, chunk))
+            if start + size < nbytes:
+                queue.flush()  # now, beside the next copy
+        return event
+
+    def send_pieces(
+        self, cl: Any, queue: Any, buffer: Any, start: int, pieces: Pieces, nbytes: int
+    ) -> Any:
+        """Enqueue a transfer of at most a chunk to ``start`` in the buffer, of pieces of memory
+        that lie apart on the host; None if there is no pinned memory for it."""
+        chunk = self._chunk()
+        if chunk is None:
+            return None
+        with given_back_on_error(self.pool, chunk):
+            put_together(chunk.pointer, pieces)
+            part = chunk.part(0, nbytes)
+            event = cl.enqueue_copy(queue, buffer, part, dst_offset=start, is_blocking=False)
+        self.flying.append((event, chunk))
+        return event
+
+    def _chunk(self) -> Chunk | None:
+        if len(self.flying) < _CHUNKS_IN_FLIGHT:
+            chunk = self.pool.take()
+            if chunk is not None:
+                return chunk
+        if not self.flying:
+            return None
+        event, chunk = self.flying.popleft()
+        with given_back_on_error(self.pool, chunk):
+            event.wait()
+        return chunk
+
+    def over(self) -> None:
+        """Everything has arrived: others may have the chunks."""
+        while self.flying:
+            self.pool.give(self.flying.popleft()[1])
+
+
+@dataclass(slots=True)
+class _Request:
+    """A buffer that is to come to host memory; the first of its ``parts``, of those that have not
+    been enqueued, waits for the event ``after``, if any."""
+
+    queue: Any
+    buffer: Any
+    pointer: int
+    parts: deque[tuple[int, int]]
+    after: Any
+
+
+class Downloads:
+    """What one call brings home, in the order in which it is asked for."""
+
+    def __init__(self, pool: PinnedPool) -> None:
+        self.pool = pool
+        self.waiting: deque[_Request] = deque()
+        self.flying: deque[tuple[Any, Chunk, int, int]] = deque()
+        #: Parts that travel without a chunk.
+        self.direct: list[Any] = []
+
+    def ask(self, queue: Any, buffer: Any, pointer: int, nbytes: int, after: Any = None) -> None:
+        """Have ``nbytes`` of a buffer come to ``pointer`` once the event ``after`` is over."""
+        self.waiting.append(_Request(queue, buffer, pointer, deque(parts(nbytes)), after))
+
+    @property
+    def under_way(self) -> bool:
+        """Whether anything is to be landed."""
+        return bool(self.waiting or self.flying)
+
+    def start(self, cl: Any) -> None:
+        """Enqueue as much as there are chunks for."""
+        while self.waiting and len(self.flying) < _CHUNKS_IN_FLIGHT:
+            chunk = self.pool.take()
+            if chunk is None:
+                return
+            self._enqueue(cl, chunk)
+
+    def _enqueue(self, cl: Any, chunk: Chunk) -> None:
+        request = self.waiting[0]
+        start, size = request.parts.popleft()
+        with given_back_on_error(self.pool, chunk):
+            part, waiting = chunk.part(0, size), _waiting_for(request)
+            event = _read(cl, request.queue, part, request.buffer, start, size, **waiting)
+        self.flying.append((event, chunk, request.pointer + start, size))
+        request.queue.flush()
+        if not request.parts:
+            self.waiting.popleft()
+
+    def land(self, cl: Any) -> None:
+        """Bring everything home that was asked for, and wait for it."""
+        self.start(cl)
+        while self.flying:
+            event, chunk, pointer, size = self.flying[0]
+            event.wait()
+            copy_bytes(pointer, chunk.pointer, size)
+            self.flying.popleft()
+            if self.waiting:
+                self._enqueue(cl, chunk)
+            else:
+                self.pool.give(chunk)
+        while self.waiting:  # not a single chunk is there
+            self._directly(cl, self.waiting.popleft())
+        while self.direct:
+            self.direct.pop().wait()
+
+    def _directly(self, cl: Any, request: _Request) -> None:
+        start, _ = request.parts[0]
+        nbytes = sum(size for _, size in request.parts)
+        home = bytes_at(request.pointer + start, nbytes)
+        waiting = _waiting_for(request)
+        self.direct.append(_read(cl, request.queue, home, request.buffer, start, nbytes, **waiting))
+        request.queue.flush()
+
+    def over(self) -> None:
+        """Nothing travels any more: what has not come home stays away."""
+        self.waiting.clear()
+        self.direct.clear()
+        while self.flying:
+            self.pool.give(self.flying.popleft()[1])
+
+
+def _waiting_for(request: _Request) -> dict[str, Any]:
+    """Arguments of its next transfer; those behind it are in order."""
+    after, request.after = request.after, None
+    return {} if after is None else {"wait_for": [after]}

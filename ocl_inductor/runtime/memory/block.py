@@ -1,0 +1,71 @@
+"""One piece of memory in which several tensors lie, each with a storage of its own."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+import torch
+
+from ocl_inductor.plan.plan import BufferSpec
+from ocl_inductor.runtime.memory.arena import aligned
+from ocl_inductor.runtime.memory.recycling import allocated
+
+#: Smaller tensors are not worth a place in a block.
+MIN_PART_BYTES = 128 << 10
+
+#: Those that exist, by address.
+_blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
+
+
+class Block:
+    """``nbytes`` of memory, alive as long as any tensor in it.
+
+    To PyTorch each tensor's storage is memory of its own, of exactly the tensor's bytes. That no
+    two live tensors overlap is for the callers to see to.
+
+    Raises:
+        RuntimeError: PyTorch has no memory for it, not even after everything idle was freed.
+    """
+
+    __slots__ = ("__weakref__", "array", "has_results", "nbytes", "pointer", "takes_results")
+
+    def __init__(self, nbytes: int, takes_results: bool) -> None:
+        memory = allocated(lambda: torch.empty(nbytes, dtype=torch.uint8, device="cpu"))
+        self.nbytes, self.pointer = nbytes, memory.data_ptr()
+        self.array = memory.numpy()
+        #: Whether tensors that the user gets may lie in it, and whether any did.
+        self.takes_results, self.has_results = takes_results, False
+        _blocks[self.pointer] = self
+
+    def tensor(self, offset: int, spec: BufferSpec) -> torch.Tensor:
+        """An uninitialised tensor of static size, from ``offset`` (bytes) on."""
+        n = int(spec.extent)
+        x = torch.frombuffer(self.array, dtype=spec.dtype, count=n, offset=offset)
+        return x.set_(x.untyped_storage(), 0, spec.size, spec.stride)  # type: ignore[call-overload,no-any-return]
+
+    def tensors(self) -> int:
+        """How many storages lie in it that somebody holds, in whatever way."""
+        return sys.getrefcount(self.array) - _NOBODY
+
+
+def bytes_in_block(spec: BufferSpec) -> int:
+    """What a tensor of static size takes there, up to the next one's offset."""
+    return aligned(int(spec.extent) * spec.dtype.itemsize)
+
+
+def block_at(pointer: int) -> Block | None:
+    """The block that begins at an address."""
+    return _blocks.get(pointer)
+
+
+def block_around(pointer: int) -> Block | None:
+    """The block in which an address lies."""
+    for block in list(_blocks.values()):
+        if block.pointer <= pointer < block.pointer + block.nbytes:
+            return block
+    return None
+
+
+_NOBODY = 0
+_NOBODY = Block(1, takes_results=False).tensors()

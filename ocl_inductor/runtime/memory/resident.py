@@ -1,0 +1,190 @@
+"""Memory of plans whose tensors live on the device (``ocl``): nothing crosses the bus.
+
+Kernels work in the tensors' own memory. A call returns when everything is enqueued, as whatever
+uses its results is enqueued behind it or waits; only a plan that checks indices waits for what its
+kernels found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.device.device import Device
+from ocl_inductor.errors import DeviceMemoryError, VerifyError
+from ocl_inductor.plan.plan import FAULT, BufferSpec
+from ocl_inductor.plan.residence import Residence
+from ocl_inductor.resident.allocator import Allocator, allocator_of, rounded
+from ocl_inductor.resident.places import is_resident, place_device
+from ocl_inductor.resident.tensors import empty_strided, over, reach_of, shared, writes
+from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
+from ocl_inductor.runtime.memory.strategy import (
+    Allocation,
+    UnifiedMemory,
+    allocated_on_device,
+    window_on_device,
+)
+
+#: Bits of an address that are 0 where kernels read vectors, which have up to 16 bytes.
+_UNALIGNED = 15
+
+
+class ResidentMaker:
+    """Makes one result of a plan, of static sizes, on the device."""
+
+    __slots__ = ("allocator", "block_bytes", "dtype", "nbytes", "size", "stride")
+
+    def __init__(self, spec: BufferSpec, allocator: Allocator) -> None:
+        self.size = tuple(int(n) for n in spec.size)
+        self.stride = tuple(int(n) for n in spec.stride)
+        self.dtype = spec.dtype
+        self.nbytes = reach_of(self.size, self.stride) * spec.dtype.itemsize
+        self.block_bytes = rounded(self.nbytes)
+        self.allocator = allocator
+
+    def make(self) -> torch.Tensor:
+        block = self.allocator.take(self.block_bytes)
+        return over(block, self.nbytes, self.size, self.stride, 0, self.dtype)
+
+
+class ResidentMemory(UnifiedMemory):
+    """The strategy of plans on ``ocl`` tensors. ``verify``: refuse other addresses in kernels, as
+    they would work with a CPU's driver."""
+
+    def __init__(self, device: Device, verify: bool = False) -> None:
+        super().__init__(device)
+        self.verify = verify
+        self.allocator = allocator_of(device)
+        self.has_addresses = not self.allocator.in_place
+        self.unaligned = _UNALIGNED if self.has_addresses else 0
+        #: Buffers that CPU tensors were sent to, by the name of the input.
+        self.sent: dict[str, Any] = {}
+        #: CPU tensors whose new contents come home at the end of a call, and where they are.
+        self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
+        #: host at any time; and on a CPU the host would only take the cores that they run on.
+        self.waits = self.allocator.in_place or device.kind == "cpu"
+
+    # -- tensors ---------------------------------------------------------------------------
+
+    def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return empty_strided(size, stride, dtype)
+
+    def maker(self, spec: BufferSpec) -> ResidentMaker:
+        return ResidentMaker(spec, self.allocator)
+
+    def version(self, x: torch.Tensor) -> int:
+        return writes(x) if is_resident(x) else x._version
+
+    def aligned(self, x: torch.Tensor) -> torch.Tensor:
+        """``x``, or a copy of it that lies where kernels may read vectors."""
+        if not is_resident(x) or not x.data_ptr() & self.unaligned:
+            return x
+        y = empty_strided(x.size(), x.stride(), x.dtype)
+        nbytes = reach_of(x.size(), x.stride()) * x.itemsize
+        target, source = (shared(t.data_ptr(), nbytes) for t in (y, x))
+        self.cl.enqueue_copy(self.queue, target, source, is_blocking=False)
+        return y
+
+    def at(self, pointer: int, nbytes: int) -> Any:
+        if self.allocator.in_place:
+            return super().at(pointer, nbytes)
+        if self.verify and pointer & _UNALIGNED:
+            raise VerifyError("binding", f"{pointer:#x} is no multiple of {_UNALIGNED + 1}")
+        if self.verify and not self.allocator.holds(pointer):
+            raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
+        return self.cl.SVM(bytes_at(pointer, nbytes))
+
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+        if name == FAULT:
+            self.waits = True
+        if nbytes == 0:
+            return self.empty_buffer
+        if is_resident(tensor) or self.allocator.in_place:
+            return self.at(tensor.data_ptr(), nbytes)
+        buffer = self.sent[name] = self.allocate(nbytes).buffer
+        self.write(buffer, tensor, nbytes)
+        count("bytes_uploaded", nbytes)
+        if name == FAULT:
+            self.homeward[name] = (buffer, tensor, nbytes)
+        return buffer
+
+    output = input
+
+    def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
+        if nbytes and not is_resident(tensor) and not self.allocator.in_place:
+            self.homeward[name] = (self.sent[name], tensor, nbytes)
+
+    # -- memory of the plan ----------------------------------------------------------------
+
+    def scratch(self, name: str, nbytes: int) -> Any:
+        if self.allocator.in_place:
+            return super().scratch(name, nbytes)
+        return self.allocate(nbytes).buffer
+
+    def allocate(self, nbytes: int) -> Allocation:
+        if self.allocator.in_place:
+            return super().allocate(nbytes)
+        return allocated_on_device(self, nbytes)
+
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+        if self.allocator.in_place:
+            return super().window(allocation, offset, nbytes)
+        return window_on_device(allocation, offset, nbytes)
+
+    def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
+        return self.allocator.out_of_memory(nbytes)
+
+    # -- host calls ------------------------------------------------------------------------
+
+    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+        if self.allocator.in_place:
+            return super().read(buffer, nbytes, host)
+        result = torch.empty(nbytes, dtype=torch.uint8)
+        if nbytes:
+            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
+        return result
+
+    # -- the end of a call -----------------------------------------------------------------
+
+    def finish(self) -> None:
+        for buffer, tensor, nbytes in self.homeward.values():
+            self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer)
+        self._keep_only_faults()
+        if self.waits:
+            self.queue.finish()
+        else:
+            self.queue.flush()
+
+    def abandon(self) -> None:
+        self._keep_only_faults()
+        self.queue.finish()
+
+    def _keep_only_faults(self) -> None:
+        if len(self.homeward) > (FAULT in self.homeward):
+            self.homeward = {k: v for k, v in self.homeward.items() if k == FAULT}
+
+
+def arrival_of(residence: Residence | None, kinds: Sequence[str]) -> Arrival | None:
+    """What brings results of these kinds to where they should be; None where they are there."""
+    if residence is None or not (residence.to_host or "host" in kinds or "value" in kinds):
+        return None
+    return Arrival(residence.to_host, place_device())
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Tensors at the positions ``to_host`` go to the CPU, all others to ``place``."""
+
+    to_host: tuple[int, ...]
+    place: torch.device
+
+    def __call__(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            x.to("cpu" if n in self.to_host else self.place) if isinstance(x, torch.Tensor) else x
+            for n, x in enumerate(results)
+        )

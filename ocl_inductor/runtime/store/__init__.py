@@ -1,0 +1,1 @@
+"""What the cache folder holds: compiled kernels and plans."""

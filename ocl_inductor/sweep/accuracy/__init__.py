@@ -1,0 +1,1 @@
+"""Whether a model's results and gradients are right."""

@@ -1,0 +1,1 @@
+"""Which commit or version made a model slower, larger or wrong."""

@@ -1,0 +1,1 @@
+"""What a sweep's results say: the HTML report, tables, comparisons."""

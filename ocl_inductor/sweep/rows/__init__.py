@@ -1,0 +1,1 @@
+"""Rows of the sweep: YAML files to modules, inputs and losses."""

@@ -1,0 +1,1 @@
+"""Running a sweep: every model in processes of its own, and one alone."""

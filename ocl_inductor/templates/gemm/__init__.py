@@ -1,0 +1,1 @@
+"""Matrix products: batched, of few rows, grouped."""

@@ -1,0 +1,242 @@
+"""Batched matrix product C[b, m, n] = sum over k of A[b, m, k] B[b, k, n].
+
+Parameters (sizes and strides in elements, static or symbolic):
+
+* ``m n k``, and ``batch``: the sizes over which ``a_strides``/``b_strides`` give batch strides;
+  ``out_batch``: the same number of products as the result's own dimensions; ``out_order``: how
+  (\\*out_batch, m) lie in memory, outermost first;
+* ``a_layout``: ``"strided"``: ``a_offset``, ``a_strides``: (\\*batch, row, k); ``"panels"`` (vector
+  only): A was packed as [..][tile][k][mr] with zero rows at the end, and ``a_strides`` holds only
+  batch strides (0 where batches share A);
+* ``b_layout``: ``"panels"``: B was packed as [..][panel][k][nr] with zero columns at the end, and
+  ``b_strides`` holds only batch strides (0 where batches share B); ``"rows"``: unit stride in n
+  and n divisible by ``nr``; ``"strided"``: ``b_strides``: (\\*batch, k, n), with unit stride in k
+  or in n, and k static where the profile is vector: each work-item packs the panel that it needs;
+* ``k_chunk``: 0, or the terms of one partial sum: the first dimension of ``batch`` and
+  ``out_batch`` then counts the parts, and its strides are those of a chunk;
+* ``k_part`` (vector): 0, or how many terms all tiles of a work-item add up before they go on, at
+  most ``MAX_K_CHAIN``; B is not "strided" then;
+* ``max_chain`` (vector): longest chain of additions, where that is not ``MAX_K_CHAIN``;
+* ``mr nv lanes mb``: the blocking (vector profile; see blocking.py); ``x y r_rows r_columns slab
+  buffers unroll``: the tile (simt; see simt_tiles.py);
+* ``acc``: ``"float"`` or ``"double"``, the type of both operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.templates.blocking import (
+    MAX_K_CHAIN,
+    ceil_div,
+    inner_loop,
+    numbers_of_a_line,
+    prefetching,
+    size_ceil_div,
+)
+from ocl_inductor.templates.simt_tiles import (
+    extent_of,
+    index_type,
+    moving_type,
+    operand_fill,
+    tile_names,
+    tile_of,
+)
+from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.tile_tables import tile_table
+
+
+def _out_space(p: Params) -> tuple[Size, ...]:
+    outer = (*p["out_batch"], p["m"])
+    return (*(outer[d] for d in p["out_order"]), p["n"])
+
+
+#: The panel of B that is used and the one after it stay in a second-level cache together.
+_MAX_NEXT_PANEL = 1 / 2
+_MAX_ROWS_AHEAD = 512
+#: An epilogue of up to this many characters is emitted for each register of a tile.
+MAX_UNROLLED_STORE = 600
+#: The same for vectors of the simt form: a loop over its results needs them in memory.
+_MAX_UNROLLED_VECTOR_STORE = 5000
+
+
+def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, Any]:
+    """Which stores a vector tile needs for ``columns`` in panels of ``nr``.
+
+    ``whole_vectors``: no column is left over after whole vectors; ``whole_panels``: nor any vector.
+    """
+    known = int(columns) if is_static(columns) else 0
+    return {
+        "vector_store": not known or known >= lanes,
+        "scalar_store": not known or known % lanes != 0,
+        "whole_vectors": bool(known) and known % lanes == 0,
+        "whole_panels": bool(known) and known % nr == 0,
+        "max_unrolled_store": MAX_UNROLLED_STORE,
+    }
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    # The names that the source gives to the coordinates of the result's rows.
+    outer = [*(f"bo{d}" for d in range(len(p["out_batch"]))), "m"]
+    prefix = [outer[d] for d in p["out_order"]]
+    if profile == "simt":
+        return {"profile": profile, "out_prefix": prefix, **_simt_tile(device, p)}
+    nr, chunk = p["nv"] * p["lanes"], p.get("k_chunk", 0)
+    depth, chain = chunk or p["k"], p.get("max_chain", MAX_K_CHAIN)
+    part = p.get("k_part", 0)
+    packed_rows, whole = p["a_layout"] == "panels", whole_tiles(p["m"], p["mr"])
+    own = ""
+    if p["b_layout"] == "strided":
+        own = "k" if same(p["b_strides"][-2], 1) else "n"
+    return {
+        "profile": profile,
+        "out_prefix": prefix,
+        "W": p["lanes"],
+        "NV": p["nv"],
+        "NR": nr,
+        "MR": p["mr"],
+        "MB": p["mb"],
+        "k_chunk": chunk,
+        "k_part": part,
+        "LINE": numbers_of_a_line(device, 8 if p["acc"] == "double" else 4),
+        "k_block": 0 if part or (is_static(depth) and int(depth) <= chain) else chain,
+        "own_panel": own,
+        "ragged_depth": bool(own) and any(d % p["lanes"] for d in (p["k"], chunk)),
+        **prefetching(device, nr, p["acc"], 0 if own else depth),
+        **_next_panel(device, p),
+        **inner_loop(device),
+        "touching": device.prefetch,
+        "hides_pointers": device.inline_assembly and p["mr"] <= tile_table(device).row_pointers,
+        "packed_rows": packed_rows,
+        "rows_far_apart": p["a_layout"] != "panels" and p["a_strides"][-1] != 1,
+        "whole_tiles": whole,
+        # The last tile starts early enough to read mr rows, and stores those that are new.
+        "moved_up": not whole and not packed_rows and is_static(p["m"]) and int(p["m"]) >= p["mr"],
+        **store_edges(p["n"], p["lanes"], nr),
+    }
+
+
+def _simt_tile(device: DeviceInfo, p: Params) -> dict[str, Any]:
+    tile, acc = tile_of(p), p["acc"]
+    m, n, k = p["m"], p["n"], p["k"]
+    *a_batch, a_row, a_k = p["a_strides"]
+    *b_batch, b_k, b_column = p["b_strides"]
+    a_deep, b_deep = not same(a_row, 1), not same(b_column, 1)
+    a_others = (p["a_offset"], *a_batch, *((a_row,) if a_deep else (a_k, m)))
+    b_others = (p["b_offset"], *b_batch, *((b_column,) if b_deep else (b_k, n)))
+    chunk = p.get("k_chunk", 0)
+    names = tile_names(tile)
+    extents = (
+        extent_of(p["a_offset"], (*p["batch"], m, k), p["a_strides"]),
+        extent_of(p["b_offset"], (*p["batch"], k, n), p["b_strides"]),
+        prod((*p["out_batch"], m, n)),
+    )
+    index = index_type(extents)
+    return {
+        **names,
+        "k_chunk": chunk,
+        "index": index,
+        "moving_type": moving_type(index),
+        "fill_a": operand_fill(
+            device, acc, tile, tile.rows,
+            deep=a_deep, step=a_k if a_deep else a_row, others=a_others,
+        ),
+        "fill_b": operand_fill(
+            device, acc, tile, tile.columns,
+            deep=b_deep, step=b_k if b_deep else b_column, others=b_others,
+        ),
+        "whole_rows": whole_tiles(m, tile.rows),
+        "whole_columns": whole_tiles(n, tile.columns),
+        "whole_depth": all(whole_tiles(d, tile.slab) for d in (k, chunk)) and not same(k, 0),
+        **simt_stores(n, names["VN"]),
+    }  # fmt: skip
+
+
+def simt_stores(columns: Size, neighbours: int) -> dict[str, Any]:
+    """How the simt form stores ``neighbours`` results of a row of ``columns``."""
+    return {
+        "vector_store": neighbours > 1 and whole_tiles(columns, neighbours),
+        "max_unrolled_store": MAX_UNROLLED_STORE,
+        "max_unrolled_vector_store": _MAX_UNROLLED_VECTOR_STORE,
+    }
+
+
+def whole_tiles(rows: Size, mr: int) -> bool:
+    """Whether no row is known to be left over after tiles of ``mr`` rows."""
+    return is_static(rows) and int(rows) % mr == 0
+
+
+def _next_panel(device: DeviceInfo, p: Params) -> dict[str, Any]:
+    """What is prefetched for the panel after this one: ``next_lines`` of each row, ``next_rows`` (C
+    text) ahead. With few rows a panel takes about as long to read from memory as to be used.
+    """
+    nothing = {"next_lines": 0, "next_rows": ""}
+    rows, bytes_of_row = p["k"], p["nv"] * p["lanes"] * (8 if p["acc"] == "double" else 4)
+    parts = p.get("k_chunk") or p.get("k_part")
+    if not device.prefetch or p["b_layout"] != "panels" or parts or not is_static(rows):
+        return nothing
+    if p["mb"] == 1:
+        # Used once: what comes next lies in the same panel first.
+        return {"next_lines": p["nv"], "next_rows": f"min(K, {_MAX_ROWS_AHEAD}L)"}
+    if int(rows) * bytes_of_row > _MAX_NEXT_PANEL * device.caches.l2:
+        return nothing
+    return {"next_lines": ceil_div(p["nv"], p["mb"]), "next_rows": "K"}
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    batch = prod(p["batch"])
+    if tile["profile"] == "simt":
+        columns = size_ceil_div(p["n"], tile["TN"]) * tile["LX"]
+        rows = size_ceil_div(p["m"], tile["TM"]) * tile["LY"]
+        return Launch((columns, rows, batch), (tile["LX"], tile["LY"], 1))
+    chunks = size_ceil_div(p["m"], tile["MR"] * tile["MB"])
+    return Launch((size_ceil_div(p["n"], tile["NR"]), chunks, batch), (1, 1, 1))
+
+
+def _products(p: Params) -> tuple[Size, ...]:
+    """How many products there are, by batch dimension: partial sums are parts of one."""
+    return tuple(p["batch"][1:] if p.get("k_chunk") else p["batch"])
+
+
+def _flops(p: Params) -> Size:
+    return prod((2, *_products(p), p["m"], p["n"], p["k"]))
+
+
+def _bytes(p: Params) -> Size:
+    item = 8 if p["acc"] == "double" else 4
+    return product_bytes(p, item, item)
+
+
+def product_bytes(p: Params, operand: int, result: int) -> Size:
+    """Of a product whose operands' and result's elements have so many."""
+    products = _products(p)
+    parts = len(p["batch"]) - len(products)
+
+    def matrices(strides: Sequence[Size]) -> Size:
+        """How many an operand has: a stride of 0 is a batch dimension that shares one."""
+        return prod([n for n, s in zip(products, strides[parts:], strict=False) if s != 0])
+
+    a = prod((matrices(p["a_strides"]), p["m"], p["k"]))
+    b = prod((matrices(p["b_strides"]), p["k"], p["n"]))
+    return operand * (a + b) + result * prod((*p["batch"], p["m"], p["n"]))
+
+
+def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.matmul(a.astype(np.float64), b.astype(np.float64))
+
+
+GEMM = TemplateSpec(
+    name="gemm",
+    file="gemm/gemm.cl.jinja",
+    out_space=_out_space,
+    tile=_tile,
+    launch=_launch,
+    flops=_flops,
+    bytes=_bytes,
+    reference=_reference,
+)

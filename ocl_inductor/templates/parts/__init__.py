@@ -1,0 +1,1 @@
+"""Macros that several templates share: register tiles, local memory, matrix instructions."""

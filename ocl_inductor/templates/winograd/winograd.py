@@ -1,0 +1,157 @@
+"""Convolution with 3x3 windows by F(4x4, 3x3): 36 multiplications for 16 pixels instead of 144.
+
+S. Winograd, "Arithmetic Complexity of Computations" (SIAM, 1980); for convolutional networks A.
+Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR 2016). A tile of 4x4
+outputs is ``A' [(G w G') * (B' d B)] A`` for its 6x6 inputs d and the window w.
+
+The interpolation points are 0, +-sqrt(1/2), +-sqrt(2) and infinity. Being reciprocal in pairs they
+keep the entries of the matrices small (at most 2.83), and with them the rounding errors; the usual
+points 0, +-1, +-2 have entries up to 8.
+
+Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbolic):
+
+* ``n``, ``in_sizes``, ``out_sizes``; ``channels``, ``out_channels``: static multiples of ``lanes``;
+* ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1;
+* weight: [6*6][panel][channel][nv*lanes] after :func:`weight_coefficients`, zeros at the end;
+* ``tiles_hint``: typical number of tiles; ``lanes``; ``acc``: ``"float"``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.templates.blocking import (
+    ceil_div,
+    inner_loop,
+    numbers_of_a_line,
+    prefetching,
+    size_ceil_div,
+)
+from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+
+A, B = math.sqrt(0.5), math.sqrt(2.0)
+FINITE = (0.0, A, -A, B, -B)
+OUTPUTS, POINTS = 4, 6
+#: Transformed inputs of a work-item stay below this share of a second-level cache.
+_MAX_INPUT = 5 / 8
+_MAX_TILES = 24
+#: Longest chain of additions over channels. The output transform magnifies its rounding errors five
+#: times: with 256 channels they are 1.4e-6 of the results' rms without a limit, 7.6e-7 with 64,
+#: 5.9e-7 with 32, 5.3e-7 with 16. 32 costs 0 to 5 % of the time.
+MAX_CHAIN = 32
+_ITEMS_PER_UNIT = 4
+
+
+def weight_coefficients() -> list[list[float]]:
+    """G: (6, 3). Row p is (1, p, p^2) over the product of p's distances to the other points."""
+    rows = []
+    for p in FINITE:
+        norm = math.prod(p - other for other in FINITE if other != p)
+        rows.append([1 / norm, p / norm, p * p / norm])
+    return [*rows, [0.0, 0.0, 1.0]]
+
+
+def weight_constants() -> dict[str, list[list[str]]]:
+    """G as C text, for the transforms of weights in ``winograd_tile.cl.jinja``."""
+    return {"G": [[repr(x) for x in row] for row in weight_coefficients()]}
+
+
+def input_coefficients() -> np.ndarray:
+    """B': (6, 6). Row p has the polynomial that is 0 at the other points, row infinity at all."""
+    rows = [np.poly([other for other in FINITE if other != p])[::-1] for p in FINITE]
+    return np.array([*([*row, 0.0] for row in rows), np.poly(FINITE)[::-1]])
+
+
+def output_coefficients() -> np.ndarray:
+    """A': (4, 6). Row i has the points to the power of i."""
+    rows = [[p**i for p in FINITE] + [float(i == OUTPUTS - 1)] for i in range(OUTPUTS)]
+    return np.array(rows)
+
+
+def powers() -> dict[str, str]:
+    """Constants of the transforms in ``winograd_tile.cl.jinja``."""
+    return {"A": repr(A), "B": repr(B), "A3": repr(A**3), "B3": repr(B**3)}
+
+
+def register_tile(device: DeviceInfo) -> tuple[int, int]:
+    """Rows (tiles) and vectors (output channels) of a product held in registers."""
+    return (12, 2) if device.vector_width >= 16 else (6, 2)
+
+
+def _out_space(p: Params) -> tuple[Size, ...]:
+    return (p["n"], *p["out_sizes"], p["out_channels"])
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    mr, nv = register_tile(device)
+    nr = nv * p["lanes"]
+    panels = ceil_div(p["out_channels"], nr)
+    wanted = _ITEMS_PER_UNIT * device.compute_units
+    tiles = min(int(_MAX_INPUT * device.caches.l2) // (POINTS**2 * p["channels"] * 4), _MAX_TILES)
+    # Fewer tiles to a work-item where there are few of them; then the panels are shared out.
+    tiles = max(min(tiles, ceil_div(p["tiles_hint"], wanted)) // mr, 1) * mr
+    groups = ceil_div(p["tiles_hint"], tiles)
+    parts = min(max(device.compute_units // groups, 1), panels)
+    line = numbers_of_a_line(device, 4)
+    return {
+        "channel_block": MAX_CHAIN,
+        "W": p["lanes"],
+        "NV": nv,
+        "NR": nr,
+        "MR": mr,
+        "T": tiles,
+        # Odd numbers of cache lines: what a transform writes or reads is spread over all sets.
+        "inputs_step": (tiles * p["channels"] // line | 1) * line,
+        "products_step": tiles * nv | 1,
+        "panels": panels,
+        "PANELS": ceil_div(panels, parts),
+        **powers(),
+        **inner_loop(device),
+        **prefetching(device, nr, p["acc"], p["channels"]),
+    }
+
+
+def tiles_of(n: Size, sizes: tuple[Size, ...]) -> Size:
+    """Tiles of 4x4 outputs."""
+    return prod((n, *(size_ceil_div(s, OUTPUTS) for s in sizes)))
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+    tiles = tiles_of(p["n"], p["out_sizes"])
+    groups = size_ceil_div(tiles, tile["T"])
+    return Launch((ceil_div(tile["panels"], tile["PANELS"]), groups, 1), (1, 1, 1))
+
+
+def _flops(p: Params) -> Size:
+    """Of the definition, not of the algorithm: what the speed of convolutions is counted in."""
+    return prod((2 * 9, p["n"], *p["out_sizes"], p["channels"], p["out_channels"]))
+
+
+def _bytes(p: Params) -> Size:
+    inputs = prod((p["n"], *p["in_sizes"], p["channels"]))
+    outputs = prod((p["n"], *p["out_sizes"], p["out_channels"]))
+    return 4 * (inputs + outputs + POINTS**2 * p["channels"] * p["out_channels"])
+
+
+def _reference(x: Any, w: Any, padding: tuple[int, int]) -> Any:
+    from ocl_inductor.templates.conv.conv import CONV
+
+    return CONV.reference(x, w, (1, 1), padding, (1, 1), 1)
+
+
+WINOGRAD = TemplateSpec(
+    name="winograd",
+    file="winograd/winograd.cl.jinja",
+    out_space=_out_space,
+    tile=_tile,
+    launch=_launch,
+    flops=_flops,
+    bytes=_bytes,
+    reference=_reference,
+)
