@@ -79,9 +79,9 @@ def measure(device: str | None, layers: int, mode: str, rounds: int) -> tuple[in
     finally:
         Executor.function = original  # type: ignore[method-assign]
     (executor,) = found
-    assert executor.steady is not None
+    assert executor.fast_path is not None
     launches, queue, enqueue = (
-        executor.steady.launches,
+        executor.fast_path.launches,
         executor.queue,
         executor.cl.enqueue_nd_range_kernel,
     )

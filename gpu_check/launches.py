@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ocl_inductor.device.described import Target
+from ocl_inductor.device.described import DescribedTarget
 from ocl_inductor.plan.plan import Launch, Plan
 
 #: Work-items that one compute unit needs to have something to do in every cycle, at the least.
@@ -22,14 +22,14 @@ def work_items(launch: Launch) -> int:
     return math.prod(int(n) for n in launch.global_size)
 
 
-def is_starved(launch: Launch, target: Target) -> bool:
+def is_starved(launch: Launch, target: DescribedTarget) -> bool:
     """Whether compute units have nothing to do although there is work for all of them."""
     fill = target.compute_units * ITEMS
     work = max(int(launch.bytes) // BYTES, int(launch.flops) // OPERATIONS)
     return work_items(launch) < fill <= work
 
 
-def asks_too_much(launch: Launch, local: int, target: Target) -> bool:
+def asks_too_much(launch: Launch, local: int, target: DescribedTarget) -> bool:
     """Whether the device cannot run it: the work-group, or its local memory in bytes."""
     items = math.prod(launch.local_size or (1,))
     return items > target.max_work_group_size or local > target.local_memory

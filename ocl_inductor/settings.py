@@ -16,7 +16,7 @@ from typing import Any
 
 import platformdirs
 
-from ocl_inductor.device.described import Target, find_target, target_names
+from ocl_inductor.device.described import DescribedTarget, find_target, target_names
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 from ocl_inductor.patches.switch import patches_off
 from ocl_inductor.support.units import parse_size
@@ -142,8 +142,8 @@ def _parse_name(value: object) -> str:
     return value.strip()
 
 
-def _parse_target(value: object) -> Target:
-    if isinstance(value, Target):
+def _parse_target(value: object) -> DescribedTarget:
+    if isinstance(value, DescribedTarget):
         return value
     found = find_target(value) if isinstance(value, str) else None
     if found is None:
@@ -201,7 +201,7 @@ class Settings:
         env="OCL_INDUCTOR_PROFILE",
         affects_code=True,
     )
-    target: Target | None = _setting(
+    target: DescribedTarget | None = _setting(
         "Compile as for this device, which need not be present: a name or a YAML file of facts.",
         _optional(_parse_target),
         env="OCL_INDUCTOR_TARGET",

@@ -30,7 +30,7 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
         "the older of two versions of one driver: its own profile only",
     ),
     (
-        rf"(test_few_queries|test_attention_backward)\.py\S*\[\S*{_OLD_POCL}",
+        rf"(test_decode_attention|test_attention_backward)\.py\S*\[\S*{_OLD_POCL}",
         "the newer version runs them; large kernels, seconds each to build",
     ),
     (

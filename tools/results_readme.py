@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ocl_inductor.sweep.process.job import Mode
-from ocl_inductor.sweep.record import Record, Results, read_results
+from ocl_inductor.sweep.record import Record, SweepResults, read_results
 from ocl_inductor.sweep.report.charts import geometric_mean
 from ocl_inductor.sweep.report.tables import write_outputs
 from ocl_inductor.sweep.rows.config import load_all
@@ -210,7 +210,7 @@ PARTS: Mapping[str, Callable[[Sweep], str]] = {
 }  # fmt: skip
 
 
-def renewed(page: str, results: Results, rows: Rows) -> str:
+def renewed(page: str, results: SweepResults, rows: Rows) -> str:
     """``page`` with every part between markers written from ``results``."""
     sweep = Sweep(results.records, rows)
     for name, part in PARTS.items():

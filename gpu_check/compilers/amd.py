@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu_check.compilers.base import Assembly, Compiler, failed, standard
-from ocl_inductor.device.described import Target
+from ocl_inductor.device.described import DescribedTarget
 
 #: Waves that one SIMD of RDNA 2 and 3 holds at most.
 _WAVES = 16
@@ -30,7 +30,7 @@ class Amd(Compiler):
     def version(self) -> str:
         return self.clang_version
 
-    def compile(self, source: Path, target: Target, folder: Path) -> Assembly:
+    def compile(self, source: Path, target: DescribedTarget, folder: Path) -> Assembly:
         out = folder / "kernel.s"
         done = self.run(
             self.clang, "-x", "cl", standard(target), "-target", "amdgcn-amd-amdhsa",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from ocl_inductor.device.described import Target
+from ocl_inductor.device.described import DescribedTarget
 
 #: The command that installs the compilers.
 REMEDY = "run tools/gpu_lab.sh"
@@ -77,7 +77,7 @@ class Compiler(ABC):
         """What figures are comparable for: the compiler's name and version."""
 
     @abstractmethod
-    def compile(self, source: Path, target: Target, folder: Path) -> Assembly:
+    def compile(self, source: Path, target: DescribedTarget, folder: Path) -> Assembly:
         """Compile a file with one kernel; ``folder`` is empty, and the compiler's to use."""
 
     def run(self, *command: object) -> subprocess.CompletedProcess[str]:
@@ -108,7 +108,7 @@ class Compiler(ABC):
         return f"clang {words[words.index('version') + 1].split('.')[0]}"
 
 
-def standard(target: Target) -> str:
+def standard(target: DescribedTarget) -> str:
     """The option that names the language of the device."""
     return f"-cl-std=CL{target.opencl_c[0]}.{target.opencl_c[1]}"
 

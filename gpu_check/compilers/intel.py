@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu_check.compilers.base import Assembly, Compiler, failed, standard
-from ocl_inductor.device.described import Target
+from ocl_inductor.device.described import DescribedTarget
 
 
 class Intel(Compiler):
@@ -28,7 +28,7 @@ class Intel(Compiler):
         assert found is not None
         return f"igc {found[1]}"
 
-    def compile(self, source: Path, target: Target, folder: Path) -> Assembly:
+    def compile(self, source: Path, target: DescribedTarget, folder: Path) -> Assembly:
         parts = folder / "parts"
         parts.mkdir()
         done = self.run(

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu_check.compilers.base import Assembly, Compiler, failed, standard
-from ocl_inductor.device.described import Target
+from ocl_inductor.device.described import DescribedTarget
 
 #: Of a multiprocessor: warps, groups and bytes of local memory that it holds at most.
 _HOLDS = {"sm_86": (48, 16, 100 << 10)}
@@ -41,7 +41,7 @@ class Nvidia(Compiler):
         assert found is not None
         return f"{self.clang_version}, ptxas {found[1]}"
 
-    def compile(self, source: Path, target: Target, folder: Path) -> Assembly:
+    def compile(self, source: Path, target: DescribedTarget, folder: Path) -> Assembly:
         middle, out = folder / "kernel.ptx", folder / "kernel.cubin"
         front = (
             "-target-feature", "+ptx78", "-target-cpu", "sm_80",

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu_check.compilers.base import Assembly, Compiler, failed, standard
-from ocl_inductor.device.described import Target
+from ocl_inductor.device.described import DescribedTarget
 
 #: What every device of OpenCL 1.1 and later has.
 _CORE = (
@@ -34,7 +34,7 @@ class Portable(Compiler):
     def version(self) -> str:
         return self.clang_version
 
-    def compile(self, source: Path, target: Target, folder: Path) -> Assembly:
+    def compile(self, source: Path, target: DescribedTarget, folder: Path) -> Assembly:
         out = folder / "kernel.ll"
         has = [*_CORE, *["cl_khr_fp16"] * target.fp16, *["cl_khr_fp64"] * target.fp64]
         done = self.run(

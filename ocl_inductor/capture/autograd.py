@@ -19,7 +19,7 @@ from ocl_inductor.capture.decompositions.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions.expand import expand_higher_order
 from ocl_inductor.capture.decompositions.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.decompositions.table import LazyDecompositions
-from ocl_inductor.capture.direct import is_alone, without_wrappers
+from ocl_inductor.capture.direct import calls_directly, without_wrappers
 from ocl_inductor.capture.partition import FREE, VISIBLE, partition
 from ocl_inductor.capture.random_arguments import take_as_passed
 from ocl_inductor.capture.saved_layout import report_strides, take_strides
@@ -100,7 +100,7 @@ def capture(
         results = gm.graph.output_node().args[0]
         assert isinstance(results, tuple)
         executor = graphs.only()
-        if executor is not None and is_alone(executor, len(example_inputs), len(results)):
+        if executor is not None and calls_directly(executor, len(example_inputs), len(results)):
             return executor
     # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
     compiled._boxed_call = False

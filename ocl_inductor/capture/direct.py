@@ -56,7 +56,7 @@ def without_wrappers(
     return call
 
 
-def is_alone(executor: Executor, inputs: int, outputs: int) -> bool:
+def calls_directly(executor: Executor, inputs: int, outputs: int) -> bool:
     """Whether an executor is all there is to a graph that writes its inputs or makes new results,
     so that AOTAutograd has nothing to add."""
     return not executor.plan.updates and _makes_all(executor, inputs, outputs)
@@ -81,8 +81,8 @@ def _results(gm: GraphModule) -> list[Any]:
 def _needs_no_wrapper(executor: Executor, inputs: int, outputs: int) -> bool:
     """Whether nothing is left to do, in a call whose inputs stay as they are."""
     return (
-        executor.steady is not None
-        and not executor.roles.overwritten
+        executor.fast_path is not None
+        and not executor.plan_index.overwritten
         and _makes_all(executor, inputs, outputs)
     )
 
@@ -90,7 +90,7 @@ def _needs_no_wrapper(executor: Executor, inputs: int, outputs: int) -> bool:
 def _makes_all(executor: Executor, inputs: int, outputs: int) -> bool:
     """Whether the plan takes and gives what the graph does, and all of its results are new."""
     plan = executor.plan
-    roots = [executor.roles.root(o.name) for o in plan.outputs]
+    roots = [executor.plan_index.root(o.name) for o in plan.outputs]
     made = {b.name for b in plan.buffers if b.where == "output"}
     return (
         (len(plan.inputs), len(plan.outputs)) == (inputs, outputs)

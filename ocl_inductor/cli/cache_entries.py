@@ -73,7 +73,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedEntry:
     """One entry in a list; ``metadata`` is None where ``problem`` says why it has none."""
 
     stored: Stored
@@ -101,23 +101,23 @@ def open_cache(folder: Path | None) -> Cache:
     return Cache(KernelStore(settings.cache_dir / "kernels"), settings)
 
 
-def listed(cache: Cache) -> list[Listed]:
+def listed(cache: Cache) -> list[ListedEntry]:
     """Every entry with its metadata, in order of keys. Nothing is proved: this is for showing."""
     found = (_look(cache, s) for s in sorted(scan(cache.store), key=lambda s: s.key))
     return [e for e in found if e is not None]
 
 
-def _look(cache: Cache, stored: Stored) -> Listed | None:
+def _look(cache: Cache, stored: Stored) -> ListedEntry | None:
     try:
         file = cache.store.open(stored.key)
         if file is None:
             return None  # removed meanwhile
         with file:
-            return Listed(stored, read_metadata(file))
+            return ListedEntry(stored, read_metadata(file))
     except DamagedEntryError as error:
-        return Listed(stored, None, str(error))
+        return ListedEntry(stored, None, str(error))
     except OSError as error:
-        return Listed(stored, None, f"it cannot be read: {error.strerror}")
+        return ListedEntry(stored, None, f"it cannot be read: {error.strerror}")
 
 
 # -- filters and order ---------------------------------------------------------------------
@@ -157,14 +157,14 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen(
-    entries: Iterable[Listed],
+    entries: Iterable[ListedEntry],
     *,
     kernel: str | None = None,
     operator: str | None = None,
     device: str | None = None,
     min_size: int | None = None,
     older_than: float | None = None,
-) -> list[Listed]:
+) -> list[ListedEntry]:
     """The entries that pass every filter that is given. Text matches in any case."""
     entries = list(entries)
     keys = _keys_of_device(entries, device.lower()) if device is not None else set()
@@ -172,7 +172,7 @@ def chosen(
     def holds(text: str | None, *places: str) -> bool:
         return text is None or any(text.lower() in p.lower() for p in places)
 
-    def passes(e: Listed) -> bool:
+    def passes(e: ListedEntry) -> bool:
         if min_size is not None and e.stored.nbytes < min_size:
             return False
         if older_than is not None and time.time() - e.stored.last_use < older_than:
@@ -186,7 +186,7 @@ def chosen(
     return [e for e in entries if passes(e)]
 
 
-def _keys_of_device(entries: list[Listed], text: str) -> set[str]:
+def _keys_of_device(entries: list[ListedEntry], text: str) -> set[str]:
     """Device keys that ``text`` names, in the way of ``select_device``.
 
     Platforms come before device names, because a CPU's name can hold the name of another vendor's
@@ -203,7 +203,7 @@ def _keys_of_device(entries: list[Listed], text: str) -> set[str]:
 
 
 #: Name of an order -> what it sorts by. Text ascends; numbers start with the largest.
-ORDERS: dict[str, Callable[[Listed], Any]] = {
+ORDERS: dict[str, Callable[[ListedEntry], Any]] = {
     "name": lambda e: e.metadata.name if e.metadata else "",
     "operators": lambda e: -len(e.metadata.operators) if e.metadata else 0,
     "device": lambda e: e.metadata.device.spec if e.metadata else "",
@@ -240,7 +240,7 @@ def find_key(cache: Cache, prefix: str) -> str:
     raise click.UsageError(f"No entry has a key that starts with {prefix!r}.{hint}")
 
 
-def _names(entries: list[Listed], most: int = 5) -> str:
+def _names(entries: list[ListedEntry], most: int = 5) -> str:
     names = [
         e.stored.key[:SHOWN] + (f" ({printable(e.metadata.name)})" if e.metadata else "")
         for e in entries[:most]

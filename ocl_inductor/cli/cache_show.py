@@ -17,7 +17,7 @@ from ocl_inductor.cli.cache_entries import (
     ORDERS,
     SHOWN,
     Cache,
-    Listed,
+    ListedEntry,
     chosen,
     filters,
     find_key,
@@ -104,7 +104,7 @@ def _list_plans(cache: Cache, sort: str, reverse: bool, as_json: bool, **wanted:
     click.echo(f"{plural(len(found), 'plan')}, {format_size(total)}, in {cache.plans.path}")
 
 
-def _row(e: Listed, roomy: bool) -> list[Text]:
+def _row(e: ListedEntry, roomy: bool) -> list[Text]:
     m = e.metadata
     cells = [e.stored.key[:SHOWN], m.name if m else f"damaged: {e.problem}"]
     if roomy:
@@ -115,7 +115,7 @@ def _row(e: Listed, roomy: bool) -> list[Text]:
     return [cell(c) for c in cells]
 
 
-def _listed_facts(e: Listed) -> dict[str, Any]:
+def _listed_facts(e: ListedEntry) -> dict[str, Any]:
     facts = _stored_facts(e.stored)
     if e.metadata is None:
         return {**facts, "problem": e.problem}
@@ -239,7 +239,7 @@ def stats(cache: Cache, as_json: bool) -> None:
     plan_bytes = sum(p.nbytes for p in plans)
     total = sum(e.stored.nbytes for e in entries) + plan_bytes
     sizes = {kind: sum(f.nbytes for f in files) for kind, files in others.items()}
-    by_device: dict[str, list[Listed]] = {}
+    by_device: dict[str, list[ListedEntry]] = {}
     for e in entries:
         d = e.metadata.device if e.metadata else None
         name = f"{d.spec}, driver {d.driver_version}" if d else "damaged"
@@ -285,7 +285,7 @@ def stats(cache: Cache, as_json: bool) -> None:
     console().print(table)
 
 
-def _sums(entries: list[Listed]) -> dict[str, Any]:
+def _sums(entries: list[ListedEntry]) -> dict[str, Any]:
     known = [(e.stored.hits, e.metadata.build_seconds) for e in entries if e.metadata]
     return {
         "kernels": len(entries),

@@ -14,7 +14,7 @@ from ocl_inductor.cli.cache_entries import (
     SHOWN,
     SIZE,
     Cache,
-    Listed,
+    ListedEntry,
     chosen,
     listed,
 )
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class CacheFinding:
     """What ``verify`` says of one entry, and what it did about it."""
 
     key: str
@@ -79,19 +79,21 @@ def present_devices() -> dict[str, Device]:
     return {d.info.key: d for d in (*inline, *devices) if d is not None}
 
 
-def _verify(cache: Cache, key: str, devices: dict[str, Device], repair: bool) -> Finding | None:
+def _verify(
+    cache: Cache, key: str, devices: dict[str, Device], repair: bool
+) -> CacheFinding | None:
     try:
         entry = cache.store.read(key)
     except DamagedEntryError as error:
-        finding = Finding(key, "damaged", str(error))
+        finding = CacheFinding(key, "damaged", str(error))
         return dataclasses.replace(finding, action=_repair(cache, key, devices) if repair else "")
     if entry is None:
         return None  # removed meanwhile
     device = devices.get(entry.metadata.device.key)
     reason = "" if device is None else _rejection(entry, device)
     if not reason:
-        return Finding(key, "ok")
-    finding = Finding(key, "rejected", reason)
+        return CacheFinding(key, "ok")
+    finding = CacheFinding(key, "rejected", reason)
     return dataclasses.replace(finding, action=_repair(cache, key, devices) if repair else "")
 
 
@@ -217,7 +219,7 @@ def prune(
     click.echo(f"{format_size(nbytes)} {verb} from {cache.root}")
 
 
-def _superseded(entries: list[Listed], absent: bool) -> dict[str, str]:
+def _superseded(entries: list[ListedEntry], absent: bool) -> dict[str, str]:
     """Key -> why no device that is here will ever ask for the entry again.
 
     Where the entry's device is here under another driver or version, the driver was updated. A
@@ -236,7 +238,7 @@ def _superseded(entries: list[Listed], absent: bool) -> dict[str, str]:
     return reasons
 
 
-def _damage(cache: Cache, e: Listed) -> str:
+def _damage(cache: Cache, e: ListedEntry) -> str:
     try:
         cache.store.read(e.stored.key)
     except DamagedEntryError as error:

@@ -16,7 +16,7 @@ from ocl_inductor.device.select import list_devices, select_device, why_chosen
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.observe.diagnosis.discovery import discovery
 from ocl_inductor.observe.diagnosis.finding import Finding
-from ocl_inductor.observe.diagnosis.self_test import run_apart
+from ocl_inductor.observe.diagnosis.self_test import run_in_child
 from ocl_inductor.settings import Settings
 
 _SIGNS = {"ok": ("ok", "green"), "note": ("-", "dim")}
@@ -58,7 +58,7 @@ def _findings() -> Iterator[Finding]:
         devices = []
     broken = set()
     for number, device in enumerate(devices):
-        for finding in run_apart(number, device):
+        for finding in run_in_child(number, device):
             yield finding
             if finding.state == "problem":
                 broken.add(device)

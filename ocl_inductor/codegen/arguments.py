@@ -19,7 +19,7 @@ MAX_INT_ELEMENTS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class KernelParameters:
     """Buffers a kernel reads and writes, its size arguments and its literals, in argument order."""
 
     buffers: tuple[str, ...]
@@ -30,7 +30,7 @@ class Parameters:
     #: Buffers that share memory with another argument.
     shared: frozenset[str] = frozenset()
 
-    def with_fault(self) -> Parameters:
+    def with_fault(self) -> KernelParameters:
         """The same with where indices out of range are noted."""
         return dataclasses.replace(
             self,
@@ -39,7 +39,7 @@ class Parameters:
             written=self.written | {FAULT},
         )
 
-    def with_literals(self, literals: Literals) -> Parameters:
+    def with_literals(self, literals: Literals) -> KernelParameters:
         """The same with what the finished text names."""
         return dataclasses.replace(
             self,

@@ -24,7 +24,7 @@ from ocl_inductor.codegen.launches.combo_kernel import (
 )
 from ocl_inductor.codegen.launches.serial_kernel import chain, chainable, fits
 from ocl_inductor.codegen.launches.shape_generic import generalise
-from ocl_inductor.codegen.launches.single_core import is_known, saved_by_others, sooner_alone
+from ocl_inductor.codegen.launches.single_core import fits_one_core, is_known, saved_by_others
 from ocl_inductor.codegen.loop_kernels import emit_loop_group
 from ocl_inductor.codegen.passes.merge_dimensions import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
@@ -51,7 +51,7 @@ from ocl_inductor.plan.plan import (
     FAULT,
     FAULT_WORDS,
     HostCall,
-    IndexCheck,
+    IndexCheckSpec,
     Kernel,
     Launch,
     Plan,
@@ -158,10 +158,10 @@ class _PlanBuilder:
             own = self.form(drafts[b[0]]) if len(b) > 1 else None
             rooms[own] = max(len(b), rooms.get(own, 0))
         drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
-        runs = self.chains(drafts, alone=False)
-        alone = self.is_alone(drafts, runs)
-        if alone:
-            runs = self.chains(drafts, alone=True)
+        runs = self.chains(drafts, single_core=False)
+        single_core = self.on_single_core(drafts, runs)
+        if single_core:
+            runs = self.chains(drafts, single_core=True)
         steps = [self.step(_as_one([drafts[n] for n in run], chain)) for run in runs]
         watched = self.watched(prologue)
         calls = [s for s in steps if isinstance(s, HostCall)]
@@ -203,11 +203,11 @@ class _PlanBuilder:
                 "unplanned_bytes": self.memory.unplanned_bytes,
                 "kept_bytes": self.memory.kept_bytes,
             },
-            alone=alone,
+            single_core=single_core,
             checks=self.checks((*prologue, *steps)),
         )
 
-    def checks(self, steps: Sequence[Step]) -> tuple[IndexCheck, ...]:
+    def checks(self, steps: Sequence[Step]) -> tuple[IndexCheckSpec, ...]:
         """What indices out of range are reported as, if any of these looks for one."""
         if not any(isinstance(s, Launch) and FAULT in s.buffers for s in steps):
             return ()
@@ -294,8 +294,8 @@ class _PlanBuilder:
 
     # -- small launches after each other ---------------------------------------------------
 
-    def chains(self, drafts: Sequence[Draft | HostCall], alone: bool) -> list[list[int]]:
-        """Numbers of the drafts that become one launch each, in order; ``alone``: see
+    def chains(self, drafts: Sequence[Draft | HostCall], single_core: bool) -> list[list[int]]:
+        """Numbers of the drafts that become one launch each, in order; ``single_core``: see
         :func:`chainable`.
         """
         runs: list[list[int]] = []
@@ -303,7 +303,7 @@ class _PlanBuilder:
         for n, draft in enumerate(drafts):
             own: list[KernelSource] = []
             if self.chained and isinstance(draft, Draft):
-                may = chainable(draft.source, draft.cost, self.device, alone)
+                may = chainable(draft.source, draft.cost, self.device, single_core)
                 own = [draft.source] if may else []
             if own and links and fits(links + own, self.device):
                 runs[-1].append(n)
@@ -313,7 +313,9 @@ class _PlanBuilder:
                 links = own
         return runs
 
-    def is_alone(self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]) -> bool:
+    def on_single_core(
+        self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]
+    ) -> bool:
         """Whether the plan is for one core: launches only, and done before others were told.
 
         ``runs``: the launches there would be for all cores. Of those that are chains, one core does
@@ -330,7 +332,7 @@ class _PlanBuilder:
             for d in single
             if isinstance(d, Draft)
         )
-        return sooner_alone(saved, len(runs), self.device)
+        return fits_one_core(saved, len(runs), self.device)
 
     # -- kernels ---------------------------------------------------------------------------
 
@@ -351,7 +353,9 @@ class _PlanBuilder:
             self.kernel_list.append(
                 Kernel(
                     source.name,
-                    for_one_item(text, self.device.one_lane_attribute, self.device.apart_bits),
+                    for_one_item(
+                        text, self.device.one_lane_attribute, self.device.outlined_vector_bits
+                    ),
                     self.device.build_options,
                     source.origin.all_nodes,
                     self.operators_of(source.origin),

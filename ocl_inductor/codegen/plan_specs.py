@@ -16,7 +16,7 @@ from ocl_inductor.plan.aliases import root_of
 from ocl_inductor.plan.plan import (
     BufferSpec,
     HostCall,
-    IndexCheck,
+    IndexCheckSpec,
     InputSpec,
     OutputSpec,
     SizeRef,
@@ -115,9 +115,9 @@ def output_spec(o: GraphOutput) -> OutputSpec:
     return OutputSpec("constant", value=o.value)
 
 
-def index_check(check: nodes.IndexCheck) -> IndexCheck:
+def index_check(check: nodes.IndexCheck) -> IndexCheckSpec:
     """What an index out of range is reported as."""
-    return IndexCheck(
+    return IndexCheckSpec(
         check.operator, check.dim, size_text(check.extent), check.source, check.refused
     )
 

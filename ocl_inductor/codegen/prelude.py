@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ocl_inductor.codegen.printers import conversions
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.math_library import library_source
 from ocl_inductor.codegen.printers.nontemporal import streaming_functions
 
 
-def prelude(target: Target, source: str | None = None) -> str:
+def prelude(target: EmitTarget, source: str | None = None) -> str:
     """What must stand before a kernel: pragmas, unaligned vector types, and library functions.
 
     With ``source`` (the kernels' text) only the functions it calls come in, at every width that

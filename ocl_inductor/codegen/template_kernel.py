@@ -8,12 +8,12 @@ from typing import cast
 import sympy
 import torch
 
-from ocl_inductor.codegen.arguments import Parameters, index_type
+from ocl_inductor.codegen.arguments import KernelParameters, index_type
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_load, prefetch
-from ocl_inductor.codegen.statements.emitted import Result, Scope, Text
+from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
@@ -68,7 +68,7 @@ def emit_template_group(
 
     def load(operand: int, index: str, width: int = 1) -> str:
         source = node.operands[operand]
-        return emit_load(Target(width, device), buffers[source].dtype, source, index)
+        return emit_load(EmitTarget(width, device), buffers[source].dtype, source, index)
 
     def store(coordinates: Sequence[str], value: str, width: int = 1) -> str:
         writer = Emitter(
@@ -86,7 +86,7 @@ def emit_template_group(
             writer.names[v] = writer.fresh("c")
             writer.line(f"const {kind} {writer.names[v]} = {coordinate};")
         result = node.buffer
-        writer.results[result.name] = Result(Text(value, width > 1), result.dtype)
+        writer.results[result.name] = HeldResult(Text(value, width > 1), result.dtype)
         if result.name in group.stored:
             at = linear(variables, contiguous_strides(group.space))
             writer.store(result.name, result.dtype, at, Text(value, width > 1))
@@ -134,7 +134,7 @@ def emit_template_group(
     text = text.replace(_ARGUMENTS, parameters.text())
     return KernelSource(
         name,
-        prelude(Target(1, device), text) + "\n" + text,
+        prelude(EmitTarget(1, device), text) + "\n" + text,
         parameters.buffers,
         tuple(e for _, e in parameters.scalars),
         tuple(n for _, n in parameters.literals),
@@ -175,7 +175,7 @@ def _accesses_by_row(
 
 def _parameters(
     group: TemplateGroup, buffers: Mapping[str, Buffer], params: Mapping[str, object]
-) -> Parameters:
+) -> KernelParameters:
     order = list(dict.fromkeys(group.template.operands))
     bases = {m.base for m in group.epilogue if m.base}
     order += sorted(group.reads() - set(order) - bases)
@@ -185,7 +185,7 @@ def _parameters(
         expressions += _flatten(value)
     for m in group.epilogue:
         expressions += [m.store, *indices(m.body)]
-    parameters = Parameters(
+    parameters = KernelParameters(
         tuple(order),
         tuple(buffers[n].dtype for n in order),
         group.stored,

@@ -37,7 +37,7 @@ _Enqueue = ctypes.CFUNCTYPE(_int, _uint, _handle, _handle, _uint, _handle, _hand
 _OfBuffer = ctypes.CFUNCTYPE(_int, _handle)
 
 #: A kernel object with its arguments set, global size, local size.
-LaunchSite = tuple[Any, tuple[int, ...], tuple[int, ...] | None]
+RecordedLaunch = tuple[Any, tuple[int, ...], tuple[int, ...] | None]
 
 
 class NotRecordedError(Exception):
@@ -69,7 +69,7 @@ class _Functions:
 class Recording:
     """Launches in order, with the arguments that the kernels have now; ``enqueue`` runs them."""
 
-    def __init__(self, queue: Any, launches: Sequence[LaunchSite]) -> None:
+    def __init__(self, queue: Any, launches: Sequence[RecordedLaunch]) -> None:
         """``queue``: an in-order pyopencl CommandQueue. Arguments must outlive the recording.
 
         Raises:
@@ -119,7 +119,7 @@ def command_buffer_test(device: Any) -> bool:
     )
     program = cl.Program(device.context, source).build(cache_dir=False)
     kernels = [cl.Kernel(program, "chained") for _ in range(_STEPS)]
-    launches: list[LaunchSite] = [(kernel, (_COUNT,), (1,)) for kernel in kernels]
+    launches: list[RecordedLaunch] = [(kernel, (_COUNT,), (1,)) for kernel in kernels]
     nbytes = _COUNT * np.dtype(np.float32).itemsize
     flags = cl.mem_flags.READ_WRITE
     pairs = [[cl.Buffer(device.context, flags, nbytes) for _ in range(2)] for _ in range(3)]

@@ -24,7 +24,7 @@ class BadTargetError(OpenCLInductorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DescribedTarget:
     """What a description says; sizes in bytes.
 
     Attributes:
@@ -59,7 +59,7 @@ def target_names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def find_target(name: str) -> Target | None:
+def find_target(name: str) -> DescribedTarget | None:
     """The target of this name, or in a file at this path; None where there is none.
 
     Raises:
@@ -73,14 +73,14 @@ def find_target(name: str) -> Target | None:
     return _read(path)
 
 
-def _read(path: Path) -> Target:
+def _read(path: Path) -> DescribedTarget:
     yaml, schema = _readers()
     try:
         found = schema.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (ValueError, OSError, yaml.YAMLError) as error:  # pydantic's errors are ValueErrors
         raise BadTargetError(f"{path} does not describe a device: {error}") from None
     major, _, minor = found.opencl_c.partition(".")
-    return Target(
+    return DescribedTarget(
         **{
             **found.model_dump(),
             "name": path.stem,
@@ -123,5 +123,7 @@ def _readers() -> tuple[Any, Any]:
                 raise ValueError("not a size above 0")
             return value
 
-    assert set(File.model_fields) | {"name"} == {f.name for f in dataclasses.fields(Target)}
+    assert set(File.model_fields) | {"name"} == {
+        f.name for f in dataclasses.fields(DescribedTarget)
+    }
     return yaml, File

@@ -18,7 +18,7 @@ from ocl_inductor.device import quirks
 from ocl_inductor.device.builtin_check import Builds
 from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.cpu.bf16_dot import has_bf16_dot
-from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.driver import cpu_name_override
 from ocl_inductor.device.driver.inventory import Listed
 from ocl_inductor.device.driver.listing import listed_device
@@ -47,7 +47,7 @@ from ocl_inductor.device.probe import (
 from ocl_inductor.errors import DriverChangedError
 from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
-from ocl_inductor.support.background import made_meanwhile
+from ocl_inductor.support.background import make_in_background
 
 _log = logger(__name__)
 
@@ -58,7 +58,7 @@ class Device:
     #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
     tester: Callable[[Device], bool] | None = None
     #: Asks the driver's compiler for its target, in such a process; may raise.
-    target_asker: Callable[[Device], Target | None] | None = None
+    target_asker: Callable[[Device], CompileTarget | None] | None = None
     #: Tests whether kernels reach products of bfloat16, in such a process; may raise.
     bf16_dot_tester: Callable[[Device], bool] | None = None
     #: The test of working in place, under way.
@@ -84,7 +84,7 @@ class Device:
         self._inline_device = inline_device
         self._driver_changed = driver_changed
         self._opened_inline_device: Any = None
-        self._opened_apart = cl_device is None
+        self._opened_by_listing = cl_device is None
         self.names = self._listed.names
         self.kind = self._listed.kind
         # cached_property does not see to it that the handles are made once when threads ask.
@@ -125,7 +125,7 @@ class Device:
         return found
 
     @property
-    def apart(self) -> tuple[str, Mapping[str, str]]:
+    def child_environment(self) -> tuple[str, Mapping[str, str]]:
         """For a process that is to use the device: the only driver to open, empty where it looks
         for itself, and what its environment needs.
         """
@@ -154,7 +154,11 @@ class Device:
         )
         tester = None if self.tester is None else partial(self.tester, found)
         key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
-        return found if inline_device_works(key, found.names, found.apart, tester) else None
+        return (
+            found
+            if inline_device_works(key, found.names, found.child_environment, tester)
+            else None
+        )
 
     @property
     def calling_thread(self) -> Device | None:
@@ -222,7 +226,7 @@ class Device:
             self.__dict__.pop("_calling_thread", None)  # has the same facts
         return True
 
-    def ask_meanwhile(self) -> None:
+    def ask_in_background(self) -> None:
         """Have another thread find out the facts, for which the first use waits 0.3 s otherwise."""
         if "_info" not in vars(self):
             threading.Thread(target=self._ask, name="ocl_inductor device").start()
@@ -270,20 +274,20 @@ class Device:
         tester = None if self.bf16_dot_tester is None else partial(self.bf16_dot_tester, self)
         return bf16_dot_works(info.key, self.names, tester)
 
-    def _target(self, info: DeviceInfo) -> Target | None:
+    def _target(self, info: DeviceInfo) -> CompileTarget | None:
         # A variable that tells a compiler its target is not among what the driver says of itself.
         told = (os.environ.get(name, "") for name in quirks.cpu_target_variables())
         asker = None if self.target_asker is None else partial(self.target_asker, self)
         return target_of("|".join((info.key, *told)), self.names, asker)
 
     def _works_in_place(self, info: DeviceInfo) -> bool:
-        names = self.names if self._opened_apart else None
+        names = self.names if self._opened_by_listing else None
         tester = None if self.tester is None else partial(self.tester, self)
         test = partial(zero_copy_works, info.key, self._handles, names, tester)
         if tester is None or info.kind != "cpu" or zero_copy_known(info.key):
             return test()
         # Every driver of a CPU that was tried does. The test waits for a compiler to be loaded.
-        self._test = made_meanwhile(test)
+        self._test = make_in_background(test)
         return True
 
     def _handles(self) -> tuple[Any, Any]:

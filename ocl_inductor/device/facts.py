@@ -15,7 +15,7 @@ from typing import Any
 
 from ocl_inductor.device import described, quirks
 from ocl_inductor.device.cpu.caches import Caches, cpu_caches
-from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.cpu.core_costs import CoreCosts
 from ocl_inductor.device.driver import cpu_name_override
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
@@ -45,8 +45,8 @@ _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
         "launch_s": 0.0,
         "wait_s": 0.0,
         "slow_builtins": frozenset(),
-        "code_apart": False,
-        "scratch_apart": False,
+        "outlined_code": False,
+        "separate_scratch": False,
         "library_of_processor": False,
         "widens_by_parts": False,
         "selects_bytes": False,
@@ -104,14 +104,16 @@ class DeviceInfo:
     widens_by_parts: bool  # its compiler compares integers wrongly that were converted to 64 bits
     selects_bytes: bool  # its compiler is right with select() of 8-bit numbers, not with a ? b : c
     library_of_processor: bool  # its functions are made for the processor, not for its target
-    scratch_apart: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
-    code_apart: bool  # kernels only call the function that has their code (kernel_text/one_item.py)
+    separate_scratch: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
+    outlined_code: (
+        bool  # kernels only call the function that has their code (kernel_text/one_item.py)
+    )
     core: CoreCosts = CoreCosts()  # of a CPU
 
     @property
-    def apart_bits(self) -> int:
-        """Bits of a vector in a kernel's code that is to be apart; 0 where it is not."""
-        return 32 * self.vector_width if self.code_apart else 0
+    def outlined_vector_bits(self) -> int:
+        """Bits of a vector in kernels' code that is a function of its own; 0 where it is not."""
+        return 32 * self.vector_width if self.outlined_code else 0
 
     @property
     def aligned_buffers(self) -> bool:
@@ -185,7 +187,7 @@ class DeviceInfo:
         )
         return dataclasses.replace(info, **quirks.changes(names))
 
-    def compiled_for(self, target: Target | None) -> DeviceInfo:
+    def compiled_for(self, target: CompileTarget | None) -> DeviceInfo:
         """The facts of a CPU whose compiler makes code for ``target``; None: not known."""
         if target is None:
             return self
@@ -226,7 +228,7 @@ class DeviceInfo:
             changed["mma"] = ""
         return dataclasses.replace(self, **changed) if changed else self
 
-    def _described(self, target: described.Target) -> DeviceInfo:
+    def _described(self, target: described.DescribedTarget) -> DeviceInfo:
         """The facts of a GPU that is not there, for kernels that this device's driver builds."""
         for what, has, needs in (
             ("work-items in a group", self.max_work_group_size, target.max_work_group_size),

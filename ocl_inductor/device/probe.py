@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ocl_inductor.device import child_process
 from ocl_inductor.device.builtin_check import Builds, failing
-from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.quirks import Names
 from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.log import logger
@@ -20,8 +20,8 @@ from ocl_inductor.settings import default_cache_dir
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
-#: The only driver to open and further variables: see ``Device.apart``.
-Apart: TypeAlias = tuple[str, Mapping[str, str]]
+#: The only driver to open and further variables: see ``Device.child_environment``.
+ChildEnvironment: TypeAlias = tuple[str, Mapping[str, str]]
 
 _SCHEMA = 2
 _SECONDS = 120
@@ -57,8 +57,8 @@ def zero_copy_known(key: str) -> bool:
 
 
 def target_of(
-    key: str, names: Names, tester: Callable[[], Target | None] | None = None
-) -> Target | None:
+    key: str, names: Names, tester: Callable[[], CompileTarget | None] | None = None
+) -> CompileTarget | None:
     """What the driver's compiler makes code for: remembered, or asked in another process.
 
     Arguments as of ``zero_copy_works``. None where the compiler does not tell. Never raises.
@@ -75,17 +75,19 @@ def target_of(
     return target
 
 
-def _asked_target(names: Names, tester: Callable[[], Target | None] | None) -> Target | None:
+def _asked_target(
+    names: Names, tester: Callable[[], CompileTarget | None] | None
+) -> CompileTarget | None:
     if tester is not None:
         try:
             return tester()
         except Exception as error:
             _log.info("%s was not asked in a process that was there: %s", names.name, error)
-    return _target(_apart("target", names)["target"])
+    return _target(_ask_child("target", names)["target"])
 
 
-def _target(facts: dict[str, Any]) -> Target | None:
-    return Target(int(facts["lanes"]), bool(facts["fma"])) if facts else None
+def _target(facts: dict[str, Any]) -> CompileTarget | None:
+    return CompileTarget(int(facts["lanes"]), bool(facts["fma"])) if facts else None
 
 
 def broken_builtins_of(key: str) -> frozenset[str]:
@@ -109,7 +111,7 @@ def command_buffers_work(key: str, names: Names) -> bool:
 
     ``key``: the driver; ``names``: the device's. Never raises, as ``zero_copy_works``.
     """
-    return _answered("command_buffer", key, lambda: _tested_apart("command_buffer", names))
+    return _answered("command_buffer", key, lambda: _tested_in_child("command_buffer", names))
 
 
 def amx_works(key: str, names: Names) -> bool:
@@ -117,7 +119,7 @@ def amx_works(key: str, names: Names) -> bool:
 
     Arguments as of ``command_buffers_work``. Never raises.
     """
-    return _answered("amx", key, lambda: _tested_apart("amx", names))
+    return _answered("amx", key, lambda: _tested_in_child("amx", names))
 
 
 def bf16_dot_works(key: str, names: Names, tester: Callable[[], bool] | None = None) -> bool:
@@ -133,35 +135,40 @@ def mma_works(key: str, names: Names) -> bool:
 
     Arguments as of ``command_buffers_work``. Never raises.
     """
-    return _answered("mma", key, lambda: _tested_apart("mma", names))
+    return _answered("mma", key, lambda: _tested_in_child("mma", names))
 
 
 def calling_thread_works(key: str, names: Names) -> bool:
     """Whether a queue of the device runs kernels in the calling thread: remembered, or tested in a
     process. Never raises.
     """
-    return _answered("calling_thread", key, lambda: _tested_apart("calling_thread", names))
+    return _answered("calling_thread", key, lambda: _tested_in_child("calling_thread", names))
 
 
 def inline_device_works(
-    key: str, names: Names, apart: Apart, tester: Callable[[], bool] | None = None
+    key: str,
+    names: Names,
+    child_environment: ChildEnvironment,
+    tester: Callable[[], bool] | None = None,
 ) -> bool:
     """The same of a device that runs all kernels so, listed when its variables are set.
 
-    ``apart``: see ``Device.apart``.
+    ``child_environment``: see ``Device.child_environment``.
     """
     return _answered(
-        "calling_thread", key, lambda: _tested("calling_thread", names, tester, *apart)
+        "calling_thread", key, lambda: _tested("calling_thread", names, tester, *child_environment)
     )
 
 
-def _tested(question: str, names: Names, tester: Callable[[], bool] | None, *apart: Any) -> bool:
+def _tested(
+    question: str, names: Names, tester: Callable[[], bool] | None, *child_environment: Any
+) -> bool:
     try:
         if tester is not None:
             return tester()
     except Exception as error:
         _log.info("self-test of %s in a process that was there: %s", names.name, error)
-    return _tested_apart(question, names, *apart)
+    return _tested_in_child(question, names, *child_environment)
 
 
 def _answered(question: str, key: str, test: Callable[[], bool]) -> bool:
@@ -182,18 +189,19 @@ def _remembered(question: str, key: str) -> bool | None:
     return known if isinstance(known, bool) else None
 
 
-def _tested_apart(
+def _tested_in_child(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> bool:
-    return bool(_apart(question, names, library, variables)[question])
+    return bool(_ask_child(question, names, library, variables)[question])
 
 
-def _apart(
+def _ask_child(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """The answer of a process of its own, by the question.
 
-    ``library``, ``variables``: see ``Device.apart``. Raises RuntimeError where there is none.
+    ``library``, ``variables``: see ``Device.child_environment``. Raises RuntimeError where
+    there is none.
     """
     done = child_process.answer(
         "ocl_inductor.device.probe_process",

@@ -117,7 +117,7 @@ CPU_TARGETS = {
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         match={"platform_name": "^NVIDIA CUDA$"},
-        changes={"scratch_apart": True},
+        changes={"separate_scratch": True},
         why="A launch takes 9 us of the host, and 0.09 more for each sub-buffer that overlaps one "
         "of its arguments: 32.5 us with 256 of them on an H200 (driver 580), where 800 that do not "
         "overlap cost nothing. In one allocation, blocks that are alive at other times overlap: "
@@ -198,7 +198,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         match={"platform_version": r"PoCL (3\.[01])"},
-        changes={"code_apart": True},
+        changes={"outlined_code": True},
         why="A kernel's code is in three functions of its library: the kernel, and two that call "
         "it, into which it is inlined whatever it says of that. Only one of the two is run. In the "
         "kernel vectors have 256 bits at most on processors with AVX-512, so that a product's sums "

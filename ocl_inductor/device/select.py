@@ -105,7 +105,7 @@ def select_device(
     except DriverChangedError as error:
         _log.info("%s", error)
         chosen = _choose(spec)
-    chosen.ask_meanwhile()
+    chosen.ask_in_background()
     return chosen
 
 

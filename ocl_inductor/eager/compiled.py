@@ -91,7 +91,7 @@ class _Form:
         return tuple(x for n, x in enumerate(numbers) if n not in self.places)
 
 
-class _Functions:
+class _GraphFunctions:
     """What was compiled, by operator, form and numbers."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Functions:
             self.here.compiling = False
 
 
-_functions = _Functions()
+_functions = _GraphFunctions()
 
 
 @functools.cache

@@ -286,7 +286,7 @@ class Graph:
         return (*self.outputs, *(u.source for u in self.updates))
 
     @property
-    def steady_inputs(self) -> frozenset[str]:
+    def constant_inputs(self) -> frozenset[str]:
         """The static inputs that neither the graph itself nor an optimiser writes.
 
         What is computed from weights in training, as packed ones, would be computed anew for each

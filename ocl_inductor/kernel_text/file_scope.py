@@ -21,7 +21,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelText:
     """A kernel's ``parameters`` as they are written, what is between its braces, and all of it."""
 
     name: str
@@ -30,7 +30,7 @@ class Kernel:
     text: str
 
 
-def definitions(text: str) -> Iterator[Definition | Kernel]:
+def definitions(text: str) -> Iterator[Definition | KernelText]:
     """What ``text`` defines, in its order, without comments between definitions.
 
     Raises:
@@ -52,7 +52,7 @@ def definitions(text: str) -> Iterator[Definition | Kernel]:
             if found is None:
                 raise ValueError("a kernel without a body")
             body = rest.rpartition("}")[0].strip("\n")
-            yield Kernel(found[1], found[2].strip(), body, piece.strip())
+            yield KernelText(found[1], found[2].strip(), body, piece.strip())
         else:
             yield Definition(_name(bare), piece.strip())
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from ocl_inductor.kernel_text.file_scope import Kernel, definitions
+from ocl_inductor.kernel_text.file_scope import KernelText, definitions
 
 _ONE_ITEM = "reqd_work_group_size(1, 1, 1)"
 _ITEM = re.compile(r"\bget_global_id\((\d)\)")
@@ -24,11 +24,11 @@ _OTHER_ITEMS = re.compile(
 )
 
 
-def for_one_item(source: str, attribute: str, apart_bits: int) -> str:
+def for_one_item(source: str, attribute: str, outlined_vector_bits: int) -> str:
     """A kernel's source as a device is best given it; others than such kernels stay as they are.
 
-    ``attribute``: what the kernel is to say, if anything. ``apart_bits``: 0, or the code is to be a
-    function of its own, with vectors of so many bits.
+    ``attribute``: what the kernel is to say, if anything. ``outlined_vector_bits``: 0, or
+    the code is to be a function of its own, with vectors of so many bits.
 
     Raises:
         ValueError: the source cannot be taken apart.
@@ -37,12 +37,12 @@ def for_one_item(source: str, attribute: str, apart_bits: int) -> str:
         return source
     if attribute:
         source = source.replace(_ONE_ITEM, f"{_ONE_ITEM}, {attribute}")
-    return _code_apart(source, apart_bits) if apart_bits else source
+    return _outlined(source, outlined_vector_bits) if outlined_vector_bits else source
 
 
-def _code_apart(source: str, vector_bits: int) -> str:
+def _outlined(source: str, vector_bits: int) -> str:
     """The kernel's code as a function of its work-item's numbers, called by the kernel alone."""
-    kernels = [found for found in definitions(source) if isinstance(found, Kernel)]
+    kernels = [found for found in definitions(source) if isinstance(found, KernelText)]
     if len(kernels) != 1 or _OTHER_ITEMS.search(source):
         return source
     (kernel,) = kernels

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ocl_inductor.kernel_text.file_scope import Kernel, definitions, is_function
+from ocl_inductor.kernel_text.file_scope import KernelText, definitions, is_function
 from ocl_inductor.kernel_text.renaming import all_renamed
 
 
@@ -21,7 +21,7 @@ class ProgramText:
         self.lines: list[str] = []
         self.known: dict[str, str] = {}
 
-    def take(self, source: str, *, share_functions: bool) -> Kernel:
+    def take(self, source: str, *, share_functions: bool) -> KernelText:
         """Write what a source defines before its kernel; the kernel, with the names used here.
 
         Raises:
@@ -30,7 +30,7 @@ class ProgramText:
         changed: dict[str, str] = {}
         kernels = []
         for found in definitions(source):
-            if isinstance(found, Kernel):
+            if isinstance(found, KernelText):
                 kernels.append(found)
                 continue
             shared = share_functions or not is_function(found)

@@ -16,8 +16,8 @@ import sympy
 
 from ocl_inductor.ir.expr import Expr, map_indices, substitute
 from ocl_inductor.ir.index import Size, is_static, same, simplify
+from ocl_inductor.schedule.fusion_group import live_members
 from ocl_inductor.schedule.groups import Group, LoopGroup, Member, Schedule
-from ocl_inductor.schedule.growing import live_members
 
 #: Of each loop variable: its first value, and what follows its last one.
 Bounds: TypeAlias = Mapping[sympy.Symbol, tuple[int, Size]]

@@ -86,7 +86,7 @@ def _hoistable(graph: Graph, groups: Sequence[Group], outputs: set[str]) -> froz
     A group that updates memory in place, or writes a graph output, stays: outputs must be fresh
     tensors in each call.
     """
-    steady = set(graph.steady_inputs) | {name for name, _ in graph.constants}
+    steady = set(graph.constant_inputs) | {name for name, _ in graph.constants}
     chosen: set[int] = set()
     updated = set(_aliases(groups).values())
     for n, g in enumerate(groups):

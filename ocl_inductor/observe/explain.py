@@ -56,19 +56,19 @@ def explain(
 
 
 @contextmanager
-def observed() -> Iterator[Recorder]:
+def observed() -> Iterator[ExplainRecorder]:
     """Record every compilation with ``backend="opencl"`` that starts inside the block.
 
     Functions that were passed through ``torch.compile`` before keep the plain backend.
     """
-    recorder = Recorder()
+    recorder = ExplainRecorder()
     handler = _TraceHandler(recorder)
     with observing(ALIAS, recorder.backend(), handler):
         yield recorder
 
 
 @dataclass(slots=True)
-class Recorder:
+class ExplainRecorder:
     """What was seen so far. Compilations may come from several threads."""
 
     graphs: list[GraphReport] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Recorder:
 class _TraceHandler(logging.Handler):
     """Takes breaks and recompilations out of PyTorch's structured trace."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: ExplainRecorder) -> None:
         super().__init__(logging.DEBUG)
         self.recorder = recorder
 

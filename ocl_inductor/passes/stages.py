@@ -65,7 +65,7 @@ COUNTED: dict[Any, Counting] = {
 
 
 @dataclass(slots=True)
-class Piece:
+class StageNodes:
     """A part of the graph, then what is learned after it.
 
     ``nodes`` are compiled; or ``host`` is called. ``learned``: symbol, node and path of each size
@@ -103,9 +103,9 @@ def is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), _SYMBOLIC)
 
 
-def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
+def cut(gm: GraphModule, shape_env: Any) -> list[StageNodes]:
     """The graph's nodes in order, without inputs, results and arithmetic of sizes."""
-    pieces = [Piece()]
+    pieces = [StageNodes()]
     taken: set[Node] = set()
     known: set[sympy.Symbol] = set()
     for node in list(gm.graph.nodes):
@@ -136,7 +136,7 @@ def cut(gm: GraphModule, shape_env: Any) -> list[Piece]:
     return pieces
 
 
-def _check_equalities(pieces: list[Piece], shape_env: Any) -> None:
+def _check_equalities(pieces: list[StageNodes], shape_env: Any) -> None:
     """Tracing takes a size for another one (``x[mask] + y`` needs it to be that of ``y``) and then
     has nothing left to check: both go by one name. So what is learned is compared with that."""
     later = {s for p in pieces for s, _, _ in p.learned}
@@ -152,10 +152,12 @@ def _check_equalities(pieces: list[Piece], shape_env: Any) -> None:
                 piece.checks.append((sympy.Eq(symbol, other), says))
 
 
-def _cut_at(gm: GraphModule, pieces: list[Piece], node: Node, bindings: dict[Any, Any]) -> None:
+def _cut_at(
+    gm: GraphModule, pieces: list[StageNodes], node: Node, bindings: dict[Any, Any]
+) -> None:
     if node.target is aten._local_scalar_dense.default:
         pieces[-1].learned += [(s, node.args[0], tuple(path)) for s, path in bindings.items()]
-        pieces.append(Piece())
+        pieces.append(StageNodes())
         return
     added: list[Node] = []
 
@@ -167,14 +169,14 @@ def _cut_at(gm: GraphModule, pieces: list[Piece], node: Node, bindings: dict[Any
     counting = COUNTED.get(node.target) if len(bindings) == 1 else None
     count = counting(call, *node.args, **node.kwargs) if counting is not None else None
     if count is None:
-        host = Piece(host=node)
+        host = StageNodes(host=node)
         host.learned = [(s, node, tuple(path)) for s, path in bindings.items()]
-        pieces += [host, Piece()]
+        pieces += [host, StageNodes()]
         return
     (symbol,) = bindings
     pieces[-1].nodes += added
     pieces[-1].learned.append((symbol, count, ()))
-    pieces.append(Piece(nodes=[node]))
+    pieces.append(StageNodes(nodes=[node]))
 
 
 def arguments(node: Node) -> list[Node]:

@@ -15,14 +15,14 @@ from ocl_inductor.ir.index import as_size
 from ocl_inductor.lowering.graph.uses import writes_input
 from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.observe.fallback_log import say_fallback
-from ocl_inductor.passes.stages import Piece, arguments, cut, is_size, subgraph
+from ocl_inductor.passes.stages import StageNodes, arguments, cut, is_size, subgraph
 from ocl_inductor.plan.plan import HostCall, Plan, SizeRef, TensorRef
 from ocl_inductor.plan.staged_plan import (
-    Check,
     HostStage,
     Learned,
     PlanStage,
     Result,
+    SizeCheck,
     StagedPlan,
     Step,
 )
@@ -86,13 +86,13 @@ def _say_fallback(node: Node, fallback: str) -> None:
     count_fallback(str(node.target))
 
 
-def _nodes(piece: Piece) -> list[Node]:
+def _nodes(piece: StageNodes) -> list[Node]:
     return piece.nodes + ([piece.host] if piece.host is not None else [])
 
 
 def _step(
     gm: GraphModule,
-    piece: Piece,
+    piece: StageNodes,
     later: set[Node],
     known: list[tuple[str, Any]],
     static: set[Node],
@@ -117,11 +117,11 @@ def _step(
     return Step(PlanStage(plan, names, tuple(n.name for n in results)), learned, checks)
 
 
-def _checks(piece: Piece) -> Iterator[Check]:
+def _checks(piece: StageNodes) -> Iterator[SizeCheck]:
     for value, message in piece.checks:
         condition = value.node.expr if isinstance(value, torch.SymBool) else sympy.sympify(value)
         if condition not in (True, sympy.true):
-            yield Check(size_text(condition), message)
+            yield SizeCheck(size_text(condition), message)
 
 
 def _host_stage(node: Node) -> HostStage:

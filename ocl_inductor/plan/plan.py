@@ -189,7 +189,7 @@ class OutputSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCheck:
+class IndexCheckSpec:
     """What an index out of range is reported as (ir/nodes.py)."""
 
     operator: str
@@ -222,7 +222,7 @@ class Plan:
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
     buffer for itself); ``kept_bytes``: what is computed from parameters.
 
-    ``alone``: one core is done with the steps before others were told of them (single_core.py).
+    ``single_core``: one core is done with the steps before others were told of them.
 
     ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
     ``BufferSpec`` describes; empty where no kernel checks an index.
@@ -248,6 +248,6 @@ class Plan:
     parts: tuple[tuple[int, ...], ...] = ()
     in_place: tuple[tuple[str, str], ...] = ()
     statistics: dict[str, int] = field(default_factory=dict)
-    alone: bool = False
-    checks: tuple[IndexCheck, ...] = ()
+    single_core: bool = False
+    checks: tuple[IndexCheckSpec, ...] = ()
     residence: Residence | None = None

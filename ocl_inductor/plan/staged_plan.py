@@ -26,7 +26,7 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SizeCheck:
     """A promise of the model about its sizes, with its message."""
 
     condition: SizeText
@@ -58,7 +58,7 @@ class Step:
 
     stage: PlanStage | HostStage | None
     learned: tuple[Learned, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[SizeCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ocl_inductor.plan.plan import BufferSpec, HostCall, InputSpec, Launch, Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class PlanIndex:
     """Names of a plan by what is done with them.
 
     ``aliases``: buffers that lie in the memory of another. ``overwritten``: inputs that kernels
@@ -39,7 +39,7 @@ class Roles:
     done_after: Mapping[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, plan: Plan) -> Roles:
+    def of(cls, plan: Plan) -> PlanIndex:
         aliases = dict(plan.aliases)
         inputs = {s.name: s for s in plan.inputs}
         outputs = tuple(b for b in plan.buffers if b.where == "output")

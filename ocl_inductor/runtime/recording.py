@@ -1,8 +1,8 @@
 """Times of everything that compiled graphs enqueue, from OpenCL's events.
 
-While a :class:`Recorder` is active, each call of an executor runs on a queue that takes times (the
-normal one does not: that costs about 0.1 µs a kernel). The call's objects keep their code: for the
-time of the call, their queue is replaced by one that takes times and their pyopencl by one that
+While an :class:`EventRecorder` is active, each call of an executor runs on a queue that takes times
+(the normal one does not: that costs about 0.1 µs a kernel). The call's objects keep their code: for
+the time of the call, their queue is replaced by one that takes times and their pyopencl by one that
 notes events. Without a recorder a call pays for asking whether there is one (0.1 µs).
 """
 
@@ -68,15 +68,15 @@ class Recordable(Protocol):
         """Each kernel object with the step it belongs to."""
 
 
-_active: Recorder | None = None
+_active: EventRecorder | None = None
 
 
-def active_recorder() -> Recorder | None:
+def active_recorder() -> EventRecorder | None:
     """Whom each call of an executor reports to, if anybody."""
     return _active
 
 
-class Recorder:
+class EventRecorder:
     """Collects ``calls`` of all executors in all threads while it is active (``with``).
 
     ``overhead_ns``: host time spent on reading events, outside of all calls.
@@ -90,7 +90,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._lanes: dict[int, _Lane] = {}
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> EventRecorder:
         global _active
         if _active is not None:
             raise OpenCLInductorError(

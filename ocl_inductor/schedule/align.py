@@ -18,7 +18,7 @@ Digit = tuple[int, Size]  # (dimension number, extent)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RefinedDimension:
     """One dimension of the refined space: part of dimension ``a`` and of dimension ``b``."""
 
     size: Size
@@ -26,22 +26,22 @@ class Piece:
     b: int
 
 
-def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[Piece] | None:
+def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[RefinedDimension] | None:
     """Common refinement of two digit sequences (outermost first), None when there is none."""
-    pieces: list[Piece] = []
+    pieces: list[RefinedDimension] = []
     i, j = len(a) - 1, len(b) - 1
     rest_a: Size = a[i][1] if a else 1
     rest_b: Size = b[j][1] if b else 1
     while i >= 0 and j >= 0:
         if same(rest_a, rest_b):
-            pieces.append(Piece(rest_a, a[i][0], b[j][0]))
+            pieces.append(RefinedDimension(rest_a, a[i][0], b[j][0]))
             i, j = i - 1, j - 1
             rest_a = a[i][1] if i >= 0 else 1
             rest_b = b[j][1] if j >= 0 else 1
             continue
         q = exact_quotient(rest_b, rest_a)
         if q is not None:
-            pieces.append(Piece(rest_a, a[i][0], b[j][0]))
+            pieces.append(RefinedDimension(rest_a, a[i][0], b[j][0]))
             rest_b = q
             i -= 1
             rest_a = a[i][1] if i >= 0 else 1
@@ -49,7 +49,7 @@ def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[Piece] | None:
         q = exact_quotient(rest_a, rest_b)
         if q is None:
             return None
-        pieces.append(Piece(rest_b, a[i][0], b[j][0]))
+        pieces.append(RefinedDimension(rest_b, a[i][0], b[j][0]))
         rest_a = q
         j -= 1
         rest_b = b[j][1] if j >= 0 else 1
@@ -58,7 +58,7 @@ def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[Piece] | None:
     return list(reversed(pieces))
 
 
-def digits(
+def mixed_radix(
     index: sympy.Expr, variables: Sequence[sympy.Symbol], sizes: Sequence[Size], hint: object
 ) -> list[Digit] | None:
     """Dimensions that ``index`` depends on, by falling stride; None when it is not affine."""

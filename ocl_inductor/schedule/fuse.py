@@ -15,7 +15,12 @@ from ocl_inductor.ir.expr import Expr, load, loads, map_indices, rewrite, substi
 from ocl_inductor.ir.index import Size, as_size, floordiv, loop_vars, mod, simplify
 from ocl_inductor.ir.nodes import Extern, Graph, Loop, Node, Template
 from ocl_inductor.log import artifact
-from ocl_inductor.schedule.fit import Fit, find_fit
+from ocl_inductor.schedule.fusion_group import (
+    FusionGroup,
+    as_member,
+    live_members,
+    moved_member,
+)
 from ocl_inductor.schedule.groups import (
     Decision,
     ExternGroup,
@@ -26,12 +31,7 @@ from ocl_inductor.schedule.groups import (
     Schedule,
     TemplateGroup,
 )
-from ocl_inductor.schedule.growing import (
-    GrowingKernel,
-    as_member,
-    live_members,
-    moved_member,
-)
+from ocl_inductor.schedule.iteration_space import SpaceMatch, match_iteration_space
 from ocl_inductor.schedule.order import execution_order, live_nodes
 from ocl_inductor.templates.registry import SPECS
 
@@ -61,9 +61,9 @@ class _Fuser:
         self.device = device
         self.hint = hint
         self.results = {o.name for o in graph.results}
-        self.kernels: list[GrowingKernel] = []
-        self.producer: dict[str, GrowingKernel] = {}
-        self.readers: dict[str, list[GrowingKernel]] = {}
+        self.kernels: list[FusionGroup] = []
+        self.producer: dict[str, FusionGroup] = {}
+        self.readers: dict[str, list[FusionGroup]] = {}
         self.refusals: list[Refusal] = []
 
     def run(self) -> Schedule:
@@ -76,7 +76,7 @@ class _Fuser:
     # -- opening ---------------------------------------------------------------------------
 
     def open_kernel(self, node: Node) -> None:
-        kernel = GrowingKernel(len(self.kernels), origin=node.origin)
+        kernel = FusionGroup(len(self.kernels), origin=node.origin)
         if isinstance(node, Loop):
             member, outer, inner = as_member(node)
             kernel.outer, kernel.inner, kernel.members = outer, inner, [member]
@@ -90,7 +90,7 @@ class _Fuser:
         self.kernels.append(kernel)
         self.index(kernel, node)
 
-    def index(self, kernel: GrowingKernel, node: Node) -> None:
+    def index(self, kernel: FusionGroup, node: Node) -> None:
         """Record what ``node``, now part of ``kernel``, produces, reads and depends on."""
         new = 0
         for name in node.reads():
@@ -132,7 +132,7 @@ class _Fuser:
                 return True
         return False
 
-    def attempt(self, kernel: GrowingKernel, node: Loop, producers: set[GrowingKernel]) -> bool:
+    def attempt(self, kernel: FusionGroup, node: Loop, producers: set[FusionGroup]) -> bool:
         before, joining = kernel.label, "+".join(node.origin.fx_nodes)
         decision = self.can_fuse(kernel, node, producers)
         if decision.ok:
@@ -143,9 +143,7 @@ class _Fuser:
             self.refusals.append(Refusal(before, joining, decision.reason, first, node.buffer.name))
         return decision.ok
 
-    def can_fuse(
-        self, kernel: GrowingKernel, node: Loop, producers: set[GrowingKernel]
-    ) -> Decision:
+    def can_fuse(self, kernel: FusionGroup, node: Loop, producers: set[FusionGroup]) -> Decision:
         """Fuse when possible; the answer says whether it happened, and why not."""
         if kernel.closed:
             return Decision(False, "a host call, scan or scatter takes no neighbours")
@@ -162,12 +160,12 @@ class _Fuser:
         operations = sum(_operations(m.body) for m in kernel.members) + _operations(node.body)
         if operations > MAX_KERNEL_OPERATIONS:
             return Decision(False, f"{operations} operations in one kernel")
-        fit = find_fit(kernel, node, self.device, self.hint)
+        fit = match_iteration_space(kernel, node, self.device, self.hint)
         if isinstance(fit, Decision):
             return fit
         return self.join(kernel, node, fit)
 
-    def join(self, kernel: GrowingKernel, node: Loop, fit: Fit) -> Decision:
+    def join(self, kernel: FusionGroup, node: Loop, fit: SpaceMatch) -> Decision:
         ranges = dict(
             zip(loop_vars(len(fit.outer) + len(fit.inner)), fit.outer + fit.inner, strict=True)
         )
@@ -218,7 +216,7 @@ class _Fuser:
         self.index(kernel, node)
         return Decision(True)
 
-    def join_template(self, kernel: GrowingKernel, node: Loop, fit: Fit) -> Decision:
+    def join_template(self, kernel: FusionGroup, node: Loop, fit: SpaceMatch) -> Decision:
         """Attach an epilogue whose own dimensions are finer than the template's space.
 
         The refined variables are written as quotient and remainder of the template's coordinates;
@@ -282,7 +280,7 @@ class _Fuser:
             groups[k.number] = self.close(k, frozenset(stored))
         return [groups[n] for n in execution_order(self.kernels, self.producer)]
 
-    def close(self, k: GrowingKernel, stored: frozenset[str]) -> Group:
+    def close(self, k: FusionGroup, stored: frozenset[str]) -> Group:
         if k.extern is not None:
             return ExternGroup(k.extern)
         members = live_members(k.members, stored)

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from ocl_inductor.ir.nodes import Extern, Graph, Node
-from ocl_inductor.schedule.growing import GrowingKernel
+from ocl_inductor.schedule.fusion_group import FusionGroup
 
 
 def live_nodes(graph: Graph) -> list[Node]:
@@ -21,7 +21,7 @@ def live_nodes(graph: Graph) -> list[Node]:
 
 
 def execution_order(
-    kernels: Sequence[GrowingKernel], producer: Mapping[str, GrowingKernel]
+    kernels: Sequence[FusionGroup], producer: Mapping[str, FusionGroup]
 ) -> list[int]:
     """Kernel numbers so that producers come first, else in creation order."""
     waiting = {

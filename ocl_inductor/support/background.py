@@ -12,7 +12,7 @@ from ocl_inductor.patches.process.switch_interval import short_turns
 _Made = TypeVar("_Made")
 
 
-def made_meanwhile(make: Callable[[], _Made]) -> Future[_Made]:
+def make_in_background(make: Callable[[], _Made]) -> Future[_Made]:
     """What ``make`` returns or raises.
 
     No mode that is on in this thread (fake tensors) is on in the other one.

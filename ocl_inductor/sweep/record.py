@@ -93,7 +93,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class SweepResults:
     """Everything a sweep wrote: the machine it ran on, and the latest record of each key."""
 
     environment: Mapping[str, Any]
@@ -105,7 +105,7 @@ class Results:
         return {record.key: record for record in self.records}
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: Path) -> SweepResults:
     """The results in a file or folder. A last line that a crash cut off is left out.
 
     Raises:
@@ -141,7 +141,7 @@ def read_results(path: Path) -> Results:
                 raise BadResultsError(file, f"line {number}: {error}") from error
             records.pop(record.key, None)  # a later result takes its place, at the end
             records[record.key] = record
-    return Results(environment, settings, tuple(records.values()), file)
+    return SweepResults(environment, settings, tuple(records.values()), file)
 
 
 def append(path: Path, events: Iterable[Mapping[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import Launch
+from ocl_inductor.templates.spec import LaunchGrid
 
 #: Work-items of a warp; terms of a slab.
 WARP, DEPTH = 32, 32
@@ -120,7 +120,9 @@ def mma_names(tile: MmaTile) -> dict[str, int]:
     }  # fmt: skip
 
 
-def mma_launch(tile: Mapping[str, Any], rows: Size, columns: Size, products: Size = 1) -> Launch:
+def mma_launch(
+    tile: Mapping[str, Any], rows: Size, columns: Size, products: Size = 1
+) -> LaunchGrid:
     """Groups for so many products of ``rows`` x ``columns``, in one dimension (mma.cl.jinja)."""
     tiles = size_ceil_div(rows, tile["TM"]), size_ceil_div(columns, tile["TN"])
-    return Launch((prod((products, *tiles, tile["threads"])),), (tile["threads"],))
+    return LaunchGrid((prod((products, *tiles, tile["threads"])),), (tile["threads"],))

@@ -233,7 +233,7 @@ def tile_names(tile: SimtTile) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ProductWork:
     """``batch`` times ``rows`` x ``columns`` sums of ``depth`` products, or what is typical.
 
     ``extra_bytes``: what else the kernel keeps in local memory.
@@ -247,7 +247,7 @@ class Work:
     extra_bytes: int = 0
 
 
-def choose_tile(device: DeviceInfo, work: Work) -> tuple[SimtTile, int]:
+def choose_tile(device: DeviceInfo, work: ProductWork) -> tuple[SimtTile, int]:
     """The tile, and in how many parts each sum is computed: as many as keep the device busy."""
     least = ceil_div(work.depth, _MAX_CHAIN)
     most = max(work.depth // _MIN_PART, 1)
@@ -256,7 +256,7 @@ def choose_tile(device: DeviceInfo, work: Work) -> tuple[SimtTile, int]:
     return min(ways, key=lambda way: relative_time(device, work, *way))
 
 
-def candidate_tiles(device: DeviceInfo, work: Work) -> tuple[SimtTile, ...]:
+def candidate_tiles(device: DeviceInfo, work: ProductWork) -> tuple[SimtTile, ...]:
     """What is worth trying, :func:`choose_tile`'s first, none twice."""
     chosen, _ = choose_tile(device, work)
     found = [chosen]
@@ -268,7 +268,7 @@ def candidate_tiles(device: DeviceInfo, work: Work) -> tuple[SimtTile, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def relative_time(device: DeviceInfo, work: Work, tile: SimtTile, parts: int) -> float:
+def relative_time(device: DeviceInfo, work: ProductWork, tile: SimtTile, parts: int) -> float:
     """Products one after the other on the compute unit with most to do."""
     rows, columns = max(work.rows, 1), max(work.columns, 1)
     tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns)
@@ -284,7 +284,7 @@ def relative_time(device: DeviceInfo, work: Work, tile: SimtTile, parts: int) ->
     return time
 
 
-def _fitting_tiles(device: DeviceInfo, work: Work) -> list[SimtTile]:
+def _fitting_tiles(device: DeviceInfo, work: ProductWork) -> list[SimtTile]:
     """Tiles with work-groups and slabs for which the device has room; at least one."""
     found = []
     for x, y, r_rows, r_columns in _SHAPES:

@@ -16,7 +16,7 @@ Profile = Literal["vector", "simt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchGrid:
     """Global and local size in work-items; entries may contain size symbols."""
 
     global_size: tuple[Size, ...]
@@ -54,7 +54,7 @@ class TemplateSpec:
     file: str
     out_space: Callable[[Params], tuple[Size, ...]]
     tile: Callable[[DeviceInfo, Profile, Params], dict[str, Any]]
-    launch: Callable[[Params, Mapping[str, Any]], Launch]
+    launch: Callable[[Params, Mapping[str, Any]], LaunchGrid]
     flops: Callable[[Params], Size]
     bytes: Callable[[Params], Size]
     reference: Callable[..., np.ndarray]

@@ -198,7 +198,9 @@ class _Bench:
             from ocl_inductor.templates.render import render_file
 
             source = for_one_item(
-                render_file("parts/matrix_rate.cl.jinja"), info.one_lane_attribute, info.apart_bits
+                render_file("parts/matrix_rate.cl.jinja"),
+                info.one_lane_attribute,
+                info.outlined_vector_bits,
             )
             tiles = cl.Program(device.context, source)
             tiles.build(options=list(info.build_options), cache_dir=False)

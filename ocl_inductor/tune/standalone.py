@@ -12,7 +12,7 @@ import numpy as np
 import sympy
 
 from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
@@ -100,9 +100,9 @@ class StandaloneKernel:
                 "result": "result",
             },
         )
-        self.source = prelude(Target(1, device.info), self.source) + self.source
+        self.source = prelude(EmitTarget(1, device.info), self.source) + self.source
         self.source = for_one_item(
-            self.source, device.info.one_lane_attribute, device.info.apart_bits
+            self.source, device.info.one_lane_attribute, device.info.outlined_vector_bits
         )
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)

@@ -16,12 +16,12 @@ from torch._dynamo.utils import counters
 
 import ocl_inductor.eager  # noqa: F401
 from ocl_inductor.runtime.call.executor import Executor
-from ocl_inductor.runtime.call.fast_path import SteadyCall
+from ocl_inductor.runtime.call.fast_path import FastPath
 
 STEPS = 5
 #: Of each, some are no multiple of what a work-group takes side by side.
 CHANNELS = (1, 3, 7, 33, 130)
-Short: TypeAlias = dict[SteadyCall, list[bool]]
+Short: TypeAlias = dict[FastPath, list[bool]]
 LAYOUTS = ("rows", "planes", "channels_last")
 
 
@@ -49,15 +49,15 @@ def executors(monkeypatch: pytest.MonkeyPatch) -> list[Executor]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Short:
     """Of plans that the short way serves: for each call, whether it was taken."""
-    went: dict[SteadyCall, list[bool]] = {}
-    run = SteadyCall.run
+    went: dict[FastPath, list[bool]] = {}
+    run = FastPath.run
 
-    def watch(self: SteadyCall, tensors: Any) -> Any:
+    def watch(self: FastPath, tensors: Any) -> Any:
         results = run(self, tensors)
         went.setdefault(self, []).append(results is not None)
         return results
 
-    monkeypatch.setattr(SteadyCall, "run", watch)
+    monkeypatch.setattr(FastPath, "run", watch)
     return went
 
 
@@ -66,7 +66,7 @@ def assert_short(executors: list[Executor], short: Short) -> None:
     forward = executors[0]
     assert forward.plan.updates == ()
     known = [False, *(STEPS - 1) * [True]]
-    assert forward.steady is not None and short[forward.steady] == known
+    assert forward.fast_path is not None and short[forward.fast_path] == known
     assert list(short.values()).count(known) == 2
 
 

@@ -175,7 +175,7 @@ def look_at_patches() -> None:
     from ocl_inductor.patches.process.quiet_logging import without_errors
     from ocl_inductor.patches.process.written_pages import written_pages
     from ocl_inductor.settings import default_cache_dir
-    from ocl_inductor.support.background import made_meanwhile
+    from ocl_inductor.support.background import make_in_background
 
     def ours(function: Any) -> bool:
         return function.__module__.startswith("ocl_inductor.")
@@ -183,7 +183,7 @@ def look_at_patches() -> None:
     with without_errors():
         quiet = not logging.raiseExceptions
     found = {
-        "switch_interval": made_meanwhile(sys.getswitchinterval).result() < 0.005,
+        "switch_interval": make_in_background(sys.getswitchinterval).result() < 0.005,
         "written_pages": written_pages() is not None,
         "quiet_logging": quiet,
         "pyopencl_platforms": surveyed() is not None and ours(pyopencl.get_platforms),

@@ -236,7 +236,7 @@ model, x = torch.nn.Linear(33, 17).eval(), torch.randn(5, 33)
 function = torch.compile(model, backend="opencl", options={"device": driver})
 with torch.no_grad():
     torch.testing.assert_close(function(x), model(x))
-assert torch._dynamo.utils.counters["opencl"]["kernels_built_apart"]
+assert torch._dynamo.utils.counters["opencl"]["kernels_built_in_child"]
 print(len(captures), select_device(driver).info.zero_copy)
 """
 
@@ -268,10 +268,10 @@ def test_facts_are_found_out_once_and_meanwhile(
     monkeypatch.setattr("ocl_inductor.device.device.zero_copy_works", answer)
     monkeypatch.setattr("ocl_inductor.device.device.amx_works", lambda *_: False)
     fresh = Device(device.cl_device)
-    fresh.ask_meanwhile()
+    fresh.ask_in_background()
     _all_have_asked()
     info = fresh.info
-    fresh.ask_meanwhile()  # nothing is left to ask
+    fresh.ask_in_background()  # nothing is left to ask
     assert info.key == known.key
     assert asked == (["ocl_inductor device"] if info.unified_memory else [])
 
@@ -286,7 +286,7 @@ def test_facts_that_cannot_be_found_out_are_an_error_for_whoever_uses_them(
 
     monkeypatch.setattr("ocl_inductor.device.device.DeviceInfo.from_pyopencl", refuse)
     fresh = Device(device.cl_device)
-    fresh.ask_meanwhile()
+    fresh.ask_in_background()
     with pytest.raises(OSError, match="no"):
         _ = fresh.info
 

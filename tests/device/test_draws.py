@@ -19,7 +19,7 @@ from ocl_inductor import profile
 from ocl_inductor.lowering.random.random_bits import ops
 from ocl_inductor.plan.plan import HostCall, Plan
 from ocl_inductor.runtime.call import replay
-from ocl_inductor.runtime.call.fast_path import SteadyCall, draws_of
+from ocl_inductor.runtime.call.fast_path import FastPath, draws_of
 
 ROWS, WIDTH, LAYERS, P = 256, 512, 4, 0.3
 
@@ -34,17 +34,17 @@ def _poisoned() -> Iterator[None]:
 
 
 @pytest.fixture
-def steady(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def fast_path(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each call of a plan that the short path serves, whether it went there."""
     went: list[bool] = []
-    run = SteadyCall.run
+    run = FastPath.run
 
-    def watch(self: SteadyCall, tensors: Any) -> Any:
+    def watch(self: FastPath, tensors: Any) -> Any:
         results = run(self, tensors)
         went.append(results is not None)
         return results
 
-    monkeypatch.setattr(SteadyCall, "run", watch)
+    monkeypatch.setattr(FastPath, "run", watch)
     return went
 
 
@@ -61,7 +61,7 @@ def expected(weights: list[torch.Tensor], x: torch.Tensor, seed: int) -> torch.T
 
 
 @each_driver
-def test_training_step(driver: str, steady: list[bool]) -> None:
+def test_training_step(driver: str, fast_path: list[bool]) -> None:
     model = nn.Sequential(
         *(
             m
@@ -83,7 +83,7 @@ def test_training_step(driver: str, steady: list[bool]) -> None:
         for got, weight in zip(model.parameters(), wide, strict=True):
             assert got.grad is not None and weight.grad is not None
             torch.testing.assert_close(got.grad.double(), weight.grad, rtol=1e-3, atol=1e-4)
-    assert steady == [False, False] + 8 * [True]  # forward and backward
+    assert fast_path == [False, False] + 8 * [True]  # forward and backward
     assert counters["opencl"]["bytes_in_saved_memory"] > 0
     assert counters["opencl"]["fallbacks"] == 0
 
@@ -95,7 +95,7 @@ def noisy(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 @each_driver
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 def test_seed_in_scratch_memory(
-    driver: str, mode: str | None, plans: list[Plan], steady: list[bool]
+    driver: str, mode: str | None, plans: list[Plan], fast_path: list[bool]
 ) -> None:
     call = compiled(noisy, driver, mode=mode) if mode else compiled(noisy, driver)
     x = random(40, 50)
@@ -113,7 +113,7 @@ def test_seed_in_scratch_memory(
     (plan,) = plans
     (draw,) = draws_of(plan)
     assert {b.name: b.where for b in plan.buffers}[draw.results] == "slot"
-    assert steady[0] is False and all(steady[1:])
+    assert fast_path[0] is False and all(fast_path[1:])
 
 
 @each_driver

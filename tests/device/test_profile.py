@@ -257,8 +257,8 @@ def test_trace_lines_up_with_torch(driver: str, tmp_path: Path) -> None:
     theirs.export_chrome_trace(str(tmp_path / "torch.json"))
     ours.export_chrome_trace(tmp_path / "both.json", beside=tmp_path / "torch.json")
     ours.export_chrome_trace(tmp_path / "ours.json")
-    both, alone = (json.loads((tmp_path / n).read_text()) for n in ("both.json", "ours.json"))
-    assert both["baseTimeNanoseconds"] == alone["baseTimeNanoseconds"]
+    both, single_core = (json.loads((tmp_path / n).read_text()) for n in ("both.json", "ours.json"))
+    assert both["baseTimeNanoseconds"] == single_core["baseTimeNanoseconds"]
     spans = [
         sorted((e["ts"], e["ts"] + e["dur"]) for e in chosen)
         for chosen in (
@@ -272,7 +272,7 @@ def test_trace_lines_up_with_torch(driver: str, tmp_path: Path) -> None:
     off = 100
     for (start, end), (first, last) in zip(*spans):
         assert start - off <= first <= last <= end + off
-    kernels = [e for e in alone["traceEvents"] if e.get("cat") == "opencl_kernel"]
+    kernels = [e for e in single_core["traceEvents"] if e.get("cat") == "opencl_kernel"]
     assert len(kernels) == 3 * len(ours.kernels)
     for event in kernels:
         start, end = spans[0][event["args"]["call"]]

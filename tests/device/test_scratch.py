@@ -200,17 +200,17 @@ def test_a_new_graph_frees_what_is_idle(driver: str) -> None:
 
 
 @pytest.fixture
-def scratch_apart(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def separate_scratch(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device as if overlapping sub-buffers slowed its launches."""
     device = select_device(driver)
     torch.compiler.reset()
-    info = dataclasses.replace(device.info, scratch_apart=True)
+    info = dataclasses.replace(device.info, separate_scratch=True)
     monkeypatch.setitem(vars(device), "_info", info)
 
 
 @each_driver
 @pytest.mark.parametrize("program", PROGRAMS[::4], ids=str)
-def test_programs_with_blocks_apart(program: Program, driver: str, scratch_apart: None) -> None:
+def test_programs_with_blocks_apart(program: Program, driver: str, separate_scratch: None) -> None:
     module = isinstance(program.fn, nn.Module)
     agree(program.fn, *program.inputs(), device=driver, memory="discrete", reference=not module)
 
@@ -218,7 +218,7 @@ def test_programs_with_blocks_apart(program: Program, driver: str, scratch_apart
 @each_driver
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_blocks_apart_make_no_sub_buffers(
-    driver: str, dynamic: bool, scratch_apart: None, apart: None
+    driver: str, dynamic: bool, separate_scratch: None, apart: None
 ) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         for _ in range(4):

@@ -20,8 +20,8 @@ from ocl_inductor.templates.conv.conv import CONV, parts_of_sum, table_entries
 from ocl_inductor.templates.gemm.gemm import GEMM
 from ocl_inductor.templates.simt_tiles import (
     Fill,
+    ProductWork,
     SimtTile,
-    Work,
     candidate_tiles,
     choose_tile,
     local_bytes,
@@ -167,7 +167,7 @@ def test_long_sums_are_sums_of_parts(on: tuple[Device, str]) -> None:
 def test_sums_of_doubles(device: Device) -> None:
     if not device.info.fp64:
         pytest.skip("the device has no float64")
-    tile, _ = choose_tile(device.info, Work("double", 200, 200, 1, 50))
+    tile, _ = choose_tile(device.info, ProductWork("double", 200, 200, 1, 50))
     random = np.random.default_rng()
     for aligned in (False, True):
         for m, k, n in ((64, 32, 64), (70, 38, 42), (67, 35, 41)):
@@ -311,7 +311,7 @@ def test_the_choice_respects_the_device(device: Device) -> None:
         )
         for acc in ("float", "double"):
             for rows, columns in ((4096, 4096), (100, 64), (7, 3), (1 << 20, 8)):
-                work = Work(acc, rows, columns, 2, 300, 4 << 10 if local > 4 << 10 else 0)
+                work = ProductWork(acc, rows, columns, 2, 300, 4 << 10 if local > 4 << 10 else 0)
                 tiles = candidate_tiles(info, work)
                 assert tiles[0] == choose_tile(info, work)[0]
                 most = local - work.extra_bytes
@@ -326,23 +326,23 @@ def large_device(device: Device) -> DeviceInfo:
 
 def test_large_tiles_only_where_they_keep_the_device_busy(device: Device) -> None:
     info = large_device(device)
-    tile, parts = choose_tile(info, Work("float", 4096, 4096, 1, 4096))
+    tile, parts = choose_tile(info, ProductWork("float", 4096, 4096, 1, 4096))
     assert (tile.rows, tile.columns, parts) == (128, 128, 1)
     for depth in (64, 512):
-        tile, parts = choose_tile(info, Work("float", 512, 512, 1, depth))
+        tile, parts = choose_tile(info, ProductWork("float", 512, 512, 1, depth))
         assert 512 // tile.rows * (512 // tile.columns) * parts > 100
-    assert choose_tile(info, Work("float", 50176, 64, 1, 576))[0].columns == 64
+    assert choose_tile(info, ProductWork("float", 50176, 64, 1, 576))[0].columns == 64
 
 
 def test_long_sums_of_few_results_are_computed_in_parts(device: Device) -> None:
     info = large_device(device)
-    assert choose_tile(info, Work("float", 64, 64, 1, 50176))[1] > 8
-    assert choose_tile(info, Work("float", 64, 64, 1, 64))[1] == 1
-    assert choose_tile(info, Work("float", 4096, 4096, 1, 4096))[1] == 1
-    assert choose_tile(info, Work("float", 4096, 4096, 1, 20000))[1] >= 4  # for accuracy
-    assert choose_tile(info, Work("float", 4096, 4096, 1, 2**20))[1] >= 64
+    assert choose_tile(info, ProductWork("float", 64, 64, 1, 50176))[1] > 8
+    assert choose_tile(info, ProductWork("float", 64, 64, 1, 64))[1] == 1
+    assert choose_tile(info, ProductWork("float", 4096, 4096, 1, 4096))[1] == 1
+    assert choose_tile(info, ProductWork("float", 4096, 4096, 1, 20000))[1] >= 4  # for accuracy
+    assert choose_tile(info, ProductWork("float", 4096, 4096, 1, 2**20))[1] >= 64
     # Weight gradients: more than one work-group for each compute unit.
     for rows, columns, depth in ((64, 576, 50176), (256, 1024, 3136), (256, 2304, 3136)):
-        tile, parts = choose_tile(info, Work("float", rows, columns, 1, depth))
+        tile, parts = choose_tile(info, ProductWork("float", rows, columns, 1, depth))
         groups = math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns) * parts
         assert groups * tile.items > 2.5 * 128 * info.compute_units

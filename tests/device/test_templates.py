@@ -15,7 +15,7 @@ from ocl_inductor.ir.nodes import Template
 from ocl_inductor.templates.blocking import choose_blocking
 from ocl_inductor.templates.conv.conv import CONV
 from ocl_inductor.templates.gemm.gemm import GEMM
-from ocl_inductor.templates.simt_tiles import Work, choose_tile
+from ocl_inductor.templates.simt_tiles import ProductWork, choose_tile
 from ocl_inductor.tune.standalone import StandaloneKernel, packed
 
 aten = torch.ops.aten
@@ -119,7 +119,7 @@ def test_few_rows_read_the_weight_in_place(on: tuple[Device, str], m: int) -> No
     weight, bias = rand(125, 550), rand(125)
     harness = check_on(*on, aten.linear.default, rand(m, 550), weight, bias, amx=False)
     if on[1] == "vector":
-        assert harness.templates() == ["few_rows"]
+        assert harness.templates() == ["skinny_gemm"]
     check_on(*on, aten.mm.default, rand(1100, m).t()[:, :1040], rand(65, 1040).t())
 
 
@@ -135,7 +135,7 @@ def test_few_rows_on_narrower_machines(on: tuple[Device, str], width: int) -> No
     for m in (2, 4, 11):
         a, w = rand(m, 1530), rand(130, 1530)
         harness = check_on(*on, aten.mm.default, a, w.t(), vector_width=width, amx=False)
-        assert harness.templates() == ["few_rows"]
+        assert harness.templates() == ["skinny_gemm"]
         if on[0].info.fp64:
             a, w = rand(m, 262, dtype=torch.float64), rand(260, 262, dtype=torch.float64)
             check_on(*on, aten.mm.default, a, w.t(), rtol=1e-12, vector_width=width)
@@ -157,7 +157,7 @@ def test_few_rows_of_half_a_type(on: tuple[Device, str]) -> None:
         a, w = rand(m, 600).half(), rand(130, 600).half()
         harness = check_on(*on, aten.mm.default, a, w.t(), rtol=0.02, atol=0.3, amx=False)
         if on[1] == "vector":
-            assert harness.templates() == ["few_rows"]
+            assert harness.templates() == ["skinny_gemm"]
 
 
 def test_few_rows_of_other_forms(on: tuple[Device, str]) -> None:
@@ -332,7 +332,7 @@ def test_conv_empty(on: tuple[Device, str]) -> None:
 
 def tiling(device: Device, profile: str, rows: int, columns: int) -> dict[str, int]:
     if profile == "simt":
-        return choose_tile(device.info, Work("float", rows, columns, 1, 45))[0].params()
+        return choose_tile(device.info, ProductWork("float", rows, columns, 1, 45))[0].params()
     return choose_blocking(device.info, "float", rows, columns, 1, 0).params()
 
 

@@ -17,7 +17,7 @@ from benchmarks.drivers import PIP_DRIVERS, is_present
 from ocl_inductor.device.select import select_device
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.blocking import candidate_blockings
-from ocl_inductor.templates.simt_tiles import Work, candidate_tiles
+from ocl_inductor.templates.simt_tiles import ProductWork, candidate_tiles
 from ocl_inductor.tune import trials
 from ocl_inductor.tune.tuner import Tuner
 
@@ -59,7 +59,7 @@ def tuner(driver: str, profile: str, tmp_path: Path) -> Tuner:
 def gemm_case(tuner: Tuner) -> tuple[dict[str, Any], list[dict[str, int]]]:
     if tuner.info.profile == "simt":
         layout = {"b_layout": "strided", "b_offset": 1, "b_strides": (0, 51, 1)}
-        tiles = candidate_tiles(tuner.info, Work("float", 37, 50, 2, GEMM["k"]))
+        tiles = candidate_tiles(tuner.info, ProductWork("float", 37, 50, 2, GEMM["k"]))
         return {**GEMM, **layout}, [t.params() for t in tiles]
     blockings = candidate_blockings(tuner.info, "float", 37, 50, 2, 0)
     layout = {"b_layout": "panels", "b_offset": 0, "b_strides": (0,)}
@@ -85,7 +85,7 @@ def test_every_candidate_of_a_product_of_packed_rows_is_right(tuner: Tuner) -> N
 @EACH
 def test_every_candidate_of_a_convolution_is_right(tuner: Tuner) -> None:
     if tuner.info.profile == "simt":
-        work = Work("float", 40, 20, 2, 54)
+        work = ProductWork("float", 40, 20, 2, 54)
         candidates = [t.params() for t in candidate_tiles(tuner.info, work)]
     else:
         candidates = [b.params() for b in candidate_blockings(tuner.info, "float", 40, 20, 2, 0)]

@@ -18,7 +18,7 @@ from ocl_inductor.lowering.conv import window_product
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
-from ocl_inductor.templates.simt_tiles import SimtTile, Work, local_bytes
+from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, local_bytes
 from ocl_inductor.tune.standalone import StandaloneKernel
 
 aten = torch.ops.aten
@@ -150,10 +150,10 @@ def test_few_results_of_many_windows_are_sums_of_parts(on: tuple[Device, str]) -
 @pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
 def test_no_window_is_written(driver: str, plans: list[Plan], monkeypatch: Any) -> None:
     """A training step on a device with memory of its own: nothing as large as all windows."""
-    seen: list[Work] = []
+    seen: list[ProductWork] = []
     choose = window_product.choose_tile
 
-    def noting(device: Any, work: Work) -> Any:
+    def noting(device: Any, work: ProductWork) -> Any:
         seen.append(work)
         return choose(device, work)
 

@@ -35,8 +35,8 @@ def test_tables_compare_with_what_is_there() -> None:
     }
     text = "\n".join(report.networks([ours, eager]))
     assert "| x@2 | train | 8 | 4 | 6 |  | 1.50 | 0.75 | 1 |  |" in text
-    alone = "\n".join(report.networks([ours]))
-    assert "| x@2 | train | 8 | 4 |  |  |  |  | 1 |  |" in alone
+    single_core = "\n".join(report.networks([ours]))
+    assert "| x@2 | train | 8 | 4 |  |  |  |  | 1 |  |" in single_core
     failed = {"part": "failed", "of": "memory", "case": "add", "message": "no"}
     ended = {"part": "part", "name": "card", "how": "-11", "seconds": 3.2}
     assert list(report.failures([failed, ended])) == [

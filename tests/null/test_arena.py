@@ -14,7 +14,7 @@ from ocl_inductor.runtime.memory.arena import (
     aligned,
     lower_bound,
     place,
-    place_apart,
+    place_separately,
     place_within,
 )
 
@@ -99,7 +99,7 @@ def test_nothing_to_place() -> None:
 def test_blocks_in_allocations_of_their_own(seed: int) -> None:
     """None shares an allocation with one that it meets, and the largest of each says how long."""
     lifetimes = some(seed, 40, 30)
-    layout = place_apart(lifetimes)
+    layout = place_separately(lifetimes)
     check(lifetimes, layout)
     assert {p.offset for p in layout.places} == {0}
     largest = [0] * len(layout.arenas)
@@ -111,5 +111,5 @@ def test_blocks_in_allocations_of_their_own(seed: int) -> None:
 
 def test_a_chain_needs_two_allocations() -> None:
     lifetimes = [Lifetime(n, n + 1, ALIGNMENT * (10 - n)) for n in range(10)]
-    assert place_apart(lifetimes).arenas == (10 * ALIGNMENT, 9 * ALIGNMENT)
-    assert place_apart([]) == Layout((), ())
+    assert place_separately(lifetimes).arenas == (10 * ALIGNMENT, 9 * ALIGNMENT)
+    assert place_separately([]) == Layout((), ())

@@ -12,12 +12,12 @@ from torch._dynamo import callback
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ocl_inductor.patches.process import garbage_collector
-from ocl_inductor.support.background import made_meanwhile
+from ocl_inductor.support.background import make_in_background
 
 
 def test_no_mode_of_this_thread_is_on_in_the_other() -> None:
     with FakeTensorMode():
-        made = made_meanwhile(lambda: torch.empty(2)).result()
+        made = make_in_background(lambda: torch.empty(2)).result()
         assert isinstance(torch.empty(2), FakeTensor)
     assert not isinstance(made, FakeTensor)
 
@@ -27,12 +27,12 @@ def test_an_error_comes_from_result() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        made_meanwhile(fail).result()
+        make_in_background(fail).result()
 
 
 def test_threads_wait_for_less_long_while_something_is_made() -> None:
     usual = sys.getswitchinterval()
-    assert made_meanwhile(sys.getswitchinterval).result() < usual
+    assert make_in_background(sys.getswitchinterval).result() < usual
     assert sys.getswitchinterval() == usual
 
 

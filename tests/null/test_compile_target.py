@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.device.cpu.compile_target import Target, of_instructions
+from ocl_inductor.device.cpu.compile_target import CompileTarget, of_instructions
 
 #: The probe's two kernels, in C for a compiler that takes vectors of 16 floats.
 SOURCE = """
@@ -21,15 +21,15 @@ void multiply_add(float16 *a) { a[0] = a[0] * a[1] + a[2]; }
 @pytest.mark.parametrize(
     ("options", "target"),
     [
-        ("-mavx512f -mprefer-vector-width=512", Target(16, True)),
-        ("-mavx2 -mfma", Target(8, True)),
-        ("-mavx2", Target(8, False)),
-        ("-mavx", Target(8, False)),
-        ("-msse4.2", Target(4, False)),
-        ("", Target(4, False)),
+        ("-mavx512f -mprefer-vector-width=512", CompileTarget(16, True)),
+        ("-mavx2 -mfma", CompileTarget(8, True)),
+        ("-mavx2", CompileTarget(8, False)),
+        ("-mavx", CompileTarget(8, False)),
+        ("-msse4.2", CompileTarget(4, False)),
+        ("", CompileTarget(4, False)),
     ],
 )
-def test_instructions_tell_the_target(options: str, target: Target, tmp_path: Path) -> None:
+def test_instructions_tell_the_target(options: str, target: CompileTarget, tmp_path: Path) -> None:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc to make the code with")

@@ -1,4 +1,4 @@
-"""Kernel texts taken apart into definitions, and put together as one program."""
+"""Texts of kernels taken apart into definitions, and put together as one program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.launches.serial_kernel import chain
 from ocl_inductor.ir.nodes import Origin
-from ocl_inductor.kernel_text.file_scope import Definition, Kernel, definitions
+from ocl_inductor.kernel_text.file_scope import Definition, KernelText, definitions
 from ocl_inductor.kernel_text.program import one_program
 
 TEXT = """#pragma OPENCL FP_CONTRACT ON
@@ -43,7 +43,7 @@ def test_definitions() -> None:
     assert names == ["", "vec_u", "TWICE", "table", "half_of", "halve"]
     assert found[3] == Definition("table", "__constant float table[2] = {1, 2};")
     kernel = found[-1]
-    assert isinstance(kernel, Kernel)
+    assert isinstance(kernel, KernelText)
     assert kernel.parameters.split(", ")[1:] == ["__global float *restrict buf1", "const int k0"]
     assert kernel.body.startswith("    const int i") and kernel.body.endswith("}")
 

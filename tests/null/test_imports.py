@@ -240,3 +240,13 @@ def _reached(name: str, graph: dict[str, set[str]]) -> set[str]:
         found |= new
         left += new
     return found
+
+
+def test_class_names_mean_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in _files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not twice, twice

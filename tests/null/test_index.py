@@ -29,7 +29,7 @@ from ocl_inductor.ir.index import (
     same,
     simplify,
 )
-from ocl_inductor.schedule.align import digits, refine
+from ocl_inductor.schedule.align import mixed_radix, refine
 
 V = loop_vars(3)
 SYMBOL = sympy.Symbol("s0", integer=True, positive=True)
@@ -334,5 +334,5 @@ def test_refinement(factors: list[int], data: st.DataObject) -> None:
 def test_digits_are_sorted_by_stride() -> None:
     sizes = [4, 5, 6]
     index = 6 * V[0] + V[2] + 24 * V[1]
-    assert digits(index, V, sizes, int) == [(1, 5), (0, 4), (2, 6)]
-    assert digits(FloorDiv(V[0], sympy.Integer(2)), V, sizes, int) is None
+    assert mixed_radix(index, V, sizes, int) == [(1, 5), (0, 4), (2, 6)]
+    assert mixed_radix(FloorDiv(V[0], sympy.Integer(2)), V, sizes, int) is None

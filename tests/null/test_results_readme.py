@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from ocl_inductor.sweep.record import Record, Results, read_results
+from ocl_inductor.sweep.record import Record, SweepResults, read_results
 from ocl_inductor.sweep.rows.config import load_all
 from ocl_inductor.sweep.status import Status
 
@@ -63,7 +63,7 @@ def test_parts_of_a_page(tool: ModuleType) -> None:
     )
     parts = ("counts", "failed", "notable", "missing", "speed", "untimed")
     page = "".join(f"<!-- {part}:begin -->\nstale\n<!-- {part}:end -->\n" for part in parts)
-    page = tool.renewed(f"top\n{page}end\n", Results({}, {}, records), rows)
+    page = tool.renewed(f"top\n{page}end\n", SweepResults({}, {}, records), rows)
     assert page.startswith("top\n") and page.endswith("end\n") and "stale" not in page
     assert "| `opencl`, inference, the paper's rows | 3 | 2 | 1 |" in page
     assert "| `opencl`, inference, rows added since | 1 | 1 | 1 |" in page

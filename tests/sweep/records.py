@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ocl_inductor.sweep.record import Record, Results
+from ocl_inductor.sweep.record import Record, SweepResults
 from ocl_inductor.sweep.report.causes import cause_of
 from ocl_inductor.sweep.status import Status
 
@@ -43,5 +43,5 @@ def record(name: str = "model", ms: float | None = None, **changes: Any) -> Reco
     return Record(name, **fields)
 
 
-def results(*records: Record, **environment: Any) -> Results:
-    return Results(environment, {"repeat": 3}, records)
+def results(*records: Record, **environment: Any) -> SweepResults:
+    return SweepResults(environment, {"repeat": 3}, records)

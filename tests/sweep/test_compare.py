@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from records import record, results
 
 from ocl_inductor.cli import main
-from ocl_inductor.sweep.record import Results, append
+from ocl_inductor.sweep.record import SweepResults, append
 from ocl_inductor.sweep.report.compare import compare, confirm, markdown
 from ocl_inductor.sweep.status import Status
 
@@ -74,7 +74,7 @@ def test_what_does_not_show_again_is_dismissed() -> None:
     assert "Seen once" in text and "Regressions: 0." in text
 
 
-def _write(folder: Path, found: Results) -> str:
+def _write(folder: Path, found: SweepResults) -> str:
     start = {"event": "start", "schema": 1, "environment": dict(found.environment)}
     append(folder / "results.jsonl", [start, *(r.as_json() for r in found.records)])
     return str(folder)

@@ -15,7 +15,7 @@ from records import record, results
 from rich.console import Console
 
 from ocl_inductor.cli.sweep.console import results_table, summary_lines
-from ocl_inductor.sweep.record import Results
+from ocl_inductor.sweep.record import SweepResults
 from ocl_inductor.sweep.report.causes import cause_of
 from ocl_inductor.sweep.report.report import group_failures, render_report, summarise
 from ocl_inductor.sweep.report.tables import userbenchmark, write_outputs
@@ -24,7 +24,7 @@ from ocl_inductor.sweep.status import Status
 SHARES = {"active": 0.7, "data_movement": 0.1, "idle": 0.2}
 
 
-def example() -> Results:
+def example() -> SweepResults:
     """Two domains, two backends, times, breakdowns, and failures of two causes."""
     timed = [
         record(f"model_{i}", ms=ms, domain="nlp" if i % 2 else "speech", metrics={

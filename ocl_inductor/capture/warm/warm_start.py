@@ -52,7 +52,7 @@ from ocl_inductor.runtime.counters import count, count_plan, host_calls
 from ocl_inductor.runtime.store import artifacts
 from ocl_inductor.runtime.store.plan_files import PlanFiles
 from ocl_inductor.settings import Settings
-from ocl_inductor.support.background import made_meanwhile
+from ocl_inductor.support.background import make_in_background
 
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")
@@ -287,7 +287,7 @@ class StoredPlan(OutputCode):
         plan = load_plan(self.payload)
         self.payload = None
         _show(plan)
-        self.making = made_meanwhile(partial(Executor, plan, device, settings))
+        self.making = make_in_background(partial(Executor, plan, device, settings))
         if session is None:  # an error has to come from here
             self.making.result()
         else:

@@ -11,7 +11,7 @@ import click
 from ocl_inductor.cli.sweep.options import usage_errors
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.record import Results
+    from ocl_inductor.sweep.record import SweepResults
     from ocl_inductor.sweep.report.compare import Comparison
 
 RESULTS = click.Path(exists=True, path_type=Path)
@@ -78,7 +78,7 @@ def compare_command(
 
 
 def _again(
-    found: Comparison, old: Results, new: Results, threshold: float, compile_times: bool
+    found: Comparison, old: SweepResults, new: SweepResults, threshold: float, compile_times: bool
 ) -> Comparison:
     """Measure the models of the regressions again, and keep those that show again."""
     from ocl_inductor.sweep.bisect.remeasure import remeasure

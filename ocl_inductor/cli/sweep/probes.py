@@ -21,7 +21,7 @@ from ocl_inductor.cli.sweep.options import (
 )
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.rows.selection import Row
+    from ocl_inductor.sweep.rows.selection import SelectedRow
     from ocl_inductor.sweep.run.batch import Point
     from ocl_inductor.sweep.run.runner import Runner, Unit
 
@@ -138,7 +138,7 @@ def resolution_command(output: Path | None, resume: bool, as_json: bool, **given
     finish(work, folder, resume, as_json)
 
 
-def _sizes(row: Row) -> list[tuple[str, tuple[int, ...]]]:
+def _sizes(row: SelectedRow) -> list[tuple[str, tuple[int, ...]]]:
     """Each symbol with its own size and the row's further ones, ascending."""
     assert row.config is not None
     sizes = row.config.sizes

@@ -22,7 +22,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
-from ocl_inductor.kernel_text.file_scope import Kernel
+from ocl_inductor.kernel_text.file_scope import KernelText
 from ocl_inductor.kernel_text.program import ProgramText
 from ocl_inductor.kernel_text.renaming import renamed
 
@@ -37,10 +37,10 @@ _OTHER_WORK_ITEMS = re.compile(
 )
 
 
-def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, alone: bool) -> bool:
+def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, single_core: bool) -> bool:
     """Whether one work-item can do the kernel's work, sooner than a launch gets others to help.
 
-    ``alone``: there are no others, since one core does the whole plan.
+    ``single_core``: there are no others, since one core does the whole plan.
     """
     if (
         not device.chains
@@ -52,7 +52,7 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, alone: bool)
     ):
         return False
     items = math.prod(map(int, source.global_size))
-    return alone or saved_by_others(cost, items, device) < device.core.launch_s
+    return single_core or saved_by_others(cost, items, device) < device.core.launch_s
 
 
 def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:
@@ -112,7 +112,7 @@ class _Program(ProgramText):
         return self.functions[nameless]
 
 
-def _function(kernel: Kernel, source: KernelSource) -> str:
+def _function(kernel: KernelText, source: KernelSource) -> str:
     """A kernel as a function of its work-item's numbers.
 
     Its pointers are not ``restrict`` any more: from what that says of an inlined function, Intel's

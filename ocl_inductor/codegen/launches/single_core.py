@@ -37,7 +37,7 @@ def saved_by_others(cost: Cost, work_groups: int, device: DeviceInfo) -> float:
     return seconds_alone(cost, device) * (1 - 1 / cores)
 
 
-def sooner_alone(saved: float, launches: int, device: DeviceInfo) -> bool:
+def fits_one_core(saved: float, launches: int, device: DeviceInfo) -> bool:
     """Whether one core is done before others were told of ``launches`` and waited for, which would
     save ``saved`` seconds.
     """

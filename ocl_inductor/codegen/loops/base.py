@@ -19,16 +19,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import sympy
 import torch
 
-from ocl_inductor.codegen.arguments import Parameters, index_type
+from ocl_inductor.codegen.arguments import KernelParameters, index_type
 from ocl_inductor.codegen.kernel import Frame, KernelSource
 from ocl_inductor.codegen.lanes import Lanes, once_only
 from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.conversions import literal
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import PRIMITIVES, emit_load, emit_store
 from ocl_inductor.codegen.statements.accumulators import COMBINE, Accumulator, identity
-from ocl_inductor.codegen.statements.emitted import Result, Scope, Text
+from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
@@ -74,7 +74,7 @@ class LoopKernel:
         self.literals = Literals()
         self.outside = Outside(self.literals)
 
-    def _parameters(self, buffers: Mapping[str, Buffer]) -> Parameters:
+    def _parameters(self, buffers: Mapping[str, Buffer]) -> KernelParameters:
         group = self.group
         reads = sorted(group.reads(), key=_natural)
         written = sorted(group.stored, key=_natural)
@@ -85,7 +85,7 @@ class LoopKernel:
             expressions += [m.store, *indices(m.body)]
             for e in m.store_indirect:
                 expressions += list(indices(e))
-        parameters = Parameters(
+        parameters = KernelParameters(
             tuple(order),
             tuple(buffers[n].dtype for n in order),
             frozenset(written),
@@ -126,7 +126,7 @@ class LoopKernel:
     def evaluate_row(self, writer: Emitter, m: Member) -> None:
         """One member that needs no sweep."""
         value = writer.emit(m.body)
-        writer.results[m.buffer.name] = Result(value, m.buffer.dtype)
+        writer.results[m.buffer.name] = HeldResult(value, m.buffer.dtype)
         if m.buffer.name in self.group.stored:
             with self.once_a_point(writer):
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
@@ -175,7 +175,7 @@ class LoopKernel:
                 full = kind if not wide else f"{kind}{accumulator.width}"
                 writer.line(f"const {full} {named} = {position};")
                 position = named
-            target = Target(accumulator.width, self.device)
+            target = EmitTarget(accumulator.width, self.device)
             for line in accumulator.take(target, value_text, position):
                 writer.line(line)
             if m.kind == "scan":
@@ -263,7 +263,7 @@ class LoopKernel:
             return text
         leaf = Expr("load", (), m.body.dtype, None)
         node = Expr("cast", (leaf,), m.buffer.dtype)
-        return PRIMITIVES["cast"].emit(Target(width, self.device), node, [text])
+        return PRIMITIVES["cast"].emit(EmitTarget(width, self.device), node, [text])
 
     def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
         """Name the result and store it when somebody outside wants it."""
@@ -275,7 +275,7 @@ class LoopKernel:
         name = writer.fresh("r")
         writer.line(f"const {kind} {name} = {text};")
         result = Text(name, a.width > 1)
-        writer.results[m.buffer.name] = Result(result, m.buffer.dtype)
+        writer.results[m.buffer.name] = HeldResult(result, m.buffer.dtype)
         if m.buffer.name in self.group.stored:
             with self.once_a_point(writer):
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, result)
@@ -284,9 +284,9 @@ class LoopKernel:
         for m in self.swept(level):
             if m.kind == "pointwise":
                 writer.in_memory.add(m.buffer.name)
-        for e, stash in writer.stash.items():
-            if stash.filled:
-                writer.stash[e] = dataclasses.replace(stash, ready=True)
+        for e, row_cache in writer.row_cache.items():
+            if row_cache.filled:
+                writer.row_cache[e] = dataclasses.replace(row_cache, ready=True)
 
     # -- long sums -------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class LoopKernel:
                     writer.line(line)
             yield first, last, {**accumulators, **parts}
             for name, part in parts.items():
-                for line in accumulators[name].take(Target(part.width, self.device), part.name):
+                for line in accumulators[name].take(EmitTarget(part.width, self.device), part.name):
                     writer.line(line)
 
     # -- sweeps in plain loops -------------------------------------------------------------
@@ -416,7 +416,7 @@ class LoopKernel:
         self.parameters = self.parameters.with_literals(self.literals)
         declarations = self.parameters.declarations()
         text = Frame("", attribute, declarations, body).text(self.name)
-        return Frame(prelude(Target(1, self.device), text), attribute, declarations, body)
+        return Frame(prelude(EmitTarget(1, self.device), text), attribute, declarations, body)
 
     def kernel(
         self,

@@ -15,16 +15,16 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes, choose_lanes
 from ocl_inductor.codegen.loops.base import LoopKernel
 from ocl_inductor.codegen.passes.blocked_sum import Pieces
-from ocl_inductor.codegen.passes.interleave import Weave, find_weave
+from ocl_inductor.codegen.passes.interleave import Interleave, find_interleave
 from ocl_inductor.codegen.passes.multi_accumulator import ways
 from ocl_inductor.codegen.passes.row_cache import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.printers.conversions import HALF_TYPES
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.nontemporal import FENCE
 from ocl_inductor.codegen.statements.accumulators import Accumulator
-from ocl_inductor.codegen.statements.emitted import Scope, Stash
+from ocl_inductor.codegen.statements.emitted import RowCache, Scope
 from ocl_inductor.codegen.statements.emitter import Emitter
-from ocl_inductor.codegen.statements.prefetch import Ahead, streams
+from ocl_inductor.codegen.statements.prefetch import Prefetches, streams
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, indices
@@ -55,13 +55,13 @@ class VectorKernel(LoopKernel):
 
     def points(self, lanes: Lanes) -> KernelSource:
         v = lanes.var
-        weave = None
+        interleave = None
         if not self.in_place and not self.once_only:
-            weave = find_weave(self.group, lanes, self.outer_vars, self.size_of)
-        together = {v} if weave is None else {v, weave.var}
+            interleave = find_interleave(self.group, lanes, self.outer_vars, self.size_of)
+        together = {v} if interleave is None else {v, interleave.var}
         others = [u for u in self.outer_vars if u not in together]
         columns: Size = self.size_of[v] if v is not None else 1
-        sweep = usual_size(prod(list(self.group.inner))) if weave is None else weave.count
+        sweep = usual_size(prod(list(self.group.inner))) if interleave is None else interleave.count
         tile_columns = self.tile_columns(columns, lanes.width, sweep)
         blocks = ceil_div(columns, tile_columns) if tile_columns is not None else 1
         rows = prod([self.size_of[u] for u in others])
@@ -69,7 +69,7 @@ class VectorKernel(LoopKernel):
         work = divide(prod((rows, blocks)), run * sweep, self.device.compute_units)
         writer = self.emitter(lanes, frozenset())
         if v is not None and not self.inner_vars:
-            writer.ahead = self.streams([self.group.members], [*others, v], columns)[0]
+            writer.prefetches = self.streams([self.group.members], [*others, v], columns)[0]
         with self.tile_loop(writer, work, others, blocks):
             if v is None:
                 self.outer_point_levels(writer)
@@ -83,18 +83,18 @@ class VectorKernel(LoopKernel):
                         f"({self.index})({end}));"
                     )
                     begin, end = "begin", "end"
-                self.columns(writer, lanes, begin, end, weave)
+                self.columns(writer, lanes, begin, end, interleave)
         return self.finish(writer, work)
 
     def columns(
-        self, writer: Emitter, lanes: Lanes, begin: str, end: str, weave: Weave | None
+        self, writer: Emitter, lanes: Lanes, begin: str, end: str, interleave: Interleave | None
     ) -> None:
         """Whole vectors along the lane variable, then what is left at its end."""
         v, width = lanes.var, lanes.width
         assert v is not None
         ending = self.ending(lanes) if begin == "0" else self.ending(lanes, overlap=False)
         head = self.vector_loop(writer, v, width, begin, end, ending)
-        point = partial(self.outer_point_levels if weave is None else weave.store, writer)
+        point = partial(self.outer_point_levels if interleave is None else interleave.store, writer)
         with writer.block(head, frozenset([v])):
             point()
         writer.results.clear()
@@ -109,11 +109,11 @@ class VectorKernel(LoopKernel):
             tail = self.emitter(Lanes(None, 1, False), frozenset())
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
             with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
-                if weave is None:
+                if interleave is None:
                     self.outer_point_levels(tail)
                 else:
-                    loop = self.plain_loop(weave.var, "0", str(weave.count))
-                    with tail.block(loop, frozenset([weave.var])):
+                    loop = self.plain_loop(interleave.var, "0", str(interleave.count))
+                    with tail.block(loop, frozenset([interleave.var])):
                         self.outer_point_levels(tail)
 
     def ending(self, lanes: Lanes, overlap: bool = True) -> Ending:
@@ -176,14 +176,14 @@ class VectorKernel(LoopKernel):
         writer = self.emitter(lanes, frozenset())
         swept = [self.swept(level) for level in range(self.levels)]
         kept = self.kept_values(swept)
-        ahead = self.streams(swept, self.variables, prod(list(self.group.inner)), kept)
+        prefetches = self.streams(swept, self.variables, prod(list(self.group.inner)), kept)
         with self.tile_loop(writer, work, self.outer_vars):
-            self.declare_stash(writer, kept)
+            self.declare_row_cache(writer, kept)
             for level in range(self.levels):
                 self.begin_level(writer, level)
-                writer.ahead = ahead[level]
+                writer.prefetches = prefetches[level]
                 self.sweep(writer, lanes, level)
-                writer.ahead = {}
+                writer.prefetches = {}
                 self.end_level(writer, level)
         return self.finish(writer, work)
 
@@ -202,7 +202,7 @@ class VectorKernel(LoopKernel):
         vectors = ceil_div(self.size_of[v], lanes.width)
         pieces = self.pieces(members, [*((u, self.size_of[u]) for u in before), (v, vectors)])
         self._sweep_nest(writer, lanes, before, members, wide, narrow, ending, pieces)
-        scalar = Target(1, self.device)
+        scalar = EmitTarget(1, self.device)
         for m in members:
             if m.kind == "reduction":
                 a, s = wide[m.buffer.name], narrow[m.buffer.name]
@@ -258,7 +258,7 @@ class VectorKernel(LoopKernel):
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
             tail.results = dict(writer.results)
             tail.in_memory = set(writer.in_memory)
-            tail.stash = writer.stash
+            tail.row_cache = writer.row_cache
             whole = f"({end})" if " " in end else end  # a size may be a sum
             begin = f"{whole} / {width} * {width}"
             with tail.block(self.plain_loop(v, begin, end), frozenset([v])):
@@ -325,7 +325,7 @@ class VectorKernel(LoopKernel):
                     writer.line(f"const {self.index} {v} = {run} + {k * width};")
                     for m in members:
                         self.visit(writer, m, taken)
-        target = Target(width, self.device)
+        target = EmitTarget(width, self.device)
         for copy in copies:
             for n, a in copy.items():
                 for line in accumulators[n].take(target, a.name):
@@ -343,13 +343,13 @@ class VectorKernel(LoopKernel):
             return []
         return shared_between(swept, self.members, self.group.stored, set(self.inner_vars))
 
-    def declare_stash(self, writer: Emitter, kept: Sequence[Expr]) -> None:
+    def declare_row_cache(self, writer: Emitter, kept: Sequence[Expr]) -> None:
         for number, e in enumerate(kept):
             (variable,) = self.inner_vars
             name = f"kept{number}"
             dtype = torch.float32 if e.dtype in HALF_TYPES else e.dtype
             writer.line(f"{register_type(dtype, 1)} {name}[{int(self.size_of[variable])}];")
-            writer.stash[e] = Stash(name, dtype, str(variable))
+            writer.row_cache[e] = RowCache(name, dtype, str(variable))
 
     def streams(
         self,
@@ -357,7 +357,7 @@ class VectorKernel(LoopKernel):
         variables: Sequence[sympy.Symbol],
         row: Size,
         kept: Sequence[Expr] = (),
-    ) -> Sequence[Ahead]:
+    ) -> Sequence[Prefetches]:
         """What to ask for in each sweep (prefetch.py)."""
         if not self.device.prefetch:
             return [{} for _ in levels]

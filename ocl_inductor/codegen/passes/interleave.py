@@ -28,7 +28,7 @@ MOST_VECTORS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Weave:
+class Interleave:
     """``member`` for all ``count`` values of ``var``, next to each other in memory."""
 
     member: Member
@@ -46,11 +46,11 @@ class Weave:
         first = m.store.xreplace({self.var: sympy.Integer(0)})
         for number in range(self.count):
             at = writer.index_text(first + number * writer.width, {})
-            woven = _weave(writer, kind, vectors, number)
+            woven = _interleave(writer, kind, vectors, number)
             writer.store_vector(m.buffer.name, m.buffer.dtype, at, woven)
 
 
-def _weave(writer: Emitter, kind: str, vectors: Sequence[str], number: int) -> str:
+def _interleave(writer: Emitter, kind: str, vectors: Sequence[str], number: int) -> str:
     """The ``number``-th vector in memory's order: elements 0 of all ``vectors``, elements 1, ...
 
     From two vectors at a time, which one shuffle can do.
@@ -72,12 +72,12 @@ def _weave(writer: Emitter, kind: str, vectors: Sequence[str], number: int) -> s
     return woven
 
 
-def find_weave(
+def find_interleave(
     group: LoopGroup,
     lanes: Lanes,
     variables: Sequence[sympy.Symbol],
     size_of: Mapping[sympy.Symbol, Size],
-) -> Weave | None:
+) -> Interleave | None:
     """The group's only member as vectors to weave: its lanes' elements leave gaps that neighbours
     along another of ``variables`` fill. None where that is not so."""
     v = lanes.var
@@ -93,5 +93,5 @@ def find_weave(
         size = size_of[u]
         few = is_static(size) and 2 <= int(size) <= MOST_VECTORS
         if few and u != v and affine[0].get(u) == 1 and affine[0].get(v) == size:
-            return Weave(m, u, int(size))
+            return Interleave(m, u, int(size))
     return None

@@ -15,18 +15,18 @@ from ocl_inductor.ir.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EmitTarget:
     """What code is emitted for: lanes in a register, and the device's facts."""
 
     width: int
     device: DeviceInfo
 
 
-Emit = Callable[[Target, Expr, Sequence[str]], str]
+Emit = Callable[[EmitTarget, Expr, Sequence[str]], str]
 
 
 def infix(operator: str) -> Emit:
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         return wrap(f"{args[0]} {operator} {args[1]}", node.dtype, target.width)
 
     return emit
@@ -35,7 +35,7 @@ def infix(operator: str) -> Emit:
 def wrapping(operator: str) -> Emit:
     """Arithmetic modulo 2^bits. Scalar signed overflow is undefined in C, a vector's is not."""
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         base = REGISTER_TYPE[node.dtype]
         if target.width == 1 and base in ("int", "long"):
             return f"(({base})((u{base}){args[0]} {operator} (u{base}){args[1]}))"
@@ -49,14 +49,14 @@ def wrapping(operator: str) -> Emit:
 def boolean(operator: str) -> Emit:
     """Bitwise on masks is logical, for 0/1 and for 0/-1 alike."""
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         return f"({args[0]} {operator} {args[1]})"
 
     return emit
 
 
 def compare(operator: str) -> Emit:
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         dtype = node.args[0].dtype
         a, b = args
         if dtype is torch.bool and target.width > 1:
@@ -69,7 +69,7 @@ def compare(operator: str) -> Emit:
 def library(name: str) -> Emit:
     """A function of the library, by the register type of the first operand."""
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         kind = register_type(node.args[0].dtype, target.width)
         return f"ocl_{name}_{kind}({', '.join(args)})"
 
@@ -81,7 +81,7 @@ def builtin(name: str) -> Emit:
     lane at a time where it fails and we have none.
     """
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         dtype = node.args[0].dtype
         single = REGISTER_TYPE[dtype] == "float"
         broken = target.width > 1 and name in target.device.broken_builtins
@@ -102,7 +102,7 @@ def _lane_by_lane(name: str, kind: str, width: int, args: Sequence[str]) -> str:
 def predicate(name: str, of_integers: int) -> Emit:
     """isnan and the like: int for float operands, long lanes for double ones."""
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         dtype = node.args[0].dtype
         if not is_float(dtype):
             return literal(bool(of_integers), torch.bool, target.width)
@@ -112,7 +112,7 @@ def predicate(name: str, of_integers: int) -> Emit:
 
 
 def by_kind(of_float: Emit, of_int: Emit, of_bool: Emit | None = None) -> Emit:
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         dtype = node.args[0].dtype
         if dtype is torch.bool and of_bool is not None:
             return of_bool(target, node, args)
@@ -121,15 +121,15 @@ def by_kind(of_float: Emit, of_int: Emit, of_bool: Emit | None = None) -> Emit:
     return emit
 
 
-def identity(target: Target, node: Expr, args: Sequence[str]) -> str:
+def identity(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     return args[0]
 
 
-def one(target: Target, node: Expr, dtype: torch.dtype | None = None) -> str:
+def one(target: EmitTarget, node: Expr, dtype: torch.dtype | None = None) -> str:
     return literal(1, dtype or node.args[0].dtype, target.width)
 
 
-def choice(target: Target, dtype: torch.dtype, condition: str, chosen: str, other: str) -> str:
+def choice(target: EmitTarget, dtype: torch.dtype, condition: str, chosen: str, other: str) -> str:
     """One of two registers of ``dtype``; ``condition``: 0 or 1, or a mask of as many bits."""
     if target.device.selects_bytes and mask_type(dtype, 1) == "char":
         mask = f"(char)(-({condition}))" if target.width == 1 else condition

@@ -24,7 +24,7 @@ from ocl_inductor.codegen.printers.conversions import (
 )
 from ocl_inductor.codegen.printers.forms import (
     Emit,
-    Target,
+    EmitTarget,
     boolean,
     builtin,
     by_kind,
@@ -67,13 +67,13 @@ def _define(names: str, emit: Emit, scalars: frozenset[int] = frozenset()) -> No
 # -- arithmetic ----------------------------------------------------------------------------
 
 
-def _neg(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _neg(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     if is_float(node.dtype) or target.width > 1:
         return f"(-{args[0]})"
     return wrapping("-")(target, node, ["0", args[0]])
 
 
-def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _abs_int(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     if node.dtype is torch.uint8:
         return args[0]
     if target.width == 1:
@@ -88,7 +88,7 @@ def _abs_int(target: Target, node: Expr, args: Sequence[str]) -> str:
 def _divide(name: str, operator: str | None) -> Emit:
     """Integer division; a divisor that is a harmless constant needs no guard against traps."""
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         divisor = node.args[1]
         unsigned = node.dtype is torch.uint8
         if divisor.op == "const" and divisor.payload not in (0, -1):
@@ -105,7 +105,7 @@ def _divide(name: str, operator: str | None) -> Emit:
 def _min_max(operator: str) -> Emit:
     """NaN in either operand gives NaN: the unordered comparison keeps a NaN on the left."""
 
-    def emit(target: Target, node: Expr, args: Sequence[str]) -> str:
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         a, b = args
         if not is_float(node.dtype):
             chosen = choice(target, node.dtype, f"{a} {operator} {b}", a, b)
@@ -132,7 +132,7 @@ _define("fmax", by_kind(builtin("fmax"), _min_max(">"), boolean("|")))
 _define("gcd", library("gcd"))
 
 
-def _fma(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _fma(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     # Written out: FP_CONTRACT fuses it, where fma() would be a function call on some drivers.
     if is_float(node.dtype):
         return f"({args[0]} * {args[1]} + {args[2]})"
@@ -149,17 +149,17 @@ for _name, _operator in (
     _define(_name, compare(_operator))
 
 
-def _logical_not(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _logical_not(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     return f"(!{args[0]})" if target.width == 1 else f"(~{args[0]})"
 
 
-def _bitwise_not(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _bitwise_not(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     if node.dtype is torch.bool:
         return _logical_not(target, node, args)
     return wrap(f"~{args[0]}", node.dtype, target.width)
 
 
-def _where(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _where(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     condition = mask_as(args[0], node.dtype, target.width, target.device.widens_by_parts)
     return f"({choice(target, node.dtype, condition, args[1], args[2])})"
 
@@ -185,16 +185,16 @@ for _name in (
     _define(_name, builtin(_name))
 
 
-def _reciprocal(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _reciprocal(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     return f"({one(target, node)} / {args[0]})"
 
 
-def _sigmoid(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _sigmoid(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     unit = one(target, node)
     return f"({unit} / ({unit} + exp(-{args[0]})))"
 
 
-def _exp_negative(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _exp_negative(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     """exp() where the operand is known to be 0 or less, or NaN.
 
     With explicit lanes the builtin is a function that takes care of overflow and is called: from
@@ -220,11 +220,11 @@ _define("round", by_kind(builtin("rint"), identity))  # half to even
 _define("trunc", by_kind(builtin("trunc"), identity))
 
 
-def _frac(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _frac(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     return f"({args[0]} - trunc({args[0]}))"
 
 
-def _sign(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _sign(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     dtype, width = node.dtype, target.width
     zero, one = literal(0, dtype, width), literal(1, dtype, width)
     if dtype is torch.uint8:
@@ -235,7 +235,7 @@ def _sign(target: Target, node: Expr, args: Sequence[str]) -> str:
     return wrap(f"{x} > {zero} ? {one} : ({x} < {zero} ? {minus} : {zero})", dtype, width)
 
 
-def _signbit(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _signbit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     dtype, width = node.args[0].dtype, target.width
     if is_float(dtype):
         # The bits themselves: signbit() of a vector of doubles gives lanes of another width.
@@ -253,12 +253,12 @@ _define("isinf", predicate("isinf", 0))
 _define("isfinite", predicate("isfinite", 1))
 
 
-def _ldexp(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _ldexp(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     exponent = convert(args[1], "int", target.width)
     return f"ldexp({args[0]}, {exponent})"
 
 
-def _pow(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _pow(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     vectors_of_doubles = node.dtype is torch.float64 and target.width > 1
     return (library("pow_lanes") if vectors_of_doubles else builtin("pow"))(target, node, args)
 
@@ -283,7 +283,7 @@ def prefetch(buffer: str, index: str, write: bool, further: str = "") -> str:
     return f"__builtin_prefetch((const void *){at}, {int(write)});"
 
 
-def emit_random_run(target: Target, node: Expr, first: str, scalars: Sequence[str]) -> str:
+def emit_random_run(target: EmitTarget, node: Expr, first: str, scalars: Sequence[str]) -> str:
     """``random32`` or ``random64`` where lanes are consecutive positions from the scalar ``first``.
 
     One counter then serves several lanes. ``first`` is a multiple of :func:`positions_of_a_counter`
@@ -298,7 +298,7 @@ def positions_of_a_counter(node: Expr) -> int:
     return 16 // node.dtype.itemsize
 
 
-def _mul_hi(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _mul_hi(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     """The upper half of the product of operands taken as unsigned."""
     kind = register_type(node.dtype, target.width)
     a, b = (f"as_u{kind}({x})" for x in args)
@@ -310,7 +310,7 @@ _define("mul_hi", _mul_hi)
 # -- conversions ---------------------------------------------------------------------------
 
 
-def _cast(target: Target, node: Expr, args: Sequence[str]) -> str:
+def _cast(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     by_parts = target.device.widens_by_parts
     return conversions.cast(args[0], node.args[0].dtype, node.dtype, target.width, by_parts)
 
@@ -321,7 +321,7 @@ _define("as", identity)
 
 
 def emit_load(
-    target: Target,
+    target: EmitTarget,
     dtype: torch.dtype,
     pointer: str,
     index: str,
@@ -333,7 +333,7 @@ def emit_load(
 
 
 def emit_store(
-    target: Target,
+    target: EmitTarget,
     dtype: torch.dtype,
     pointer: str,
     index: str,
@@ -346,7 +346,7 @@ def emit_store(
 
 
 def emit_gather_lanes(
-    target: Target, dtype: torch.dtype, pointer: str, indices: Sequence[str]
+    target: EmitTarget, dtype: torch.dtype, pointer: str, indices: Sequence[str]
 ) -> str:
     """A register built from one scalar read a lane."""
     return conversions.emit_gather_lanes(target.width, dtype, pointer, list(indices))

@@ -10,7 +10,7 @@ import sympy
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops.base import LoopKernel
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.simt import points as simt_points
 from ocl_inductor.codegen.simt.groups import Shape, required_size
 from ocl_inductor.codegen.simt.kept import kept_rows, swept_loads
@@ -156,7 +156,7 @@ class SimtKernel(LoopKernel):
         reductions = [m for m in members if m.kind == "reduction"]
         for name, a in folded_lanes.items():
             wide = accumulators[name]
-            for line in wide.fold_lanes(a, Target(1, self.device), f"{wide.name}_lane"):
+            for line in wide.fold_lanes(a, EmitTarget(1, self.device), f"{wide.name}_lane"):
                 writer.line(line)
         self.fold_group(writer, [whole[m.buffer.name] for m in reductions], shape)
         for m in reductions:
@@ -248,7 +248,7 @@ class SimtKernel(LoopKernel):
                 if a.is_position:
                     kind = vector(a.position_type, a.width)
                     yield f"const {kind} {other}_at = {a.name}_at_local[{step}];"
-                yield from a.take(Target(a.width, self.device), other, f"{other}_at")
+                yield from a.take(EmitTarget(a.width, self.device), other, f"{other}_at")
 
         for line in publish():
             writer.line(line)

@@ -16,7 +16,7 @@ import sympy
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.printers.conversions import literal
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.simt.groups import USUAL_GROUP, WIDTH, by_columns, required_size
 from ocl_inductor.codegen.simt.loops import SimtKernel
 from ocl_inductor.codegen.simt.points import fits_vector, quotient
@@ -84,7 +84,7 @@ def _tile(kernel: SimtKernel, writer: Emitter, m: Member, items: int, guard: str
     kind, wide = register_type(dtype, 1), register_type(dtype, width)
 
     def combine(a: str, b: str, lanes: int = 1) -> str:
-        return combine_text(m.how, Target(lanes, kernel.device), dtype, a, b)
+        return combine_text(m.how, EmitTarget(lanes, kernel.device), dtype, a, b)
 
     writer.line(f"{wide} own = {literal(identity(m.how, dtype), dtype, width)};")
     with writer.block(guard, guarded=True) if guard else nullcontext():

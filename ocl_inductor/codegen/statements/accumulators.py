@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ocl_inductor.codegen.printers.conversions import literal
-from ocl_inductor.codegen.printers.forms import Target
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import PRIMITIVES
 from ocl_inductor.ir.dtypes import mask_type, register_type, vector
 from ocl_inductor.ir.expr import Expr
@@ -39,7 +39,7 @@ def identity(how: str, dtype: torch.dtype) -> float | int | bool:
     return info.max if highest else info.min
 
 
-def combine_text(how: str, target: Target, dtype: torch.dtype, a: str, b: str) -> str:
+def combine_text(how: str, target: EmitTarget, dtype: torch.dtype, a: str, b: str) -> str:
     """C expression of ``a`` combined with ``b`` at the target's width."""
     leaf = Expr("const", (), dtype, identity(how, dtype))
     node = Expr(COMBINE[how], (leaf, leaf), dtype)
@@ -72,7 +72,7 @@ class Accumulator:
             lines.append(f"{position} {self.name}_at = ({position})({far});")
         return lines
 
-    def take(self, target: Target, value: str, position: str = "") -> list[str]:
+    def take(self, target: EmitTarget, value: str, position: str = "") -> list[str]:
         """Statements that take in ``value`` (a register of this width)."""
         if not self.is_position:
             text = combine_text(self.how, target, self.dtype, self.name, value)
@@ -107,7 +107,7 @@ class Accumulator:
             f" || ({nan_x} && (!{nan_best} || {earlier}))"
         )
 
-    def fold_lanes(self, scalar: Accumulator, target: Target, array: str) -> list[str]:
+    def fold_lanes(self, scalar: Accumulator, target: EmitTarget, array: str) -> list[str]:
         """Statements that take every lane of this accumulator into ``scalar``."""
         if self.is_position or self.dtype is torch.bool:
             kind, place = register_type(self.dtype, 1), self.position_type
@@ -130,7 +130,7 @@ class Accumulator:
             width //= 2
             half = f"{array}_{width}"
             text = combine_text(
-                self.how, Target(width, target.device), self.dtype, f"{name}.lo", f"{name}.hi"
+                self.how, EmitTarget(width, target.device), self.dtype, f"{name}.lo", f"{name}.hi"
             )
             lines.append(f"const {register_type(self.dtype, width)} {half} = {text};")
             name = half

@@ -19,7 +19,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class HeldResult:
     """The value of a buffer of this kernel that a variable holds: a fold's, or a template's."""
 
     value: Text
@@ -37,7 +37,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Stash:
+class RowCache:
     """A private array with an element for each point of a row's sweep.
 
     Filled by the first sweep that computes the value, ``ready`` for the sweeps after it.

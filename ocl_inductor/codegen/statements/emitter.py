@@ -18,14 +18,14 @@ from ocl_inductor.codegen.printers.primitives import (
     positions_of_a_counter,
     prefetch,
 )
-from ocl_inductor.codegen.statements.emitted import Result, Scope, Stash, Text
+from ocl_inductor.codegen.statements.emitted import HeldResult, RowCache, Scope, Text
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import (
     Literals,
     known_multiple,
     same_side,
 )
-from ocl_inductor.codegen.statements.prefetch import Ahead
+from ocl_inductor.codegen.statements.prefetch import Prefetches
 from ocl_inductor.codegen.statements.statements import StatementWriter
 from ocl_inductor.codegen.statements.stores import positions_of_lanes, store_elements
 from ocl_inductor.device.facts import DeviceInfo
@@ -68,11 +68,11 @@ class Emitter(StatementWriter):
         )
         self.members = members
         self.outside = outside
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, HeldResult] = {}
         self.in_memory: set[str] = set()
-        self.stash: dict[Expr, Stash] = {}
+        self.row_cache: dict[Expr, RowCache] = {}
         #: What to ask for where it is loaded (prefetch.py).
-        self.ahead: Ahead = {}
+        self.prefetches: Prefetches = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
 
     def free(self, e: Expr) -> frozenset[sympy.Symbol]:
@@ -96,7 +96,7 @@ class Emitter(StatementWriter):
             self._free[node] = frozenset(symbols)
         return self._free[e]
 
-    def home(self, e: Expr) -> Scope:
+    def scope_of(self, e: Expr) -> Scope:
         """The outermost scope that defines every variable ``e`` depends on."""
         if self.scopes[-1].guarded:
             return self.scopes[-1]
@@ -114,23 +114,23 @@ class Emitter(StatementWriter):
         for scope in reversed(self.scopes):
             if e in scope.known:
                 return scope.known[e]
-        result = self._emit_masked_at_home(e) if e.op == "masked" else self._emit(e)
+        result = self._emit_masked_in_scope(e) if e.op == "masked" else self._emit(e)
         if not (e.op == "const" or result.text.isidentifier()):
-            scope = self.home(e)
+            scope = self.scope_of(e)
             name = self.fresh()
             kind = register_type(e.dtype, self.width if result.lanes else 1)
             scope.lines.append(f"const {kind} {name} = {result.text};")
             result = Text(name, result.lanes)
             scope.known[e] = result
-            self._fill_stash(e, result)
+            self._fill_row_cache(e, result)
         else:
             self.scopes[-1].known[e] = result
         return result
 
-    def _emit_masked_at_home(self, e: Expr) -> Text:
+    def _emit_masked_in_scope(self, e: Expr) -> Text:
         """A branch and its variable go where users of the value may be hoisted to."""
-        home = self.home(e)
-        depth = next(n for n, scope in enumerate(self.scopes) if scope is home)
+        scope_of = self.scope_of(e)
+        depth = next(n for n, scope in enumerate(self.scopes) if scope is scope_of)
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
         try:
@@ -138,13 +138,17 @@ class Emitter(StatementWriter):
         finally:
             self.scopes += inner
 
-    def _fill_stash(self, e: Expr, value: Text) -> None:
-        stash = self.stash.get(e)
-        if stash is None or stash.ready:
+    def _fill_row_cache(self, e: Expr, value: Text) -> None:
+        row_cache = self.row_cache.get(e)
+        if row_cache is None or row_cache.ready:
             return
         text = self.broadcast(value, e.dtype)
-        self.line(emit_store(self.target, stash.dtype, stash.name, stash.index, text, "__private"))
-        self.stash[e] = dataclasses.replace(stash, filled=True)
+        self.line(
+            emit_store(
+                self.target, row_cache.dtype, row_cache.name, row_cache.index, text, "__private"
+            )
+        )
+        self.row_cache[e] = dataclasses.replace(row_cache, filled=True)
 
     def vectorised(self, e: Expr) -> str:
         """Text of ``e`` as a full register."""
@@ -157,9 +161,11 @@ class Emitter(StatementWriter):
             return self._emit_index(e)
         if e.op == "load":
             return self._emit_load(e)
-        stash = self.stash.get(e)
-        if stash is not None and stash.ready:
-            text = emit_load(self.target, stash.dtype, stash.name, stash.index, "__private")
+        row_cache = self.row_cache.get(e)
+        if row_cache is not None and row_cache.ready:
+            text = emit_load(
+                self.target, row_cache.dtype, row_cache.name, row_cache.index, "__private"
+            )
             return Text(text, self.width > 1)
         if e.op == "masked":
             return self._emit_masked(e)
@@ -252,12 +258,12 @@ class Emitter(StatementWriter):
             if split is not None and split[1] in (0, 1):
                 base = self.index_text(split[0], names)
                 target = self.target if split[1] == 1 else self.scalar
-                if split[1] == 1 and buffer in self.ahead and not self.scopes[-1].guarded:
-                    self._ask_ahead(e, split[0])
+                if split[1] == 1 and buffer in self.prefetches and not self.scopes[-1].guarded:
+                    self._prefetch(e, split[0])
                 aligned = split[1] == 1 and self.is_aligned(split[0])
                 text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
                 return Text(text, split[1] == 1)
-        indices = positions_of_lanes(self, self.home(e), index, split, names, lanes)
+        indices = positions_of_lanes(self, self.scope_of(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
 
     def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
@@ -268,13 +274,13 @@ class Emitter(StatementWriter):
         here = buffer in self.members and buffer not in self.in_memory
         return not here and buffer not in self.results
 
-    def _ask_ahead(self, e: Expr, index: sympy.Expr) -> None:
+    def _prefetch(self, e: Expr, index: sympy.Expr) -> None:
         """Ask for the cache lines that a later round of the loop loads."""
         buffer, size = e.payload.buffer, e.dtype.itemsize
         base = self.index_text(index, {})
         for start in range(0, self.width * size, self.target.device.caches.line):
-            further = self.index_text(sympy.Integer(self.ahead[buffer] * size + start), {})
-            self.home(e).lines.append(prefetch(buffer, base, write=False, further=further))
+            further = self.index_text(sympy.Integer(self.prefetches[buffer] * size + start), {})
+            self.scope_of(e).lines.append(prefetch(buffer, base, write=False, further=further))
 
     def indirect(self, e: Expr) -> tuple[dict[sympy.Symbol, str], bool]:
         """Names for ``ind*`` and whether any of them differs between lanes."""
@@ -376,7 +382,7 @@ class Emitter(StatementWriter):
             text = f"((__private {kind} *)&{t.text})[{counter}]" if t.lanes else t.text
             if t.lanes and result.dtype is torch.bool:
                 text = f"({text} != 0)"
-            lane.results[name] = Result(Text(text, False), result.dtype)
+            lane.results[name] = HeldResult(Text(text, False), result.dtype)
         lane.in_memory = self.in_memory
         uniform: dict[Expr, Text] = {}
         for scope in self.scopes:

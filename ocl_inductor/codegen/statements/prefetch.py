@@ -30,7 +30,7 @@ _MAX_CACHED_ROW = 1 / 2
 LONG_RUN = 16 << 10
 
 #: Elements to ask for ahead, by buffer.
-Ahead = Mapping[str, int]
+Prefetches = Mapping[str, int]
 
 
 def streams(
@@ -42,7 +42,7 @@ def streams(
     hint: Callable[[Size], int],
     caches: Caches,
     kept: Sequence[Expr] = (),
-) -> Sequence[Ahead]:
+) -> Sequence[Prefetches]:
     """What to ask for in each sweep.
 
     ``levels``: members that each sweep visits. ``every``: the kernel's members by name.
@@ -61,14 +61,14 @@ def streams(
         size = access.dtype.itemsize
         if not _is_stream(access, variables, size_of, hint, LEAST_CACHES * caches.l2):
             continue
-        ahead = AHEAD_BYTES // size
+        prefetches = AHEAD_BYTES // size
         if len(at) > 1 and hint(row) * size <= _MAX_CACHED_ROW * caches.l1:
             if not is_static(row):
                 continue
             at = [max(at, key=lambda n: _work(nodes[n]))]
-            ahead = -(-ahead // int(row)) * int(row)
+            prefetches = -(-prefetches // int(row)) * int(row)
         for n in at:
-            result[n][buffer] = ahead
+            result[n][buffer] = prefetches
     return result
 
 

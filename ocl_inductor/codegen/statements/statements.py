@@ -9,7 +9,7 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.printers.nontemporal import emit_streamed
-from ocl_inductor.codegen.printers.primitives import Target, emit_store
+from ocl_inductor.codegen.printers.primitives import EmitTarget, emit_store
 from ocl_inductor.codegen.statements.emitted import Scope, Text
 from ocl_inductor.codegen.statements.indexing import (
     Literals,
@@ -50,8 +50,8 @@ class StatementWriter:
         self.aligned = True
         self.index_type = index_type
         self.names: dict[sympy.Symbol, str] = dict(names or {})
-        self.target = Target(width, device)
-        self.scalar = Target(1, device)
+        self.target = EmitTarget(width, device)
+        self.scalar = EmitTarget(1, device)
         self.scopes: list[Scope] = []
         self.numbers = temporaries if temporaries is not None else iter(range(1 << 30))
 

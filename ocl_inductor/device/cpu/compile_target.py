@@ -51,7 +51,7 @@ _FMA = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CompileTarget:
     """``lanes``: float32 values in one of the target's registers; ``fma``: fma() is one of its
     instructions.
     """
@@ -60,7 +60,7 @@ class Target:
     fma: bool
 
 
-def compile_target(context: Any) -> Target | None:
+def compile_target(context: Any) -> CompileTarget | None:
     """The target of the compiler of a pyopencl Context's device; None where it does not tell.
 
     Raises:
@@ -74,14 +74,14 @@ def compile_target(context: Any) -> Target | None:
     return of_instructions(binary)
 
 
-def _of_macros(defined: frozenset[str]) -> Target:
+def _of_macros(defined: frozenset[str]) -> CompileTarget:
     lanes = 16 if "__AVX512F__" in defined else 8 if "__AVX__" in defined else 4
-    return Target(lanes, "__FMA__" in defined)
+    return CompileTarget(lanes, "__FMA__" in defined)
 
 
-def of_instructions(binary: bytes) -> Target | None:
+def of_instructions(binary: bytes) -> CompileTarget | None:
     """The same from the two kernels' machine code; None where it moves no floats as x86 does."""
     for lanes, move in _MOVES:
         if len(move.findall(binary)) >= 2 * 16 // lanes:
-            return Target(lanes, _FMA.search(binary) is not None)
+            return CompileTarget(lanes, _FMA.search(binary) is not None)
     return None

@@ -57,8 +57,8 @@ def _load() -> ModuleType:
             "with a wheel may be missing; import torch and compile before that to see them"
         )
     set_target_variables()
-    apart = surveyed() is not None
-    with _vendors_in_environment(apart):
+    child_environment = surveyed() is not None
+    with _vendors_in_environment(child_environment):
         import pyopencl
 
         pyopencl_warnings.ignore_build_logs(pyopencl)
@@ -66,9 +66,9 @@ def _load() -> ModuleType:
         try:
             pyopencl.get_platforms()
         except pyopencl.Error as error:  # none at all: the caller's listing says so
-            if not apart:
+            if not child_environment:
                 _log.info("no OpenCL platform: %s", error)
-    if apart:
+    if child_environment:
         pyopencl_platforms.list_with(pyopencl, _every_platform)
     return pyopencl
 
@@ -133,14 +133,14 @@ def opening(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _vendors_in_environment(apart: bool) -> Iterator[None]:
-    if not apart and os.environ.get(_ENV):
+def _vendors_in_environment(child_environment: bool) -> Iterator[None]:
+    if not child_environment and os.environ.get(_ENV):
         _log.debug("%s=%s is the user's: left alone", _ENV, os.environ[_ENV])
         yield
         return
     with ExitStack() as stack:
         folder = _NOWHERE
-        if not apart:
+        if not child_environment:
             try:
                 folder = str(stack.enter_context(vendor_folder(find_drivers())))
             except OSError as error:

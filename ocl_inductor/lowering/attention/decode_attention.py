@@ -32,7 +32,7 @@ _MIN_PIECE = 256
 _ITEMS_PER_UNIT = 4
 
 
-def few_queries(
+def decode_attention(
     ctx: LoweringContext, a: Attention, *, logsumexp: bool
 ) -> tuple[Value, Value] | None:
     """As `flash_attention`; None where there are many queries, or the kernel does not suit."""
@@ -79,12 +79,14 @@ def few_queries(
     values = [x.value for x in operands]
     if splits == 1:
         size = (*batch, m, int(v_width) + logsumexp)
-        out = ctx.template("few_queries", dtype, size, (*order, len(batch) + 1), values, **params)
+        out = ctx.template(
+            "decode_attention", dtype, size, (*order, len(batch) + 1), values, **params
+        )
         return with_logsumexp(out, logsumexp)
     kept = [d for d in range(len(batch)) if d not in shared]
     rows = int(prod([m, *(batch[d] for d in shared)]))
     size = (*(batch[d] for d in kept), splits, rows, int(v_width) + 2)
-    parts = ctx.template("few_queries", dtype, size, tuple(range(len(size))), values, **params)
+    parts = ctx.template("decode_attention", dtype, size, tuple(range(len(size))), values, **params)
     # Seen with the dimensions of the query: (splits, *batch, m, column).
     coordinates = loop_vars(len(batch) + 3)
     row: Any = 0

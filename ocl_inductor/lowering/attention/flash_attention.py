@@ -6,7 +6,7 @@ from typing import Any
 
 from ocl_inductor.ir.index import is_static, prod, same
 from ocl_inductor.lowering.attention.call import Attention
-from ocl_inductor.lowering.attention.decode_attention import few_queries
+from ocl_inductor.lowering.attention.decode_attention import decode_attention
 from ocl_inductor.lowering.attention.matrix_attention import blocks_for_unit
 from ocl_inductor.lowering.attention.operands import (
     additive_mask,
@@ -35,7 +35,7 @@ def flash_attention(
     Without ``logsumexp`` the second result, which nobody reads then, is zeros. Both have the
     compute dtype. None: the kernel does not suit.
     """
-    few = few_queries(ctx, a, logsumexp=logsumexp)
+    few = decode_attention(ctx, a, logsumexp=logsumexp)
     if few is not None:
         return few
     batch, m, n, width, v_width = a.batch, a.m, a.n, a.width, a.v_width

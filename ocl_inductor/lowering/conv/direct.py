@@ -32,7 +32,7 @@ from ocl_inductor.templates.blocking import (
     with_tall_items,
 )
 from ocl_inductor.templates.conv.conv import MAX_TABLE_BYTES, parts_of_sum
-from ocl_inductor.templates.simt_tiles import Work, candidate_tiles, choose_tile
+from ocl_inductor.templates.simt_tiles import ProductWork, candidate_tiles, choose_tile
 
 #: Up to this many channels a padded copy of the input pays: its window rows are contiguous runs.
 _MAX_PADDED_CHANNELS = 8
@@ -188,7 +188,7 @@ def by_template(
             rows = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
     else:
         count = math.prod(g.kernel)
-        work = Work(acc, pixels, ocg, groups, count * icg, MAX_TABLE_BYTES)
+        work = ProductWork(acc, pixels, ocg, groups, count * icg, MAX_TABLE_BYTES)
         params = ctx.tuned("conv", params, [t.params() for t in candidate_tiles(ctx.device, work)])
         _, wanted = choose_tile(ctx.device, work)
         params["parts"] = parts = parts_of_sum(count, icg, params["slab"], wanted)

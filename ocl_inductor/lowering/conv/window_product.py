@@ -11,7 +11,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.simt_tiles import Work, choose_tile
+from ocl_inductor.templates.simt_tiles import ProductWork, choose_tile
 
 #: Fewer rows or columns than this are no tile.
 _MIN_SIDE = 4
@@ -38,7 +38,7 @@ def window_product(
     count = math.prod(int(coarse.size[d]) for d in (0, *range(2, nd + 2)))
     near, far = strided_view(coarse), strided_view(fine)
     assert near is not None and far is not None
-    tile, parts = choose_tile(ctx.device, Work(acc, rows, columns, 1, count))
+    tile, parts = choose_tile(ctx.device, ProductWork(acc, rows, columns, 1, count))
     per_part = ceil_div(ceil_div(count, parts), tile.slab) * tile.slab
     parts = ceil_div(count, per_part)
     params: dict[str, Any] = {

@@ -24,7 +24,7 @@ from ocl_inductor.lowering.core.values import (
 from ocl_inductor.lowering.matmul.bf16_product import bf16_product
 from ocl_inductor.lowering.matmul.mma_product import mma_product
 from ocl_inductor.lowering.matmul.product_template import product_by_template
-from ocl_inductor.lowering.matmul.skinny_gemm import few_rows
+from ocl_inductor.lowering.matmul.skinny_gemm import skinny_gemm
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
@@ -103,9 +103,9 @@ def matmul(
         narrow = mma_product(ctx, a, b, order)
     if narrow is not None:
         return narrow
-    few = few_rows(ctx, a, b, out)
+    few = skinny_gemm(ctx, a, b, out)
     if few is None and is_static(n) and int(n) <= VERY_FEW:
-        columns = few_rows(ctx, transposed(b), transposed(a), out)
+        columns = skinny_gemm(ctx, transposed(b), transposed(a), out)
         few = None if columns is None else transposed(columns)
     if few is not None:
         return few

@@ -28,7 +28,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
     with_tall_items,
 )
-from ocl_inductor.templates.simt_tiles import Work, candidate_tiles, choose_tile
+from ocl_inductor.templates.simt_tiles import ProductWork, candidate_tiles, choose_tile
 
 #: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
 #: many panels of columns read it; else it is prefetched where it lies.
@@ -103,7 +103,7 @@ def product_by_template(
         b, b_view = realize_operand(ctx, b, out)
         params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
         batches = ctx.hint(prod(batch)) if batch else 1
-        work = Work(params["acc"], params["m_hint"], params["n_hint"], batches, ctx.hint(k))
+        work = ProductWork(params["acc"], params["m_hint"], params["n_hint"], batches, ctx.hint(k))
         params = ctx.tuned("gemm", params, [t.params() for t in candidate_tiles(ctx.device, work)])
         _, parts = choose_tile(ctx.device, work)
         if parts > 1:

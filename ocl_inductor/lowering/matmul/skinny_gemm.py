@@ -28,8 +28,8 @@ _MIN_VECTORS, _MIN_VECTORS_OF_MORE = 3, 16
 _ROWS_TO_AN_ITEM = 48
 
 
-def few_rows(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value | None:
-    """(\\*batch, m, k) x (\\*batch, k, n) by the few_rows template; None where that does not suit.
+def skinny_gemm(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value | None:
+    """(\\*batch, m, k) x (\\*batch, k, n) by ``skinny_gemm``; None where that does not suit.
 
     It does where m is small and B lies in memory with unit stride along k, as a layer's weight
     does. It may have a half type, or bytes that are converted first, as a quantised layer's; the
@@ -56,7 +56,7 @@ def few_rows(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Valu
         x = strided_view(a)
         assert x is not None
     return ctx.template(
-        "bf16_rows" if pairs else "few_rows",
+        "bf16_skinny_gemm" if pairs else "skinny_gemm",
         out,
         (*batch, m, n),
         tuple(range(len(batch) + 2)),

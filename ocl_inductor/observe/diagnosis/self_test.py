@@ -32,7 +32,7 @@ class Absent(Exception):
     """Raised by a test of something that the device does not claim to have."""
 
 
-def run_apart(number: int, device: Device) -> Iterator[Finding]:
+def run_in_child(number: int, device: Device) -> Iterator[Finding]:
     """The findings for the device with this place in ``list_devices``, from another process."""
     command = [sys.executable, "-m", "ocl_inductor.observe.diagnosis.self_test", str(number)]
     step = f"self-test of {device.short_name}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ocl_inductor.observe.profiler.profile import Profile
 from ocl_inductor.patches.pytorch.compile_times import noting
-from ocl_inductor.runtime.recording import Recorder
+from ocl_inductor.runtime.recording import EventRecorder
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def profile() -> Iterator[Profile]:
     """
     result = Profile()
     compiling = _Compiling(result.compiles)
-    with Recorder() as recorder, noting(compiling.start, compiling.end):
+    with EventRecorder() as recorder, noting(compiling.start, compiling.end):
         result.start_ns = time.time_ns()
         try:
             yield result

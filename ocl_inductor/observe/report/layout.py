@@ -38,7 +38,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GraphLayout:
     """Top left corners of the boxes, routes of the edges, and the size of the whole picture."""
 
     corners: tuple[tuple[float, float], ...]
@@ -47,10 +47,10 @@ class Layout:
     height: float
 
 
-def place(boxes: Sequence[Box], edges: Sequence[tuple[int, int]]) -> Layout:
+def place(boxes: Sequence[Box], edges: Sequence[tuple[int, int]]) -> GraphLayout:
     """Lay out a graph without cycles; ``edges`` lead from a box to one that needs it."""
     if not boxes:
-        return Layout((), (), 0, 0)
+        return GraphLayout((), (), 0, 0)
     edges = list(dict.fromkeys((a, b) for a, b in edges if a != b))
     return _Placing(boxes, edges).run()
 
@@ -89,7 +89,7 @@ class _Placing:
             self.above[lower].append(upper)
         return chain
 
-    def run(self) -> Layout:
+    def run(self) -> GraphLayout:
         self.spread()
         for _ in range(_SWEEPS):
             for row in self.rows[1:]:
@@ -147,7 +147,7 @@ class _Placing:
         for n, x, shift in zip(row, _increasing(wanted), offsets, strict=True):
             self.x[n] = x + shift
 
-    def finished(self) -> Layout:
+    def finished(self) -> GraphLayout:
         left = min(x - w / 2 for x, w in zip(self.x, self.width, strict=True))
         top: list[float] = []
         y = 0.0
@@ -171,7 +171,7 @@ class _Placing:
                 ]
             routes.append(Route(a, b, (start, *bends, end), chain is not None))
         right = max(x + w / 2 for x, w in zip(self.x, self.width, strict=True))
-        return Layout(corners, tuple(routes), right - left, y - GAP_Y)
+        return GraphLayout(corners, tuple(routes), right - left, y - GAP_Y)
 
 
 def _layers(boxes: Sequence[Box], edges: Sequence[tuple[int, int]]) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 
-class Keeper(Protocol):
+class PlanKeeper(Protocol):
     """Where the entries of one compilation are."""
 
     def write(self, key: str, content: bytes) -> None:
@@ -23,7 +23,7 @@ class Keeper(Protocol):
 
 
 @functools.cache
-def redirect(cache: Any, keeper: Callable[[], Keeper | None]) -> None:
+def redirect(cache: Any, keeper: Callable[[], PlanKeeper | None]) -> None:
     """``cache``: PyTorch's class AOTAutogradCache. ``keeper``: of the compilation that runs."""
     write = cache._write_to_local_cache
     candidates = cache.iterate_over_candidates

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from typing import IO, Any, Literal
 
 from ocl_inductor.device import child_process, quirks
-from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import surveyed
 from ocl_inductor.device.quirks import Names
@@ -56,7 +56,7 @@ class WorkerLostError(Exception):
     """A worker ended, or does not answer as one."""
 
 
-class CompilerFailedError(Exception):
+class WorkerFailedError(Exception):
     """The driver's compiler ended the process that it ran in, or was not done in time."""
 
 
@@ -64,7 +64,7 @@ class _Worker:
     """One process; used by one thread at a time."""
 
     def __init__(self, device: Device) -> None:
-        library, variables = device.apart
+        library, variables = device.child_environment
         self.folder = ""  # of what the driver compiles there, where it is to compile less
         # What drivers print is for the log. A file needs nobody to read it while it fills.
         self.printed = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as it runs)
@@ -99,7 +99,7 @@ class _Worker:
         """A program's binary, maybe empty. After an exception the worker is of no use.
 
         Raises:
-            CompilerFailedError, WorkerLostError: see there; ``seconds``: when it is too late.
+            WorkerFailedError, WorkerLostError: see there; ``seconds``: when it is too late.
         """
         late = threading.Event()
         timer = threading.Timer(seconds, self._stop, (late,))
@@ -112,10 +112,10 @@ class _Worker:
             answer = pickle.load(self.answers)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             if late.is_set():
-                raise CompilerFailedError(f"was not done after {seconds:.0f} s") from error
+                raise WorkerFailedError(f"was not done after {seconds:.0f} s") from error
             code = self._code()
             if self.open and code is not None and code in _CRASHES:
-                raise CompilerFailedError(f"crashed: {signal.Signals(-code).name}") from error
+                raise WorkerFailedError(f"crashed: {signal.Signals(-code).name}") from error
             raise WorkerLostError(f"it ended with {code}: {error}") from error
         finally:
             timer.cancel()
@@ -184,7 +184,7 @@ class Builders:
         """A program's binary from one of at most ``most`` workers; None: build it here.
 
         Raises:
-            CompilerFailedError: building it here would end this process.
+            WorkerFailedError: building it here would end this process.
         """
         return self._answer((source, tuple(options)), most) or None
 
@@ -192,24 +192,24 @@ class Builders:
         """Whether the device works in place (device/zero_copy.py), tested by a worker.
 
         Raises:
-            CompilerFailedError, WorkerLostError: see there.
+            WorkerFailedError, WorkerLostError: see there.
         """
         return bool(self._asked("zero_copy"))
 
-    def target(self) -> Target | None:
+    def target(self) -> CompileTarget | None:
         """What the driver's compiler makes code for; None where it does not tell.
 
         Raises:
-            CompilerFailedError, WorkerLostError: see there.
+            WorkerFailedError, WorkerLostError: see there.
         """
         facts = json.loads(self._asked("target"))
-        return Target(**facts) if facts else None
+        return CompileTarget(**facts) if facts else None
 
     def bf16_dot(self) -> bool:
         """Whether kernels reach the CPU's products of bfloat16 (device/cpu/bf16_dot.py).
 
         Raises:
-            CompilerFailedError, WorkerLostError: see there.
+            WorkerFailedError, WorkerLostError: see there.
         """
         return bool(self._asked("bf16_dot"))
 
@@ -271,7 +271,7 @@ class Builders:
             worker.end()
 
     def _usable(self) -> bool:
-        return compiles_apart() and self.lost < _MOST_LOST
+        return compiles_in_child() and self.lost < _MOST_LOST
 
     def _take_idle(self) -> _Worker | None:
         while self.idle:
@@ -294,7 +294,7 @@ class Builders:
         _log.info("a compile worker was lost: %s", error)
 
 
-def compiles_apart() -> bool:
+def compiles_in_child() -> bool:
     """Whether kernels may be compiled in other processes.
 
     Where a user or a tool steers the OpenCL loader, everything stays where it looks.

@@ -23,7 +23,7 @@ from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.malloc_trim import give_back_freed
 from ocl_inductor.plan.plan import Kernel
-from ocl_inductor.runtime.build.builders import CompilerFailedError, builders_of, compiles_apart
+from ocl_inductor.runtime.build.builders import WorkerFailedError, builders_of, compiles_in_child
 from ocl_inductor.runtime.build.driver_programs import (
     binary_of,
     kernels_of,
@@ -85,10 +85,10 @@ def make_kernels(
     Raises:
         KernelBuildError: the driver refused a source; holds its log and where the source is.
     """
-    return _Making(kernels, device, store, settings, settle).run()
+    return _KernelBuild(kernels, device, store, settings, settle).run()
 
 
-class _Making:
+class _KernelBuild:
     def __init__(
         self,
         kernels: Mapping[str, Kernel],
@@ -210,7 +210,7 @@ class _Making:
             return None
         began = time.perf_counter()
         built = self.compiled(source, kernels)
-        if built is None and not (self.settings.compile_processes and compiles_apart()):
+        if built is None and not (self.settings.compile_processes and compiles_in_child()):
             built = self.compiled_here(source, kernels)
         if built is None:
             return None
@@ -252,7 +252,7 @@ class _Making:
         processes, options = self.settings.compile_processes, kernels[0].options
         try:
             binary = builders_of(self.device).build(source, options, processes)
-        except CompilerFailedError as error:
+        except WorkerFailedError as error:
             names = ", ".join(k.name for k in kernels)
             _log.info("the driver's compiler %s, on %s", error, names)
             if len(kernels) > 1:
@@ -260,7 +260,7 @@ class _Making:
             binary = self.not_optimised(kernels[0], error)
         if binary is None:
             return None
-        count("kernels_built_apart", len(kernels))
+        count("kernels_built_in_child", len(kernels))
         try:
             return program_from_binary(binary, self.device), binary
         except load_pyopencl().Error as error:
@@ -268,7 +268,7 @@ class _Making:
             _log.info("the driver refuses what it compiled for %s: %s", names, error)
             return None
 
-    def not_optimised(self, kernel: Kernel, failure: CompilerFailedError) -> bytes:
+    def not_optimised(self, kernel: Kernel, failure: WorkerFailedError) -> bytes:
         """What a compiler that fails on a kernel makes of it without optimising.
 
         Raises:
@@ -277,7 +277,7 @@ class _Making:
         """
         build, options = builders_of(self.device).build, (*kernel.options, _DO_NOT_OPTIMISE)
         binary = None
-        with contextlib.suppress(CompilerFailedError):
+        with contextlib.suppress(WorkerFailedError):
             binary = build(kernel.source, options, self.settings.compile_processes)
         if binary is None:
             path = _save_failed(kernel, _failed(self.settings))

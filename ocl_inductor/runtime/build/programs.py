@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ocl_inductor.device.cpu.compile_target import Target
+from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import release_code
 from ocl_inductor.patches.process.process_hooks import after_fork_in_child
 from ocl_inductor.plan.plan import Kernel
-from ocl_inductor.runtime.build.builders import CompilerFailedError, builders_of
+from ocl_inductor.runtime.build.builders import WorkerFailedError, builders_of
 from ocl_inductor.runtime.build.kernel_builder import BuiltKernel, make_kernels
 from ocl_inductor.runtime.build.program_batches import workers_for
 from ocl_inductor.runtime.build.progress import progress
@@ -71,7 +71,7 @@ def _dot_tested_by_builder(device: Device) -> bool:
     return builders_of(device).bf16_dot()
 
 
-def _asked_by_builder(device: Device) -> Target | None:
+def _asked_by_builder(device: Device) -> CompileTarget | None:
     return builders_of(device).target()
 
 
@@ -82,7 +82,7 @@ def leave_out_broken_builtins(device: Device, settings: Settings) -> bool:
     def builds(source: str) -> bool:
         try:
             built = builders_of(device).build(source, options, settings.compile_processes)
-        except CompilerFailedError:
+        except WorkerFailedError:
             return False
         return built is not None
 

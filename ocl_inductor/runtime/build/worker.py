@@ -7,7 +7,7 @@ and never gets smaller. So sources come here, binaries go back (see builders.py)
 goes with the process. It ends when its input does, or when nothing came for a while. The
 folder, unless its name is empty, is its own (unused_variant.py): it is removed at the end, after
 SIGTERM too, and a later worker removes what one that was killed has left. The library is that of
-the only driver to open, or empty (``Device.apart``).
+the only driver to open, or empty (``Device.child_environment``).
 
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;

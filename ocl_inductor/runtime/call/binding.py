@@ -17,7 +17,7 @@ from ocl_inductor.runtime.memory.recycling import Maker, allocated, recycler_of
 from ocl_inductor.runtime.memory.resident import ResidentMemory
 from ocl_inductor.runtime.memory.strategy import Strategy
 from ocl_inductor.runtime.parameters.parameters import Parameters
-from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.sizes import Sizes
 
 #: ``bind(name, buffer)``: the kernels that use a name of the plan use this buffer from now on.
@@ -44,14 +44,14 @@ class Binding:
     def __init__(
         self,
         plan: Plan,
-        roles: Roles,
+        plan_index: PlanIndex,
         sizes: Sizes,
         memory: Strategy,
         used: Mapping[str, object],
         bind: Bind,
         exact_weights: bool,
     ) -> None:
-        self.plan, self.roles, self.sizes = plan, roles, sizes
+        self.plan, self.plan_index, self.sizes = plan, plan_index, sizes
         self.memory = memory
         #: The same where there are transfers, else None.
         self.discrete = memory if isinstance(memory, DiscreteMemory) else None
@@ -81,7 +81,7 @@ class Binding:
         self.pinned: dict[str, torch.Tensor] = {}
         #: Of results that come home: they find their pages mapped.
         self.makers: Mapping[str, Maker] = (
-            {b.name: recycler_of(b) for b in roles.outputs if b.name not in roles.saved}
+            {b.name: recycler_of(b) for b in plan_index.outputs if b.name not in plan_index.saved}
             if self.discrete is not None and not plan.symbols
             else {}
         )
@@ -91,9 +91,9 @@ class Binding:
                 s,
                 s.name,
                 s.static,
-                s.name in roles.on_host,
-                self.discrete is None or s.name in used or s.name in roles.overwritten,
-                plan.backward and s.name not in roles.overwritten,
+                s.name in plan_index.on_host,
+                self.discrete is None or s.name in used or s.name in plan_index.overwritten,
+                plan.backward and s.name not in plan_index.overwritten,
             )
             for position, s in enumerate(plan.inputs)
             if s.kind == "tensor"
@@ -103,7 +103,7 @@ class Binding:
         self._noted = [
             (n, name)
             for n, name, kind in named
-            if name in roles.noted and kind in ("host", "tensor")
+            if name in plan_index.noted and kind in ("host", "tensor")
         ]
         self._static = [i for i in self._tensors if i.static]
 
@@ -125,9 +125,9 @@ class Binding:
                 self.tensors[own.name] = x
             else:
                 keep.append(self._input(own, x))
-        for name in self.roles.overwritten:
+        for name in self.plan_index.overwritten:
             x = self.tensors[name]
-            self.memory.overwritten(name, x, self.reach(self.roles.inputs[name], x))
+            self.memory.overwritten(name, x, self.reach(self.plan_index.inputs[name], x))
         return keep
 
     def _input(self, own: _Input, x: torch.Tensor) -> torch.Tensor:
@@ -174,7 +174,7 @@ class Binding:
         """Names of the parameters that were replaced, moved or written since the last call."""
         changed = self.parameters.changed(
             [(own.name, arguments[own.position]) for own in self._static],
-            lambda name, x: self.reach(self.roles.inputs[name], x),
+            lambda name, x: self.reach(self.plan_index.inputs[name], x),
         )
         changed |= self.pinned.keys()  # what a kernel reads is a copy that nobody keeps up to date
         if not changed.isdisjoint(self.plan.watched):
@@ -185,7 +185,7 @@ class Binding:
         """Let the backward graph read, where they are, the inputs that are handed on to it."""
         if self.discrete is None:
             return
-        for position in self.roles.handed_on:
+        for position in self.plan_index.handed_on:
             spec, x = self.plan.inputs[position], arguments[position]
             used = self.tensors.get(spec.name)
             in_place = used is not None and used.data_ptr() == x.data_ptr()
@@ -199,9 +199,9 @@ class Binding:
     def outputs(self, makers: Mapping[str, Maker] | None = None) -> dict[str, torch.Tensor]:
         """Make results, with these makers where they are not the usual ones, and bind them."""
         produced: dict[str, torch.Tensor] = {}
-        private = bool(self.roles.saved) and saved_tensors_are_private()
+        private = bool(self.plan_index.saved) and saved_tensors_are_private()
         makers = self.makers if makers is None else makers
-        for spec in self.roles.outputs:
+        for spec in self.plan_index.outputs:
             maker = makers.get(spec.name)
             if maker is not None:
                 tensor = maker.make()
@@ -210,7 +210,12 @@ class Binding:
                 tensor = allocated(partial(self.memory.empty, size, stride, spec.dtype))
             produced[spec.name] = tensor
             nbytes = self.extent(spec)
-            if self.discrete is not None and private and spec.name in self.roles.saved and nbytes:
+            if (
+                self.discrete is not None
+                and private
+                and spec.name in self.plan_index.saved
+                and nbytes
+            ):
                 buffer = self.discrete.stay(tensor, nbytes, self.bound.get(spec.name))
             else:
                 buffer = self.memory.output(spec.name, tensor, nbytes)
@@ -230,7 +235,7 @@ class Binding:
         """Forget what was passed and made in a call."""
         self.tensors.clear()
         self.given.clear()
-        for name in self.roles.passing:
+        for name in self.plan_index.passing:
             self.host.pop(name, None)
 
     def forget(self) -> None:

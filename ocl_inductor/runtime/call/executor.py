@@ -25,12 +25,12 @@ from ocl_inductor.plan.plan import (
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.runtime.call.binding import Binding
 from ocl_inductor.runtime.call.control import Control
-from ocl_inductor.runtime.call.fast_path import SteadyCall, serves
+from ocl_inductor.runtime.call.fast_path import FastPath, serves
 from ocl_inductor.runtime.call.faults import Faults
 from ocl_inductor.runtime.call.host_calls import HostCalls
-from ocl_inductor.runtime.call.launch_site import Site
+from ocl_inductor.runtime.call.launch_site import LaunchSite
 from ocl_inductor.runtime.call.launcher import Launcher
-from ocl_inductor.runtime.call.queue_choice import home_of
+from ocl_inductor.runtime.call.queue_choice import choose_queue
 from ocl_inductor.runtime.call.replay import Replay
 from ocl_inductor.runtime.call.results import Results
 from ocl_inductor.runtime.call.reuse import Reuse, reads_saved
@@ -41,7 +41,7 @@ from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
 from ocl_inductor.runtime.memory.resident import ResidentMemory, arrival_of
 from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
-from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
 from ocl_inductor.runtime.sizes import Sizes
@@ -59,7 +59,7 @@ class Executor:
         # For this graph's memory: the batch of another one may have been too large, or is over.
         release_idle()
         self.plan = plan
-        self.device = device = home_of(plan, device, settings)
+        self.device = device = choose_queue(plan, device, settings)
         self.settings = settings
         self.cl = load_pyopencl()
         self.queue = device.queue
@@ -68,24 +68,24 @@ class Executor:
         self.lock = threading.Lock()
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
-        self.steady: SteadyCall | None = None
+        self.fast_path: FastPath | None = None
         self.reuse: Reuse | None = None
         self.launcher: Launcher | None = None
         self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
-        self.roles = Roles.of(plan)
+        self.plan_index = PlanIndex.of(plan)
         self.memory: Strategy
         if plan.residence is not None:
             self.memory = ResidentMemory(device, settings.verify)
         elif info.unified_memory and info.zero_copy:
             self.memory = UnifiedMemory(device)
         else:
-            self.memory = DiscreteMemory(device, members_of(plan, self.roles))
+            self.memory = DiscreteMemory(device, members_of(plan, self.plan_index))
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.kernels = build_kernels(plan.kernels, device, settings)
         # Launch sites: one kernel object each, so that constant arguments are bound once.
-        self.sites: dict[int, Site] = {}
+        self.sites: dict[int, LaunchSite] = {}
         self.uses: dict[str, list[tuple[Any, int]]] = {}
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, Launch):
@@ -98,7 +98,7 @@ class Executor:
         }
         self.binding = Binding(
             plan,
-            self.roles,
+            self.plan_index,
             self.sizes,
             self.memory,
             self.uses,
@@ -115,7 +115,7 @@ class Executor:
         self.first = True
         self.started = False  # whether the present call may have run something
         self.results = Results(
-            plan, self.roles, self.sizes, self.binding.given, self.tensors, self.host
+            plan, self.plan_index, self.sizes, self.binding.given, self.tensors, self.host
         )
         for name, tensor in plan.constants:
             self.host[name] = tensor
@@ -124,47 +124,47 @@ class Executor:
         self.host_calls = HostCalls(
             self.sizes,
             self.memory,
-            self.roles.buffers,
+            self.plan_index.buffers,
             self.host,
             self.tensors,
-            self.roles.root,
+            self.plan_index.root,
             self._buffer,
             self._in_scratch,
             self.regions,
-            self.roles.written,
+            self.plan_index.written,
             plan.residence is not None,
         )
-        self.steady = (
-            SteadyCall(
+        self.fast_path = (
+            FastPath(
                 plan,
                 self.memory,
                 self.uses,
                 self._kernels(),
-                self.roles.root,
-                self.roles.saved,
+                self.plan_index.root,
+                self.plan_index.saved,
                 self._draw,
                 self.faults,
             )
-            if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.roles.root)
+            if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.plan_index.root)
             else None
         )
 
         recorded = settings.mode == "reduce-overhead" and plan.residence is None
-        if self.steady is not None and recorded and plan.steps:
-            self.steady.replay = Replay(device, self.steady.launches)  # type: ignore[arg-type]
+        if self.fast_path is not None and recorded and plan.steps:
+            self.fast_path.replay = Replay(device, self.fast_path.launches)  # type: ignore[arg-type]
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
         if self.discrete is not None and (plan.constants or self.faults is not None):
             self.discrete.finish()  # their uploads are not part of a call, which may fail
         # What a recording knows does not move.
-        moves = self.steady is not None and self.steady.replay is None
+        moves = self.fast_path is not None and self.fast_path.replay is None
         if moves and plan.residence is None and reads_saved(plan):
-            self.reuse = Reuse(plan, self.roles, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
+            self.reuse = Reuse(plan, self.plan_index, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
 
     def enqueuers(self) -> list[Any]:
         """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
-        steady = [] if self.steady is None else [self.steady, self.steady.replay]
-        return [self, self.memory, *(s for s in steady if s is not None)]
+        fast_path = [] if self.fast_path is None else [self.fast_path, self.fast_path.replay]
+        return [self, self.memory, *(s for s in fast_path if s is not None)]
 
     def kernel_steps(self) -> list[tuple[Any, Launch]]:
         """Each kernel object with the step that it runs."""
@@ -174,10 +174,10 @@ class Executor:
 
     def _add_site(self, step: Launch) -> None:
         kernel = self.kernels[step.kernel].instance()
-        site = Site(kernel, step)
+        site = LaunchSite(kernel, step)
         self.sites[id(step)] = site
         for position, name in enumerate(step.buffers):
-            self.uses.setdefault(self.roles.root(name), []).append((kernel, position))
+            self.uses.setdefault(self.plan_index.root(name), []).append((kernel, position))
 
     def _kernels(self) -> dict[int, Any]:
         return {number: site.kernel for number, site in self.sites.items()}
@@ -190,8 +190,8 @@ class Executor:
         self.bound[name] = buffer
 
     def _point(self, name: str, buffer: Any) -> None:
-        if self.steady is not None and self.steady.replay is not None:
-            self.steady.replay.moved()
+        if self.fast_path is not None and self.fast_path.replay is not None:
+            self.fast_path.replay.moved()
         for kernel, position in self.uses.get(name, ()):
             kernel.set_arg(position, buffer)
 
@@ -208,12 +208,12 @@ class Executor:
             self.scratch.bind(self.arena, self.sizes, self.memory, self._point_slot)
 
     def _point_slot(self, slot: int, buffer: Any) -> None:
-        for name in self.roles.in_slot.get(slot, ()):
+        for name in self.plan_index.in_slot.get(slot, ()):
             self._point(name, buffer)
 
     def _buffer(self, name: str) -> tuple[Any, torch.Tensor | None]:
         """A buffer of the plan, and its bytes where the host can read them in place."""
-        spec = self.roles.buffers.get(name)
+        spec = self.plan_index.buffers.get(name)
         if spec is None or spec.where != "slot":
             return self.bound[name], None
         assert self.arena is not None
@@ -271,15 +271,15 @@ class Executor:
             if self.reuse is not None and self.reuse.begin(inputs):
                 self._lay_out(self.reuse)
             self.arena = self.scratch.take()
-            if self.steady is None:
+            if self.fast_path is None:
                 return self._run(inputs)
             self._bind_scratch()
-            results = self.steady.run(inputs)
+            results = self.fast_path.run(inputs)
             if results is None:
                 results = self._run(inputs)
                 binding = self.binding
                 if not binding.pinned and _have_memory(inputs):
-                    self.steady.learn(binding.static_inputs(inputs), binding.parameters)
+                    self.fast_path.learn(binding.static_inputs(inputs), binding.parameters)
             if self.launcher is not None:
                 self.launcher.arm()
             return results
@@ -304,8 +304,8 @@ class Executor:
         self._finish_quietly()
         if self.launcher is not None:
             self.launcher.disarm()
-        if self.steady is not None:
-            self.steady.known = False
+        if self.fast_path is not None:
+            self.fast_path.known = False
         if self.reuse is not None:
             self.reuse.forget()
             self._lay_out(self.reuse)
@@ -327,10 +327,10 @@ class Executor:
 
     def _lay_out(self, reuse: Reuse) -> None:
         """Take over where scratch memory and results are to lie from now on."""
-        assert self.steady is not None
+        assert self.fast_path is not None
         self.scratch = reuse.scratch
         self.scratch.bound = None
-        self.steady.make_with(reuse.makers)
+        self.fast_path.make_with(reuse.makers)
 
     def _run_within(self, inputs: list[Any]) -> tuple[Any, ...]:
         """A call from a host call of this very plan: its kernels' arguments are in use, so that it
@@ -350,7 +350,7 @@ class Executor:
             self.sizes.bind_call(inputs)
         self._bind_memory()
         keep = self.binding.inputs(inputs)
-        produced = self.binding.outputs(None if self.steady is None else self.steady.makers)
+        produced = self.binding.outputs(None if self.fast_path is None else self.fast_path.makers)
         if self.faults is not None and self.discrete is not None:
             self.faults.expect()
         self.started = True
@@ -382,7 +382,7 @@ class Executor:
             # Once: a second try would not know any more what the kernel has to wait for.
             after = None
             if self.discrete is not None:
-                after = self.discrete.arrivals(map(self.roles.root, step.buffers))
+                after = self.discrete.arrivals(map(self.plan_index.root, step.buffers))
             try:
                 self._enqueue(site, global_size, after)
             except self.cl.MemoryError:  # drivers may allocate as late as at a launch
@@ -397,13 +397,15 @@ class Executor:
     def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
         self.host_calls.run(step, self.recording, made)
 
-    def _enqueue(self, site: Site, global_size: tuple[int, ...], after: list[Any] | None) -> None:
+    def _enqueue(
+        self, site: LaunchSite, global_size: tuple[int, ...], after: list[Any] | None
+    ) -> None:
         step = site.step
         event = self.cl.enqueue_nd_range_kernel(
             self.queue, site.kernel, global_size, step.local_size, wait_for=after
         )
-        if self.discrete is not None and id(step) in self.roles.done_after:
-            self.discrete.ready(self.roles.done_after[id(step)], event)
+        if self.discrete is not None and id(step) in self.plan_index.done_after:
+            self.discrete.ready(self.plan_index.done_after[id(step)], event)
 
 
 def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:

@@ -133,7 +133,7 @@ def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
     return made or any(s.name == result.name for s in plan.inputs)
 
 
-class SteadyCall:
+class FastPath:
     """Runs a plan whose parameters are as they were, or says that they are not."""
 
     def __init__(

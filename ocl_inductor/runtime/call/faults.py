@@ -14,7 +14,7 @@ from ocl_inductor.errors import (
     OpenCLInductorError,
     RefusedValueError,
 )
-from ocl_inductor.plan.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheck, Plan
+from ocl_inductor.plan.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheckSpec, Plan
 from ocl_inductor.runtime.memory.strategy import Strategy
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -49,7 +49,7 @@ class Faults:
         number, _, low, high = self.words
         self.host.zero_()
         self.memory.write(self.buffer, self.host, self.nbytes)
-        found: IndexCheck = self.checks[number - 1]
+        found: IndexCheckSpec = self.checks[number - 1]
         if found.refused == DIVIDED_BY_ZERO:
             return IntegerDivisionError(found.operator, found.source)
         if found.refused:

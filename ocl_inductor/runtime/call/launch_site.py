@@ -10,7 +10,7 @@ from ocl_inductor.plan.plan import Launch
 from ocl_inductor.runtime.sizes import Sizes
 
 
-class Site:
+class LaunchSite:
     """One kernel object with its size arguments."""
 
     __slots__ = ("kernel", "step", "global_size")

@@ -21,7 +21,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.call.binding import Binding
-from ocl_inductor.runtime.call.fast_path import OUTPUT, VIEW, SteadyCall
+from ocl_inductor.runtime.call.fast_path import OUTPUT, VIEW, FastPath
 from ocl_inductor.runtime.call.reuse import Reuse
 from ocl_inductor.runtime.memory.resident import Arrival
 from ocl_inductor.runtime.memory.scratch import Scratch
@@ -36,7 +36,7 @@ class Launched(Protocol):
     device: Device
     cl: Any  # pyopencl
     lock: threading.Lock
-    steady: SteadyCall | None
+    fast_path: FastPath | None
     scratch: Scratch
     binding: Binding
     reuse: Reuse | None
@@ -56,9 +56,9 @@ class Launcher:
 
     def __init__(self, executor: Launched) -> None:
         """For an executor that ``serves`` accepts."""
-        steady = executor.steady
-        assert steady is not None
-        self.steady, self.scratch = steady, executor.scratch
+        fast_path = executor.fast_path
+        assert fast_path is not None
+        self.fast_path, self.scratch = fast_path, executor.scratch
         in_host_memory = executor.plan.residence is None
         #: Whatever the function knows: its global names.
         self.facts: dict[str, Any] = {
@@ -67,26 +67,26 @@ class Launcher:
             "enqueue": executor.cl.enqueue_nd_range_kernel,
             "executor": executor,
             # Results on the device need no wait where whatever uses them is enqueued behind them.
-            "finish": executor.device.queue.finish if in_host_memory else steady.memory.finish,
+            "finish": executor.device.queue.finish if in_host_memory else fast_path.memory.finish,
             "fork": fork,
             "general": executor.run,
             "get_ident": threading.get_ident,
             "is_shortage": is_shortage,
             "give": self.scratch.pool.give,
             "lock": executor.lock,
-            "memory": steady.memory,
+            "memory": fast_path.memory,
             "note_write": note_write,
-            "prologue": steady.prologue,
+            "prologue": fast_path.prologue,
             "queue": executor.device.queue,
             "take": self.scratch.pool.take_last,
         }
-        if steady.faults is not None:
-            self.facts |= {"fault": steady.faults.words, "check": steady.faults.check}
-        for n, stride, argument in steady.inputs:
+        if fast_path.faults is not None:
+            self.facts |= {"fault": fast_path.faults.words, "check": fast_path.faults.check}
+        for n, stride, argument in fast_path.inputs:
             self.facts |= {f"stride_{n}": stride, f"input_{n}": argument}
-        for n, (maker, argument) in enumerate(steady.outputs):
+        for n, (maker, argument) in enumerate(fast_path.outputs):
             self.facts |= {f"make_{n}": maker.make, f"output_{n}": argument}
-        for n, (kernel, *sizes) in enumerate(steady.launches):
+        for n, (kernel, *sizes) in enumerate(fast_path.launches):
             self.facts |= {f"kernel_{n}": kernel}
             self.facts |= dict(zip((f"global_size_{n}", f"local_size_{n}"), sizes, strict=True))
         inputs = list(enumerate(executor.plan.inputs))
@@ -96,17 +96,17 @@ class Launcher:
             copied=[
                 n for n, s in inputs if s.static and s.name in executor.binding.parameters.copied
             ],
-            passed=[n for n, *_ in steady.inputs],
-            outputs=len(steady.outputs),
-            launches=len(steady.launches),
+            passed=[n for n, *_ in fast_path.inputs],
+            outputs=len(fast_path.outputs),
+            launches=len(fast_path.launches),
             results=[
                 f"x{n}" if how == OUTPUT else f"x{n}.as_strided({o.size}, {o.stride}, {o.offset})"
-                for how, n, o in steady.results
+                for how, n, o in fast_path.results
             ],
             scratch=bool(self.scratch.slots),
-            faults=steady.faults is not None,
-            noted=steady.noted,
-            unaligned=steady.unaligned,
+            faults=fast_path.faults is not None,
+            noted=fast_path.noted,
+            unaligned=fast_path.unaligned,
         )
         exec(compile(source, "<launcher>", "exec"), self.facts)
         self.call: Callable[..., tuple[Any, ...]] = self.facts["launch"]
@@ -114,16 +114,16 @@ class Launcher:
     @staticmethod
     def serves(executor: Launched) -> bool:
         """Whether nothing happens in a call but what the function has a place for."""
-        steady = executor.steady
+        fast_path = executor.fast_path
         return (
-            steady is not None
-            and steady.replay is None
-            and not steady.draws
+            fast_path is not None
+            and fast_path.replay is None
+            and not fast_path.draws
             and executor.arrive is None
             and executor.reuse is None
             and (executor.plan.residence is None or not any(s.static for s in executor.plan.inputs))
             and bool(executor.plan.inputs)
-            and all(how in (OUTPUT, VIEW) for how, *_ in steady.results)
+            and all(how in (OUTPUT, VIEW) for how, *_ in fast_path.results)
         )
 
     def disarm(self) -> None:
@@ -132,17 +132,17 @@ class Launcher:
 
     def arm(self) -> None:
         """Take over what the steady call knows, if anything."""
-        steady, facts, bound = self.steady, self.facts, self.scratch.bound
-        if not steady.known or (self.scratch.slots and bound is None):
+        fast_path, facts, bound = self.fast_path, self.facts, self.scratch.bound
+        if not fast_path.known or (self.scratch.slots and bound is None):
             return
-        for n, tensor, pointer in steady.parameters:
+        for n, tensor, pointer in fast_path.parameters:
             facts[f"tensor_{n}"], facts[f"pointer_{n}"] = tensor, pointer
-        for n, storage in steady.storages:
+        for n, storage in fast_path.storages:
             facts[f"storage_{n}"] = storage
-        for n, version in steady.versions:
+        for n, version in fast_path.versions:
             facts[f"version_{n}"] = version
         facts["bound"] = None if bound is None else bound[0]
-        facts["changed"] = steady.watch.changed
+        facts["changed"] = fast_path.watch.changed
         facts["armed"] = True
 
 

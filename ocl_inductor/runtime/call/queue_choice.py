@@ -8,11 +8,11 @@ from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 
 
-def home_of(plan: Plan, device: Device, settings: Settings) -> Device:
+def choose_queue(plan: Plan, device: Device, settings: Settings) -> Device:
     """The device itself, or its inline device (device/inline_queue.py)."""
     # Tensors on the device are used in order with everything else there, so by its one queue.
     in_order = plan.residence is not None or settings.memory == "discrete"
-    if in_order or not settings.calling_thread or not plan.alone:
+    if in_order or not settings.calling_thread or not plan.single_core:
         return device
     inline = device.calling_thread
     if inline is None:

@@ -14,7 +14,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ocl_inductor.device.command_buffer import EXTENSION, LaunchSite, NotRecordedError, Recording
+from ocl_inductor.device.command_buffer import (
+    EXTENSION,
+    NotRecordedError,
+    RecordedLaunch,
+    Recording,
+)
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.probe import command_buffers_work
@@ -47,7 +52,7 @@ class Movable(Protocol):
 class Replay:
     """Runs the launches of one plan, whose arguments are set, and waits: the fastest way."""
 
-    def __init__(self, device: Device, launches: Sequence[LaunchSite]) -> None:
+    def __init__(self, device: Device, launches: Sequence[RecordedLaunch]) -> None:
         self.cl = load_pyopencl()
         self.queue = device.queue
         self.launches = tuple(launches)
@@ -121,7 +126,7 @@ class Replay:
 class Recordings:
     """Recordings of the same launches, for each place where their tensors have been twice."""
 
-    def __init__(self, device: Device, launches: Sequence[LaunchSite]) -> None:
+    def __init__(self, device: Device, launches: Sequence[RecordedLaunch]) -> None:
         self.launches = launches
         self.home = (device.queue,)
         self.possible = EXTENSION in device.info.extensions and command_buffers_work(

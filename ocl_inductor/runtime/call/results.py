@@ -10,7 +10,7 @@ import torch
 
 from ocl_inductor.plan.plan import OutputSpec, Plan
 from ocl_inductor.resident.tensors import note_write
-from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.sizes import Sizes
 
 
@@ -23,7 +23,7 @@ class Results:
     """
 
     plan: Plan
-    roles: Roles
+    plan_index: PlanIndex
     sizes: Sizes
     given: Mapping[str, torch.Tensor]
     used: Mapping[str, torch.Tensor]
@@ -31,7 +31,7 @@ class Results:
 
     def make(self, produced: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
         """All results, in their order; ``produced``: the outputs of this call."""
-        if self.plan.updates or self.roles.overwritten:
+        if self.plan.updates or self.plan_index.overwritten:
             self._update_inputs(produced)
         return tuple(self._result(o, produced) for o in self.plan.outputs)
 
@@ -39,13 +39,13 @@ class Results:
         """Fill inputs from results, and those that kernels wrote in a copy from that."""
         with torch.no_grad():
             specs = self.plan.updates
-            inputs = any(o.name in self.roles.inputs for _, o in specs)
+            inputs = any(o.name in self.plan_index.inputs for _, o in specs)
             sources = [(name, self._result(o, produced)) for name, o in specs]
             if inputs and len(specs) > 1:  # one may be a view of an input that another fills
                 sources = [(n, x.clone()) for n, x in sources]
             for name, source in sources:
                 self.given[name].copy_(source)
-            for name in self.roles.overwritten:
+            for name in self.plan_index.overwritten:
                 given, used = self.given[name], self.used[name]
                 if self.plan.residence is not None:
                     note_write(used)
@@ -61,7 +61,7 @@ class Results:
                 if offset == 0 and given.shape == size and given.stride() == stride:
                     return given  # itself: ragged sizes are known by the tensor they belong to
                 return given.as_strided(size, stride, given.storage_offset() + offset)
-            base = produced[self.roles.root(o.name)]
+            base = produced[self.plan_index.root(o.name)]
             if base.shape == size and base.stride() == stride:
                 return base
             return base.as_strided(size, stride, self.sizes(o.offset))

@@ -20,11 +20,11 @@ from ocl_inductor.plan.plan import BufferSpec, Plan
 from ocl_inductor.runtime.call.fast_path import Argument, Uses
 from ocl_inductor.runtime.call.reuse_places import Occupied, places_in_block
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory.block import Block, block_around, block_at
+from ocl_inductor.runtime.memory.block import TensorBlock, block_around, block_at
 from ocl_inductor.runtime.memory.recycling import Maker, users
 from ocl_inductor.runtime.memory.scratch import Scratch
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
-from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.plan_index import PlanIndex
 
 #: Calls in which saved tensors are looked for.
 _TRIES = 3
@@ -77,19 +77,19 @@ class _Layout:
 
 
 class Reuse:
-    """For one plan: what lies where in a call. Serves plans that ``steady.serves`` does."""
+    """For one plan: what lies where in a call. Serves plans that ``fast_path.serves`` does."""
 
     def __init__(
         self,
         plan: Plan,
-        roles: Roles,
+        plan_index: PlanIndex,
         memory: UnifiedMemory,
         uses: Mapping[str, Uses],
         scratch: Scratch,
     ) -> None:
-        self.plan, self.roles, self.memory, self.uses = plan, roles, memory, uses
+        self.plan, self.plan_index, self.memory, self.uses = plan, plan_index, memory, uses
         self._all_scratch = scratch
-        self.block: Block | None = None  # of the present call
+        self.block: TensorBlock | None = None  # of the present call
         self.layout: _Layout | None = None
         self._saved: tuple[_Saved, ...] = ()
         self._layouts: dict[bool, _Layout] = {}
@@ -137,7 +137,7 @@ class Reuse:
 
     # -- the block of a call ---------------------------------------------------------------
 
-    def _block(self, inputs: Sequence[Any]) -> Block | None:
+    def _block(self, inputs: Sequence[Any]) -> TensorBlock | None:
         """The block of the saved inputs if nobody else refers to anything in it."""
         if not self._saved:
             if not self._tries:
@@ -158,14 +158,16 @@ class Reuse:
                 return None
         return block
 
-    def _placed(self, block: Block) -> _Layout:
+    def _placed(self, block: TensorBlock) -> _Layout:
         starts = sorted({s.storage for s in self._saved})
         saved = [
             Occupied([s.position for s in self._saved if s.storage == start], start, end - start)
             for start, end in zip(starts, [*starts[1:], block.nbytes], strict=True)
         ]
-        places = places_in_block(self.plan, self.roles, block.nbytes, saved, block.takes_results)
-        outputs = {b.name: b for b in self.roles.outputs}
+        places = places_in_block(
+            self.plan, self.plan_index, block.nbytes, saved, block.takes_results
+        )
+        outputs = {b.name: b for b in self.plan_index.outputs}
         return _Layout(
             {name: _Part(self, at, outputs[name]) for name, at in places.results.items()},
             tuple((at, self._argument(n)) for n, at in places.slots.items()),
@@ -174,7 +176,7 @@ class Reuse:
         )
 
     def _argument(self, slot: int) -> Argument:
-        uses = [use for name in self.roles.in_slot[slot] for use in self.uses.get(name, ())]
+        uses = [use for name in self.plan_index.in_slot[slot] for use in self.uses.get(name, ())]
         return Argument(int(self.plan.slots[slot].nbytes), uses)
 
 

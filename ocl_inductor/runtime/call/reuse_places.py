@@ -9,7 +9,7 @@ from typing import TypeVar
 from ocl_inductor.plan.plan import Launch, Plan
 from ocl_inductor.runtime.memory.arena import Lifetime, aligned, place_within
 from ocl_inductor.runtime.memory.block import MIN_PART_BYTES, bytes_in_block
-from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.plan_index import PlanIndex
 
 #: Results keep their block alive, so they should fill at least this part of it.
 _LEAST_FILLED = 0.25
@@ -42,7 +42,7 @@ class Occupied:
 
 
 def places_in_block(
-    plan: Plan, roles: Roles, nbytes: int, saved: Sequence[Occupied], with_results: bool
+    plan: Plan, plan_index: PlanIndex, nbytes: int, saved: Sequence[Occupied], with_results: bool
 ) -> Places:
     """Where what the plan makes may lie in ``nbytes`` that its saved inputs are in.
 
@@ -50,9 +50,9 @@ def places_in_block(
     first step that touches it on; a saved input until the last one, or for ever where it is a
     result as well. Large pieces come first. Without results if they would fill little of the block.
     """
-    spans = _spans(plan, roles)
+    spans = _spans(plan, plan_index)
     end = len(plan.steps)
-    returned = {roles.root(o.name) for o in plan.outputs}
+    returned = {plan_index.root(o.name) for o in plan.outputs}
 
     def last_use(part: Occupied) -> int:
         names = [plan.inputs[n].name for n in part.inputs]
@@ -61,13 +61,15 @@ def places_in_block(
         return max(spans.get(name, (-1, -1))[1] for name in names)
 
     fixed = [(Lifetime(-1, last_use(part), part.nbytes), part.offset) for part in saved]
-    results = [b for b in roles.outputs if b.name in spans and bytes_in_block(b) >= MIN_PART_BYTES]
+    results = [
+        b for b in plan_index.outputs if b.name in spans and bytes_in_block(b) >= MIN_PART_BYTES
+    ]
     results.sort(key=bytes_in_block, reverse=True)
     lives = [Lifetime(spans[b.name][0], end, bytes_in_block(b)) for b in results]
     filled = sum(x.nbytes for x, _ in _found(lives, place_within(nbytes, fixed, lives)))
     if not with_results or filled < _LEAST_FILLED * nbytes:
         results, lives = [], []
-    slots = _slot_lives(plan, roles, spans)
+    slots = _slot_lives(plan, plan_index, spans)
     numbers = sorted(slots, key=lambda n: slots[n].nbytes, reverse=True)
     lives += [slots[n] for n in numbers]
     offsets = place_within(nbytes, fixed, lives)
@@ -78,20 +80,22 @@ def places_in_block(
     )
 
 
-def _spans(plan: Plan, roles: Roles) -> dict[str, Span]:
+def _spans(plan: Plan, plan_index: PlanIndex) -> dict[str, Span]:
     spans: dict[str, Span] = {}
     for n, step in enumerate(plan.steps):
         if not isinstance(step, Launch):
             continue  # a draw (fast_path.py), whose result is too small to be placed
-        for name in map(roles.root, step.buffers):
+        for name in map(plan_index.root, step.buffers):
             spans[name] = spans.get(name, (n, n))[0], n
     return spans
 
 
-def _slot_lives(plan: Plan, roles: Roles, spans: Mapping[str, Span]) -> dict[int, Lifetime]:
+def _slot_lives(
+    plan: Plan, plan_index: PlanIndex, spans: Mapping[str, Span]
+) -> dict[int, Lifetime]:
     """Of each large slot that is used: from the first to the last step of all that lies there."""
     lives = {}
-    for n, names in roles.in_slot.items():
+    for n, names in plan_index.in_slot.items():
         own, nbytes = [spans[x] for x in names if x in spans], int(plan.slots[n].nbytes)
         if own and nbytes >= _MIN_SLOT_BYTES:
             first, last = min(a for a, _ in own), max(b for _, b in own)

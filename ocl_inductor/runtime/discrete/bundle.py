@@ -19,7 +19,7 @@ from ocl_inductor.patches.process.process_hooks import at_exit
 from ocl_inductor.plan.plan import BufferSpec, InputSpec, Launch, Plan
 from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES
 from ocl_inductor.runtime.memory.strategy import Allocation, Strategy
-from ocl_inductor.runtime.plan_index import Roles
+from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.pressure import frees
 
 #: To copy so many bytes to and from pinned memory takes about as long as to start a transfer.
@@ -41,20 +41,20 @@ class Run:
         return self.end - self.start
 
 
-def members_of(plan: Plan, roles: Roles) -> list[tuple[str, int]]:
+def members_of(plan: Plan, plan_index: PlanIndex) -> list[tuple[str, int]]:
     """The small inputs and results of a plan that cross the bus, with their bytes, so that those
     which travel at the same time are neighbours; none where nothing would travel together.
     """
     if plan.symbols:
         return []
     launches = (s for s in (*plan.prologue, *plan.steps) if isinstance(s, Launch))
-    used = {roles.root(name) for step in launches for name in step.buffers}
+    used = {plan_index.root(name) for step in launches for name in step.buffers}
     inputs = [s for s in plan.inputs if s.kind == "tensor" and s.name in used and _is_small(s)]
     # Parameters, which may stay, then what always goes up, and at last what comes home as well.
-    written, filled = roles.overwritten, {name for name, _ in plan.updates}
+    written, filled = plan_index.overwritten, {name for name, _ in plan.updates}
     inputs.sort(key=lambda s: (s.name in written, s.name in filled, not s.static))
-    home = [s for s in roles.outputs if s.name not in roles.saved and _is_small(s)]
-    returning = len(home) + sum(s.name in roles.overwritten for s in inputs)
+    home = [s for s in plan_index.outputs if s.name not in plan_index.saved and _is_small(s)]
+    returning = len(home) + sum(s.name in plan_index.overwritten for s in inputs)
     if len(inputs) < 2 and returning < 2:
         return []
     specs: list[InputSpec | BufferSpec] = [*inputs, *home]

@@ -71,14 +71,14 @@ class Rules:
         if info.unified_memory and info.zero_copy:
             return cls()
         alignment = max(ALIGNMENT, info.base_address_align_bytes)
-        return cls(alignment, info.max_alloc_bytes, info.scratch_apart)
+        return cls(alignment, info.max_alloc_bytes, info.separate_scratch)
 
     def aligned(self, nbytes: int) -> int:
         return aligned(nbytes, self.alignment)
 
     def place(self, lifetimes: Sequence[Lifetime]) -> Layout:
         """A layout for blocks of aligned sizes."""
-        return place_apart(lifetimes) if self.apart else place(lifetimes, self.most_bytes)
+        return place_separately(lifetimes) if self.apart else place(lifetimes, self.most_bytes)
 
 
 def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:
@@ -148,7 +148,7 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
     return best
 
 
-def place_apart(lifetimes: Sequence[Lifetime]) -> Layout:
+def place_separately(lifetimes: Sequence[Lifetime]) -> Layout:
     """A layout in which each block begins an allocation, which blocks share that never meet.
 
     The largest first, each in the allocation that those before it leave free for the longest time

@@ -15,10 +15,10 @@ from ocl_inductor.runtime.memory.recycling import allocated
 MIN_PART_BYTES = 128 << 10
 
 #: Those that exist, by address.
-_blocks: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()
+_blocks: weakref.WeakValueDictionary[int, TensorBlock] = weakref.WeakValueDictionary()
 
 
-class Block:
+class TensorBlock:
     """``nbytes`` of memory, alive as long as any tensor in it.
 
     To PyTorch each tensor's storage is memory of its own, of exactly the tensor's bytes. That no
@@ -54,12 +54,12 @@ def bytes_in_block(spec: BufferSpec) -> int:
     return aligned(int(spec.extent) * spec.dtype.itemsize)
 
 
-def block_at(pointer: int) -> Block | None:
+def block_at(pointer: int) -> TensorBlock | None:
     """The block that begins at an address."""
     return _blocks.get(pointer)
 
 
-def block_around(pointer: int) -> Block | None:
+def block_around(pointer: int) -> TensorBlock | None:
     """The block in which an address lies."""
     for block in list(_blocks.values()):
         if block.pointer <= pointer < block.pointer + block.nbytes:
@@ -68,4 +68,4 @@ def block_around(pointer: int) -> Block | None:
 
 
 _NOBODY = 0
-_NOBODY = Block(1, takes_results=False).tensors()
+_NOBODY = TensorBlock(1, takes_results=False).tensors()

@@ -39,7 +39,7 @@ class Maker(Protocol):
         """An uninitialised tensor; RuntimeError where there is no memory."""
 
 
-class Keeper(Protocol):
+class MemoryKeeper(Protocol):
     """Keeps memory of the last call for the next one."""
 
     def release(self) -> int:
@@ -47,11 +47,11 @@ class Keeper(Protocol):
 
 
 #: Those that have kept something.
-_keeping: weakref.WeakSet[Keeper] = weakref.WeakSet()
+_keeping: weakref.WeakSet[MemoryKeeper] = weakref.WeakSet()
 _lock = threading.Lock()
 
 
-def keeps(keeper: Keeper) -> None:
+def keeps(keeper: MemoryKeeper) -> None:
     """Note that a keeper has something to release."""
     with _lock:
         _keeping.add(keeper)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from ocl_inductor.plan.plan import BufferSpec
-from ocl_inductor.runtime.memory.block import MIN_PART_BYTES, Block, bytes_in_block
+from ocl_inductor.runtime.memory.block import MIN_PART_BYTES, TensorBlock, bytes_in_block
 from ocl_inductor.runtime.memory.recycling import Maker, keeps
 
 #: Less is not worth a block.
@@ -45,14 +45,14 @@ class SavedMemory:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.blocks: list[Block] = []
+        self.blocks: list[TensorBlock] = []
         self.takes_results = True
         self.lock = threading.RLock()  # to make a block may release others, and these
 
     def renew(self) -> None:
         """Have a block first in which nothing is alive."""
-        free: list[Block] = []
-        used: list[Block] = []
+        free: list[TensorBlock] = []
+        used: list[TensorBlock] = []
         for block in self.blocks:
             (used if block.tensors() else free).append(block)
         if free:
@@ -61,7 +61,7 @@ class SavedMemory:
         else:
             self.takes_results &= sum(b.has_results for b in used) < _MOST_BLOCKS
             self.blocks = used[: _MOST_BLOCKS - 1]
-            self.blocks.insert(0, Block(self.nbytes, self.takes_results))
+            self.blocks.insert(0, TensorBlock(self.nbytes, self.takes_results))
         keeps(self)
 
     def release(self) -> int:

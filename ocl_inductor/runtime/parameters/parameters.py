@@ -12,7 +12,7 @@ from ocl_inductor.runtime.parameters.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterPlace:
     """Which tensor a parameter is, and where. There is no weak reference to the tensor itself:
     ``torch.utils.swap_tensors`` refuses those that have one.
     """
@@ -22,7 +22,7 @@ class Place:
     storage: Callable[[], torch.UntypedStorage | None]
 
     @classmethod
-    def of(cls, x: torch.Tensor) -> Place:
+    def of(cls, x: torch.Tensor) -> ParameterPlace:
         return cls(id(x), x.data_ptr(), weakref.ref(x.untyped_storage()))
 
     def holds(self, x: torch.Tensor) -> bool:
@@ -55,7 +55,7 @@ class Parameters:
         #: Those that are watched together.
         self.groups = [self.copied]
         self.watches: dict[frozenset[str], Watch] = {}
-        self._seen: dict[str, tuple[Place, int]] = {}
+        self._seen: dict[str, tuple[ParameterPlace, int]] = {}
 
     @property
     def watch(self) -> Watch:
@@ -74,7 +74,7 @@ class Parameters:
             place, known = self._seen.get(name, (None, 0))
             if place is None or not place.holds(x):
                 moved.add(name)
-                place = Place.of(x)
+                place = ParameterPlace.of(x)
             # Without a version counter, it may have been written at any time.
             elif version != known or version < 0:
                 written.add(name)

@@ -171,7 +171,7 @@ def _describe(reference: Any, value: Any, distance: float, ratio: float | None) 
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AccuracyReport:
     """What checking one model gave; ``details`` goes into its record as it is."""
 
     status: Status
@@ -185,10 +185,10 @@ class _Ended(Exception):
     def __init__(self, status: Status, error: BaseException | str) -> None:
         message = error if isinstance(error, str) else short_message(error)
         super().__init__(message)
-        self.report = Report(status, message)
+        self.report = AccuracyReport(status, message)
 
 
-def check_accuracy(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
+def check_accuracy(job: Job, config: ModelConfig | None, emit: Emit) -> AccuracyReport:
     """Check the job's backend on the job's model. Emits the phase it is in."""
     clock = PhaseClock(emit)
     try:
@@ -198,7 +198,7 @@ def check_accuracy(job: Job, config: ModelConfig | None, emit: Emit) -> Report:
     return replace(report, details={**report.details, "phase_s": clock.ended()})
 
 
-def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
+def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> AccuracyReport:
     backend = Backend.parse(job.backends[0])
     rule = Rule.of(job, config)
     phase("load")
@@ -215,7 +215,7 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
         rule = replace(rule, cosine=True)
         details["metric"] = "cosine, as the model does not run in float64"
     if backend.is_eager:
-        return Report(Status.PASS, "eager agrees with itself", details)
+        return AccuracyReport(Status.PASS, "eager agrees with itself", details)
     phase("backend")
     with _ends_as(Status.FAIL_TO_RUN, Status.OOM):
         start = time.perf_counter()
@@ -223,7 +223,7 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
         details["first_call_s"] = time.perf_counter() - start
     details |= statistics(backend)
     if skipped:
-        return Report(Status.PASS_DUE_TO_SKIP, "", details)
+        return AccuracyReport(Status.PASS_DUE_TO_SKIP, "", details)
     phase("compare")
     verdict = compare(expected, actual, wide, rule)
     details |= {
@@ -232,7 +232,7 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
         "results": len(expected),
     }
     if not verdict.passed:
-        return Report(Status.FAIL_ACCURACY, verdict.message, details)
+        return AccuracyReport(Status.FAIL_ACCURACY, verdict.message, details)
     if job.loss_curve and job.mode == "training":
         del references, expected, actual, wide
         phase("backend")
@@ -240,8 +240,8 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> Report:
             curves = compare_loss_curves(job, subject, backend)
         details["loss_curves"] = curves.as_dict()
         if not curves.passed:
-            return Report(Status.FAIL_ACCURACY, curves.message, details)
-    return Report(Status.PASS, "", details)
+            return AccuracyReport(Status.FAIL_ACCURACY, curves.message, details)
+    return AccuracyReport(Status.PASS, "", details)
 
 
 def _references(job: Job, subject: Subject, phase: PhaseClock, skipped: bool) -> References:

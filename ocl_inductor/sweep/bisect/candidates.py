@@ -29,7 +29,7 @@ class CandidateError(OpenCLInductorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeasuringPlace:
     """Where a candidate is measured: working directory and variables of its processes."""
 
     folder: Path
@@ -41,7 +41,7 @@ class Candidates(Protocol):
 
     def names(self) -> list[str]: ...
     def describe(self, name: str) -> str: ...
-    def ready(self, name: str) -> contextlib.AbstractContextManager[Place]: ...
+    def ready(self, name: str) -> contextlib.AbstractContextManager[MeasuringPlace]: ...
 
 
 def _run(command: Sequence[str], folder: Path | None = None) -> str:
@@ -106,7 +106,7 @@ class Commits:
         return _run(["git", "show", "--no-patch", shape, name], self.repository).strip()
 
     @contextlib.contextmanager
-    def ready(self, name: str) -> Iterator[Place]:
+    def ready(self, name: str) -> Iterator[MeasuringPlace]:
         with tempfile.TemporaryDirectory(prefix="sweep-bisect-") as scratch:
             checkout = Path(scratch, "checkout")
             _run(
@@ -117,7 +117,7 @@ class Commits:
                 if self.setup is not None:
                     _run(["sh", "-c", self.setup], checkout)
                 path = _python_path(checkout, OWN)
-                yield Place(checkout, {"PYTHONPATH": path})
+                yield MeasuringPlace(checkout, {"PYTHONPATH": path})
             finally:
                 _run(["git", "worktree", "remove", "--force", str(checkout)], self.repository)
 
@@ -164,7 +164,7 @@ class Versions:
         return f"{self.package} {name}"
 
     @contextlib.contextmanager
-    def ready(self, name: str) -> Iterator[Place]:
+    def ready(self, name: str) -> Iterator[MeasuringPlace]:
         with tempfile.TemporaryDirectory(prefix="sweep-bisect-") as scratch:
             target = Path(scratch, "packages")
             _run(
@@ -172,4 +172,4 @@ class Versions:
                  "--disable-pip-version-check", "--target", str(target),
                  f"{self.package}=={name}"]
             )  # fmt: skip
-            yield Place(Path(scratch), {"PYTHONPATH": _python_path(target, OWN)})
+            yield MeasuringPlace(Path(scratch), {"PYTHONPATH": _python_path(target, OWN)})

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.sweep.bisect.candidates import Candidates, Place
-from ocl_inductor.sweep.record import FILE_NAME, Record, Results, read_results
+from ocl_inductor.sweep.bisect.candidates import Candidates, MeasuringPlace
+from ocl_inductor.sweep.record import FILE_NAME, Record, SweepResults, read_results
 
 PROGRAM = "from ocl_inductor.cli import main; main()"
 
@@ -25,7 +25,7 @@ class RemeasureError(OpenCLInductorError):
         super().__init__(f"{key} could not be measured again: {reason}", key=key)
 
 
-def remeasure(results: Results, keys: Iterable[str]) -> Results:
+def remeasure(results: SweepResults, keys: Iterable[str]) -> SweepResults:
     """Run the commands that reproduce the records ``keys`` and return what they gave.
 
     Raises:
@@ -45,7 +45,7 @@ def remeasure(results: Results, keys: Iterable[str]) -> Results:
         if key not in fresh:
             raise RemeasureError(key, f"the command gave {json.dumps(sorted(fresh))}")
         found.append(fresh[key])
-    return Results(results.environment, results.settings, tuple(found))
+    return SweepResults(results.environment, results.settings, tuple(found))
 
 
 def measure_at(candidates: Candidates, name: str, words: Sequence[str]) -> Record:
@@ -64,7 +64,7 @@ def measure_at(candidates: Candidates, name: str, words: Sequence[str]) -> Recor
     return found[0]
 
 
-def run_sweep(words: Sequence[str], place: Place | None = None) -> tuple[Record, ...]:
+def run_sweep(words: Sequence[str], place: MeasuringPlace | None = None) -> tuple[Record, ...]:
     """The records of ``sweep run`` with the arguments ``words``, in a process of its own.
 
     Raises:

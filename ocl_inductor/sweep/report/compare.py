@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ocl_inductor.sweep.record import Record, Results
+from ocl_inductor.sweep.record import Record, SweepResults
 
 #: The share of growth from which TorchBench's CI files an issue (arXiv 2304.14226).
 THRESHOLD = 0.07
@@ -140,8 +140,8 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def compare(
-    before: Results,
-    after: Results,
+    before: SweepResults,
+    after: SweepResults,
     threshold: float = THRESHOLD,
     compile_times: bool = False,
 ) -> Comparison:
@@ -282,7 +282,7 @@ def markdown(comparison: Comparison, a: str, b: str) -> str:
     """The comparison as an issue could show it."""
     lines = [f"# Sweep: {a} → {b}", ""]
     lines.append(
-        f"Results compared: {comparison.compared}, threshold {comparison.threshold:.0%}. "
+        f"SweepResults compared: {comparison.compared}, threshold {comparison.threshold:.0%}. "
         f"Regressions: {len(comparison.regressions)}. Broken: {len(comparison.broken)}. "
         f"Missing: {len(comparison.missing)}."
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ocl_inductor.sweep.record import Record, Results
+from ocl_inductor.sweep.record import Record, SweepResults
 from ocl_inductor.sweep.report import charts
 from ocl_inductor.sweep.report.charts import Chart, geometric_mean
 from ocl_inductor.sweep.status import Status
@@ -148,7 +148,7 @@ def _scatter(records: Sequence[Record]) -> Chart | None:
     return charts.compile_memory_scatter("Compile time and memory", groups)
 
 
-def render_report(results: Results) -> str:
+def render_report(results: SweepResults) -> str:
     """The page. Every value from results is escaped."""
     environment = Environment(
         loader=PackageLoader("ocl_inductor.sweep.report", "."),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ocl_inductor.sweep.process.backends import Backend
-from ocl_inductor.sweep.record import Record, Results
+from ocl_inductor.sweep.record import Record, SweepResults
 
 _STATISTICS = (
     "calls_captured", "unique_graphs", "graph_breaks", "unique_graph_breaks",
@@ -132,7 +132,7 @@ def _rounded(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def userbenchmark(results: Results) -> dict[str, Any]:
+def userbenchmark(results: SweepResults) -> dict[str, Any]:
     """TorchBench's userbenchmark form: a name, the environment, and numbers by name."""
     metrics: dict[str, float] = {}
     for record in results.records:
@@ -157,7 +157,7 @@ def userbenchmark(results: Results) -> dict[str, Any]:
     }
 
 
-def write_outputs(results: Results, folder: Path) -> list[Path]:
+def write_outputs(results: SweepResults, folder: Path) -> list[Path]:
     """Every file but the JSON lines: CSV tables, userbenchmark JSON and the HTML report."""
     from ocl_inductor.sweep.report.report import render_report
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ocl_inductor.sweep.rows.resolve import resolve
-from ocl_inductor.sweep.rows.schema import Dimension, InputSpec, Mode, ModelConfig
+from ocl_inductor.sweep.rows.schema import Dimension, Mode, ModelConfig, RowInput
 
 
 def make_inputs(
@@ -36,7 +36,7 @@ def make_inputs(
 
 
 def make_tensor(
-    spec: InputSpec, sizes: Mapping[str, int], dtype: torch.dtype, generator: torch.Generator
+    spec: RowInput, sizes: Mapping[str, int], dtype: torch.dtype, generator: torch.Generator
 ) -> torch.Tensor:
     """The tensor that ``spec`` describes; float32 becomes ``dtype``."""
     shape = tuple(dimension(size, sizes) for size in spec.shape)

@@ -53,7 +53,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class InputSpec(Strict):
+class RowInput(Strict):
     """One tensor.
 
     ``float32`` means "the dtype of the run"; every other dtype stays as it is written.
@@ -80,7 +80,7 @@ class InputSpec(Strict):
         return "normal" if "float" in self.dtype else "integers"
 
     @model_validator(mode="after")
-    def _complete(self) -> InputSpec:
+    def _complete(self) -> RowInput:
         if self.kind == "integers" and self.high is None and self.dtype != "bool":
             raise ValueError("integers need `high`, the end of their range")
         if self.kind == "full" and self.value is None:
@@ -146,7 +146,7 @@ class Loss(Strict):
         "binary_cross_entropy_with_logits",
     ] = "mean"
     output: int | str | None = None
-    target: InputSpec | None = None
+    target: RowInput | None = None
     function: Callable_ | None = None
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class ModelConfig(Strict):
     source: Source
     constructor: Callable_
     arguments: dict[str, Any] = {}
-    inputs: tuple[InputSpec, ...] = ()
+    inputs: tuple[RowInput, ...] = ()
     # ``function(batch, sizes, generator) -> (args, kwargs)`` where a list of specs cannot say it.
     inputs_from: Callable_ | None = None
     sizes: dict[str, PositiveInt] = {}  # symbols of the inputs, for instance R: 224

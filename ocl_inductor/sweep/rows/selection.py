@@ -47,7 +47,7 @@ def list_torchbench(folder: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SelectedRow:
     """One model a sweep may run: a row of the sweep, or a model of a TorchBench checkout."""
 
     name: str
@@ -96,7 +96,7 @@ class Selection:
     torchbench: Path | None = None
     configs: Path = CONFIGS
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SelectedRow]:
         """The selected models, in alphabetical order.
 
         Raises:
@@ -111,18 +111,18 @@ class Selection:
         found = [row for row in self._all() if self._chosen(row.name)]
         return partition(found, self.partitions, self.partition)
 
-    def _all(self) -> list[Row]:
+    def _all(self) -> list[SelectedRow]:
         if self.torchbench is not None:
             names = list_torchbench(self.torchbench)
             if unknown := sorted(set(self.only) - set(names)):
                 raise BadSelectionError(f"{self.torchbench} has no model {', '.join(unknown)}.")
             return [
-                Row(name, torchbench=self.torchbench)
+                SelectedRow(name, torchbench=self.torchbench)
                 for name in names
                 if not self.only or name in self.only
             ]
         rows = [
-            Row(name, config.domain, config, self.configs / f"{name}.yaml")
+            SelectedRow(name, config.domain, config, self.configs / f"{name}.yaml")
             for name, config in load_all(self.configs, self.only or None).items()
         ]
         if self.only or self.suite == "full":

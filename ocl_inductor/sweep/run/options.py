@@ -11,7 +11,7 @@ from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.process.isolation import Limits
 from ocl_inductor.sweep.process.job import Job, Kind, Mode, What
 from ocl_inductor.sweep.rows.config import CONFIGS
-from ocl_inductor.sweep.rows.selection import Row
+from ocl_inductor.sweep.rows.selection import SelectedRow
 from ocl_inductor.sweep.status import Status
 
 #: Accuracy needs more than one sample, so that mistakes in batches show, but not many.
@@ -43,19 +43,24 @@ class RunOptions:
     loss_curve: bool = False
     limits: Limits = Limits(1200.0)
 
-    def batch_for(self, row: Row, mode: Mode, what: What) -> int:
+    def batch_for(self, row: SelectedRow, mode: Mode, what: What) -> int:
         if self.batch_size is not None:
             return self.batch_size
         own = row.batch_size(mode)
         return min(own, ACCURACY_BATCH) if what == "accuracy" else own
 
-    def sizes_for(self, row: Row) -> tuple[tuple[str, int], ...]:
+    def sizes_for(self, row: SelectedRow) -> tuple[tuple[str, int], ...]:
         """The given sizes that this row knows."""
         known = row.config.sizes if row.config is not None else {}
         return tuple((symbol, size) for symbol, size in self.sizes if symbol in known)
 
     def job(
-        self, kind: Kind, row: Row, mode: Mode, backends: tuple[Backend, ...], **changes: Any
+        self,
+        kind: Kind,
+        row: SelectedRow,
+        mode: Mode,
+        backends: tuple[Backend, ...],
+        **changes: Any,
     ) -> Job:
         """One process's work. ``changes`` are fields of ``Job``."""
         what: What = "accuracy" if kind == "accuracy" else "performance"
@@ -77,13 +82,18 @@ class RunOptions:
         }
         return Job(**{**fields, **changes})
 
-    def _batch_of_job(self, row: Row, mode: Mode, what: What) -> int | None:
+    def _batch_of_job(self, row: SelectedRow, mode: Mode, what: What) -> int | None:
         if row.torchbench is not None:
             return self.batch_size  # TorchBench's models have defaults of their own
         return self.batch_for(row, mode, what)
 
     def command(
-        self, row: Row, mode: Mode, what: What, backend: Backend, status: Status = Status.PASS
+        self,
+        row: SelectedRow,
+        mode: Mode,
+        what: What,
+        backend: Backend,
+        status: Status = Status.PASS,
     ) -> str:
         """The command that repeats one result of this sweep alone.
 

@@ -14,9 +14,9 @@ from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.process.first_use import FirstUse
 from ocl_inductor.sweep.process.isolation import Limits, Outcome, merge_caches, run_job
 from ocl_inductor.sweep.process.job import Job, Mode, What
-from ocl_inductor.sweep.record import FILE_NAME, SCHEMA, Record, Results, append, read_results
+from ocl_inductor.sweep.record import FILE_NAME, SCHEMA, Record, SweepResults, append, read_results
 from ocl_inductor.sweep.report.causes import cause_of
-from ocl_inductor.sweep.rows.selection import Row
+from ocl_inductor.sweep.rows.selection import SelectedRow
 from ocl_inductor.sweep.run.batch import Point
 from ocl_inductor.sweep.run.options import RunOptions
 from ocl_inductor.sweep.status import Status, ended_early
@@ -30,7 +30,7 @@ RunJob = Callable[..., Outcome]
 class Unit:
     """What is run and resumed as a whole: one model in one mode, accuracy or performance."""
 
-    row: Row
+    row: SelectedRow
     mode: Mode
     what: What
 
@@ -47,7 +47,7 @@ class Watcher(Protocol):
     def finished(self, unit: Unit, records: list[Record]) -> None: ...
 
 
-def units(rows: Iterable[Row], options: RunOptions) -> list[Unit]:
+def units(rows: Iterable[SelectedRow], options: RunOptions) -> list[Unit]:
     """The work on ``rows``, in their order. Modes a row does not support are left out."""
     return [
         Unit(row, mode, what)
@@ -88,7 +88,7 @@ class Runner:
 
     def run(
         self, todo: list[Unit], watcher: Watcher, *, resume: bool, header: bool = True
-    ) -> Results:
+    ) -> SweepResults:
         """Run what has no record yet, and return all results there are then.
 
         Args:

@@ -38,7 +38,7 @@ from ocl_inductor.templates.blocking import (
     register_tile_rows,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
 _BLOCK_KEYS = 64
@@ -109,12 +109,12 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     if tile["profile"] == "simt":
         side = tile["LX"]
         groups = size_ceil_div(p["m"], tile["TM"])
-        return Launch((groups * side, prod((*p["batch"], side)), 1), (side, side, 1))
-    return Launch((size_ceil_div(p["m"], tile["QR"]), prod(p["batch"]), 1), (1, 1, 1))
+        return LaunchGrid((groups * side, prod((*p["batch"], side)), 1), (side, side, 1))
+    return LaunchGrid((size_ceil_div(p["m"], tile["QR"]), prod(p["batch"]), 1), (1, 1, 1))
 
 
 def attention_flops(p: Params) -> Size:

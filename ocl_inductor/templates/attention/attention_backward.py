@@ -36,7 +36,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.attention.attention import block_keys
 from ocl_inductor.templates.blocking import inner_loop, register_tile_rows, size_ceil_div
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _kept(p: Params) -> list[int]:
@@ -82,8 +82,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((size_ceil_div(_lane_count(p), tile["QR"]), prod(tile["kept"]), 1), (1, 1, 1))
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((size_ceil_div(_lane_count(p), tile["QR"]), prod(tile["kept"]), 1), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

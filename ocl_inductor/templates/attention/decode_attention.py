@@ -36,7 +36,7 @@ from ocl_inductor.templates.attention.attention import (
     attention_reference,
     columns_of,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: More queries that share keys and values fill the lanes of ``attention``.
 MAX_ROWS = 16
@@ -118,8 +118,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((p["splits"], prod(tile["kept"])), (1, 1))
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((p["splits"], prod(tile["kept"])), (1, 1))
 
 
 def _bytes(p: Params) -> Size:
@@ -130,7 +130,7 @@ def _bytes(p: Params) -> Size:
 
 
 FEW_QUERIES = TemplateSpec(
-    name="few_queries",
+    name="decode_attention",
     file="attention/decode_attention.cl.jinja",
     out_space=_out_space,
     tile=_tile,

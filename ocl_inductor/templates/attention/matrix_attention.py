@@ -25,7 +25,7 @@ from ocl_inductor.templates.gemm.matrix_gemm import (
     STEP,
     unit_stride,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Keys to a block: their scores, and these as parts, take 80 KiB.
 BLOCK_KEYS = 256
@@ -53,8 +53,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((size_ceil_div(p["m"], BLOCK * p["mb"]), prod(p["batch"])), (1, 1))
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((size_ceil_div(p["m"], BLOCK * p["mb"]), prod(p["batch"])), (1, 1))
 
 
 MATRIX_ATTENTION = TemplateSpec(

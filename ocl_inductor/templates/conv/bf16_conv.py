@@ -25,7 +25,7 @@ from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.conv.conv import CONV
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _tile_space(p: Params) -> tuple[Size, ...]:
@@ -56,9 +56,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     chunks = size_ceil_div(prod(_tile_space(p)), p["mb"])
-    return Launch((tile["panels"], chunks, p["groups"]), (1, 1, 1))
+    return LaunchGrid((tile["panels"], chunks, p["groups"]), (1, 1, 1))
 
 
 def _bytes(p: Params) -> Size:

@@ -45,7 +45,7 @@ from ocl_inductor.templates.simt_tiles import (
     tile_names,
     tile_of,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
@@ -163,13 +163,13 @@ def _pixels(p: Params) -> Size:
     return prod((p["n"], *p["out_sizes"]))
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     if tile["profile"] == "simt":
         columns = ceil_div(p["ocg"], tile["TN"]) * tile["LX"]
         rows = size_ceil_div(_pixels(p), tile["TM"]) * tile["LY"]
-        return Launch((columns, rows, p["groups"] * tile["parts"]), (tile["LX"], tile["LY"], 1))
+        return LaunchGrid((columns, rows, p["groups"] * tile["parts"]), (tile["LX"], tile["LY"], 1))
     chunks = size_ceil_div(_pixels(p), tile["MR"] * tile["MB"])
-    return Launch((tile["panels"], chunks, p["groups"]), (1, 1, 1))
+    return LaunchGrid((tile["panels"], chunks, p["groups"]), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

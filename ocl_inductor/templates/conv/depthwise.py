@@ -26,7 +26,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.gemm.gemm import MAX_UNROLLED_STORE
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Most pixels that one round computes; their sums and a row of weights stay in registers.
 _MAX_PIXELS = 8
@@ -95,9 +95,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     rows = size_ceil_div(prod((p["n"], p["out_sizes"][0])), tile["ROWS"])
-    return Launch((rows, ceil_div(p["channels"], tile["CHANNELS"]), 1), (1, 1, 1))
+    return LaunchGrid((rows, ceil_div(p["channels"], tile["CHANNELS"]), 1), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

@@ -38,7 +38,7 @@ from ocl_inductor.templates.gemm.matrix_gemm import (
     LEAST_SUM,
     PREFETCH_ROWS,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def planes_of(p: Params) -> Planes:
@@ -72,9 +72,9 @@ def _parts_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, An
     return _shared(p)
 
 
-def _parts_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _parts_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     found: Planes = tile["planes"]
-    return Launch((found.positions // TILE, len(found.phases), p["n"]), (1, 1, 1))
+    return LaunchGrid((found.positions // TILE, len(found.phases), p["n"]), (1, 1, 1))
 
 
 def _numbers(p: Params) -> Size:
@@ -132,9 +132,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     blocks = prod((p["n"], tile["planes"].blocks))
-    return Launch((ceil_div(p["oc"], p["nr"]), size_ceil_div(blocks, p["mb"])), (1, 1))
+    return LaunchGrid((ceil_div(p["oc"], p["nr"]), size_ceil_div(blocks, p["mb"])), (1, 1))
 
 
 def _flops(p: Params) -> Size:

@@ -24,7 +24,7 @@ from ocl_inductor.templates.conv.conv import CONV
 from ocl_inductor.templates.gemm.gemm import whole_tiles
 from ocl_inductor.templates.gemm.mma_gemm import NEIGHBOURS
 from ocl_inductor.templates.mma_tiles import DEPTH, mma_launch, mma_names, mma_tile_of
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _depth(p: Params) -> int:
@@ -53,7 +53,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     return mma_launch(tile, prod((p["n"], tile["pixels"])), p["oc"])
 
 

@@ -26,7 +26,7 @@ from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.conv.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.gemm.mma_gemm import NEIGHBOURS
 from ocl_inductor.templates.mma_tiles import DEPTH, mma_launch, mma_names, mma_tile_of
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _out_space(p: Params) -> tuple[Size, ...]:
@@ -52,7 +52,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     return mma_launch(tile, p["oc"], p["channels"], p["parts"] * tile["taps"])
 
 

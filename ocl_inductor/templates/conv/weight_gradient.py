@@ -37,7 +37,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def run_length(windows: Size) -> int:
@@ -77,10 +77,10 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     panels = ceil_div(p["columns"], tile["NR"])
     chunks = ceil_div(p["rows"], tile["MR"] * tile["MB"])
-    return Launch((panels, chunks, p["parts"] * p["groups"]), (1, 1, 1))
+    return LaunchGrid((panels, chunks, p["parts"] * p["groups"]), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

@@ -27,7 +27,7 @@ from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.conv.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.gemm.gemm import simt_stores, whole_tiles
 from ocl_inductor.templates.simt_tiles import index_type, operand_fill, tile_names, tile_of
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _columns(p: Params) -> int:
@@ -71,10 +71,10 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     columns = ceil_div(_columns(p), tile["TN"]) * tile["LX"]
     rows = ceil_div(int(p["rows"]), tile["TM"]) * tile["LY"]
-    return Launch((columns, rows, p["parts"]), (tile["LX"], tile["LY"], 1))
+    return LaunchGrid((columns, rows, p["parts"]), (tile["LX"], tile["LY"], 1))
 
 
 def _flops(p: Params) -> Size:

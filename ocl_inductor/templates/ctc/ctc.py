@@ -38,7 +38,7 @@ import numpy as np
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 _SIMT_GROUP = 64
 #: Lanes for sequences with fewer states than the widest vector.
@@ -78,13 +78,13 @@ def _states_space(p: Params) -> tuple[Size, ...]:
     return (p["steps"] + 1, ctc_columns(p["labels"], p["batch"]))
 
 
-def _states_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((prod((p["batch"], tile["group"])),), (tile["group"],))
+def _states_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((prod((p["batch"], tile["group"])),), (tile["group"],))
 
 
-def _gradient_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _gradient_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     group = tile["group"]
-    return Launch((size_ceil_div(prod((p["steps"], p["batch"])), group) * group,), (group,))
+    return LaunchGrid((size_ceil_div(prod((p["steps"], p["batch"])), group) * group,), (group,))
 
 
 def _gradient_space(p: Params) -> tuple[Size, ...]:

@@ -26,7 +26,7 @@ import numpy as np
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Vectors of a row that a work-item keeps: eight hide the latency of their additions.
 _MOST_VECTORS = 8
@@ -48,8 +48,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((size_ceil_div(p["width"], tile["NV"] * tile["W"]), p["bags"]), (1, 1))
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((size_ceil_div(p["width"], tile["NV"] * tile["W"]), p["bags"]), (1, 1))
 
 
 def _terms(p: Params) -> Size:

@@ -22,7 +22,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod, same
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.gemm import GEMM, product_bytes, store_edges, whole_tiles
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -44,9 +44,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     chunks = size_ceil_div(p["m"], tile["MR"] * tile["MB"])
-    return Launch((size_ceil_div(p["n"], tile["NR"]), chunks, prod(p["batch"])), (1, 1, 1))
+    return LaunchGrid((size_ceil_div(p["n"], tile["NR"]), chunks, prod(p["batch"])), (1, 1, 1))
 
 
 BF16_GEMM = TemplateSpec(

@@ -17,7 +17,7 @@ from ocl_inductor.ir.index import prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.gemm import store_edges
 from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS, columns_of_item
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Elements that a register of pairs holds.
 VECTOR = 32
@@ -39,12 +39,12 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((size_ceil_div(p["n"], tile["NB"]), prod(p["batch"]), 1), (1, 1, 1))
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((size_ceil_div(p["n"], tile["NB"]), prod(p["batch"]), 1), (1, 1, 1))
 
 
 BF16_ROWS = TemplateSpec(
-    name="bf16_rows",
+    name="bf16_skinny_gemm",
     file="gemm/bf16_skinny_gemm.cl.jinja",
     out_space=FEW_ROWS.out_space,
     tile=_tile,

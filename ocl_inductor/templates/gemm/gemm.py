@@ -47,7 +47,7 @@ from ocl_inductor.templates.simt_tiles import (
     tile_names,
     tile_of,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 
 
@@ -188,14 +188,14 @@ def _next_panel(device: DeviceInfo, p: Params) -> dict[str, Any]:
     return {"next_lines": ceil_div(p["nv"], p["mb"]), "next_rows": "K"}
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     batch = prod(p["batch"])
     if tile["profile"] == "simt":
         columns = size_ceil_div(p["n"], tile["TN"]) * tile["LX"]
         rows = size_ceil_div(p["m"], tile["TM"]) * tile["LY"]
-        return Launch((columns, rows, batch), (tile["LX"], tile["LY"], 1))
+        return LaunchGrid((columns, rows, batch), (tile["LX"], tile["LY"], 1))
     chunks = size_ceil_div(p["m"], tile["MR"] * tile["MB"])
-    return Launch((size_ceil_div(p["n"], tile["NR"]), chunks, batch), (1, 1, 1))
+    return LaunchGrid((size_ceil_div(p["n"], tile["NR"]), chunks, batch), (1, 1, 1))
 
 
 def _products(p: Params) -> tuple[Size, ...]:

@@ -22,7 +22,7 @@ import numpy as np
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Rows and vectors of a register tile, with 16 registers and with 32.
 TILES = {16: (4, 2), 32: (6, 2)}
@@ -52,10 +52,10 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     items = size_ceil_div(p["n"], tile["NR"] * tile["LX"]) * tile["LX"]
     # Each group, and what is behind the last, may end with a chunk that is not full.
-    return Launch((items, size_ceil_div(p["m"], tile["MB"]) + p["groups"] + 1), (tile["LX"], 1))
+    return LaunchGrid((items, size_ceil_div(p["m"], tile["MB"]) + p["groups"] + 1), (tile["LX"], 1))
 
 
 def _flops(p: Params) -> Size:

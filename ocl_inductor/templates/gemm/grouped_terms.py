@@ -22,7 +22,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.grouped_gemm import TILES
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Terms between additions to the sums of all: a bound for the chain of additions.
 _DEPTH = 256
@@ -45,9 +45,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     items = size_ceil_div(p["n"], tile["NR"] * tile["LX"]) * tile["LX"]
-    return Launch((items, size_ceil_div(p["m"], tile["MR"]), p["groups"]), (tile["LX"], 1, 1))
+    return LaunchGrid((items, size_ceil_div(p["m"], tile["MR"]), p["groups"]), (tile["LX"], 1, 1))
 
 
 def _flops(p: Params) -> Size:

@@ -28,7 +28,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.gemm import GEMM, store_edges
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Rows and columns of a block of sums; K of a step, which is a tile.
 BLOCK, DEPTH = 32, 32
@@ -68,9 +68,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     chunks = size_ceil_div(p["m"], BLOCK * p["mb"])
-    return Launch((size_ceil_div(p["n"], p["nr"]), chunks, prod(p["batch"])), (1, 1, 1))
+    return LaunchGrid((size_ceil_div(p["n"], p["nr"]), chunks, prod(p["batch"])), (1, 1, 1))
 
 
 MATRIX_GEMM = TemplateSpec(

@@ -21,7 +21,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import is_static, prod, same
 from ocl_inductor.templates.gemm.gemm import GEMM, product_bytes, whole_tiles
 from ocl_inductor.templates.mma_tiles import DEPTH, mma_launch, mma_names, mma_tile_of
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Neighbours of a row that are stored at once.
 NEIGHBOURS = 4
@@ -45,7 +45,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     return mma_launch(tile, p["m"], p["n"], prod(p["batch"]))
 
 

@@ -33,7 +33,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: So few rows make one tile: W is used as it comes from memory, which is what they wait for.
 VERY_FEW = 4
@@ -110,9 +110,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     panels, rows = size_ceil_div(p["n"], tile["NB"]), size_ceil_div(p["m"], tile["MB"])
-    return Launch((panels, rows, prod(p["batch"])), (1, 1, 1))
+    return LaunchGrid((panels, rows, prod(p["batch"])), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:
@@ -133,7 +133,7 @@ def _reference(a: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 FEW_ROWS = TemplateSpec(
-    name="few_rows",
+    name="skinny_gemm",
     file="gemm/skinny_gemm.cl.jinja",
     out_space=_out_space,
     tile=_tile,

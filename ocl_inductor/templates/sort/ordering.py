@@ -29,7 +29,7 @@ import numpy as np
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 #: Elements that a work-item should have to do, where rows are short.
 _ITEMS_OF_WORK = 1024
@@ -77,12 +77,12 @@ def _runs_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any
     return {**tile, "units": units}
 
 
-def _runs_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _runs_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     units = prod((p["rows"], size_ceil_div(p["n"], p["block"])))
     groups = size_ceil_div(units, tile["units"])
     if tile["profile"] == "simt":
-        return Launch((groups * tile["group"],), (tile["group"],))
-    return Launch((groups,), (1,))
+        return LaunchGrid((groups * tile["group"],), (tile["group"],))
+    return LaunchGrid((groups,), (1,))
 
 
 def _merge_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def _merge_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, An
     return {"segment": _SIMT_SEGMENT, "group": min(_SIMT_GROUP, device.max_work_group_size)}
 
 
-def _merge_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _merge_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     segments = prod((p["rows"], size_ceil_div(p["n"], tile["segment"])))
-    return Launch((size_ceil_div(segments, tile["group"]) * tile["group"],), (tile["group"],))
+    return LaunchGrid((size_ceil_div(segments, tile["group"]) * tile["group"],), (tile["group"],))
 
 
 def _select_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def _select_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, A
     }
 
 
-def _select_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
-    return Launch((prod((p["rows"], size_ceil_div(p["n"], p["piece"]))),), (1,))
+def _select_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((prod((p["rows"], size_ceil_div(p["n"], p["piece"]))),), (1,))
 
 
 def _operations(p: Params) -> Size:

@@ -33,7 +33,7 @@ from ocl_inductor.templates.blocking import (
     prefetching,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
 FINITE = (0.0, A, -A, B, -B)
@@ -122,10 +122,10 @@ def tiles_of(n: Size, sizes: tuple[Size, ...]) -> Size:
     return prod((n, *(size_ceil_div(s, OUTPUTS) for s in sizes)))
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     tiles = tiles_of(p["n"], p["out_sizes"])
     groups = size_ceil_div(tiles, tile["T"])
-    return Launch((ceil_div(tile["panels"], tile["PANELS"]), groups, 1), (1, 1, 1))
+    return LaunchGrid((ceil_div(tile["panels"], tile["PANELS"]), groups, 1), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

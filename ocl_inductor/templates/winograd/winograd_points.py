@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 from ocl_inductor.templates.winograd.winograd import (
     OUTPUTS,
     POINTS,
@@ -57,9 +57,9 @@ def transform_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str,
     return {"W": p["lanes"], "T": tiles, "CHANNELS": channels, **powers()}
 
 
-def transform_launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def transform_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     groups = size_ceil_div(tiles_of(p["n"], p["out_sizes"]), tile["T"])
-    return Launch((ceil_div(p["channels"], tile["CHANNELS"]), groups, 1), (1, 1, 1))
+    return LaunchGrid((ceil_div(p["channels"], tile["CHANNELS"]), groups, 1), (1, 1, 1))
 
 
 def _flops(of_a_vector: int) -> Callable[[Params], Size]:

@@ -32,7 +32,7 @@ from ocl_inductor.templates.blocking import (
     numbers_of_a_line,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
@@ -129,9 +129,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     groups = size_ceil_div(tiles_of(p["n"], p["out_sizes"]), tile["T"])
-    return Launch((ceil_div(p["out_channels"], tile["NR"]), groups, 1), (1, 1, 1))
+    return LaunchGrid((ceil_div(p["out_channels"], tile["NR"]), groups, 1), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

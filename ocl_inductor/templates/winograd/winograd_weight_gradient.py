@@ -27,7 +27,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, choose_strip, inner_loop, prefetching
-from ocl_inductor.templates.spec import Launch, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
@@ -124,9 +124,9 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> Launch:
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
     panels, chunks = ceil_div(p["columns"], tile["NR"]), ceil_div(p["rows"], tile["ROWS"])
-    return Launch((panels, chunks, p["parts"]), (1, 1, 1))
+    return LaunchGrid((panels, chunks, p["parts"]), (1, 1, 1))
 
 
 def _flops(p: Params) -> Size:

@@ -10,10 +10,10 @@ import sympy
 
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.launches.single_core import (
+    fits_one_core,
     is_known,
     saved_by_others,
     seconds_alone,
-    sooner_alone,
 )
 from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.cpu.core_costs import CoreCosts
@@ -46,7 +46,7 @@ def test_others_save_what_there_is_for_them(units: int, work_groups: int, saved:
     [(4e-6, 1, True), (6e-6, 1, False), (16e-6, 4, True), (18e-6, 4, False)],
 )
 def test_telling_others_takes_time(saved: float, launches: int, sooner: bool) -> None:
-    assert sooner_alone(saved, launches, device()) is sooner
+    assert fits_one_core(saved, launches, device()) is sooner
 
 
 def test_wider_vectors_take_less() -> None:

@@ -34,7 +34,7 @@ def test_decoding(vector_driver: tuple[Device, str], width: int) -> None:
     for n, d, v_d in ((130, 24, 40), (1, 20, 16)):
         q, k, v = heads(2, 3, 1, d), heads(2, 3, n, d), heads(2, 3, n, v_d)
         harness = check_on(*vector_driver, SDPA, q, k, v, vector_width=width)
-        assert harness.templates() == ["few_queries"]
+        assert harness.templates() == ["decode_attention"]
 
 
 def test_several_queries_and_groups(vector_driver: tuple[Device, str]) -> None:
@@ -43,7 +43,7 @@ def test_several_queries_and_groups(vector_driver: tuple[Device, str]) -> None:
     mask[0, 4, 1] = -torch.inf
     mask[1, :, :, 9:] = -torch.inf
     harness = check_on(*vector_driver, FLASH, q, k, v, attn_mask=mask, scale=0.7)
-    assert harness.templates() == ["few_queries"]
+    assert harness.templates() == ["decode_attention"]
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_keys_in_pieces(vector_driver: tuple[Device, str]) -> None:
     mask = torch.zeros(2, 1100)
     mask[0, 500:] = -torch.inf
     harness = check_on(*vector_driver, FLASH, q, k, v, attn_mask=mask)
-    assert harness.templates() == ["few_queries"]
+    assert harness.templates() == ["decode_attention"]
     mask[1] = -torch.inf
     check_on(*vector_driver, FLASH, q, k, v, attn_mask=mask)
 

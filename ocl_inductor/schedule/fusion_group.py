@@ -15,7 +15,7 @@ from ocl_inductor.schedule.groups import Member
 
 
 @dataclass(slots=True, eq=False)
-class GrowingKernel:
+class FusionGroup:
     """A kernel while it grows.
 
     ``ancestors``: bit n is set when this kernel needs something that kernel number n makes.

@@ -12,16 +12,16 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import Size, contiguous_strides, linear, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Loop
-from ocl_inductor.schedule.align import Piece, digits, refine
+from ocl_inductor.schedule.align import RefinedDimension, mixed_radix, refine
+from ocl_inductor.schedule.fusion_group import FusionGroup
 from ocl_inductor.schedule.groups import Decision
-from ocl_inductor.schedule.growing import GrowingKernel
 
 #: A typical value of a size, for choices that affect speed but not results.
 Hint: TypeAlias = Callable[[Size], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class SpaceMatch:
     """How a loop fits a kernel: the kernel's refined dimensions and the loop's variables there."""
 
     outer: list[Size]
@@ -31,18 +31,20 @@ class Fit:
     row: bool
 
 
-def find_fit(kernel: GrowingKernel, node: Loop, device: DeviceInfo, hint: Hint) -> Fit | Decision:
+def match_iteration_space(
+    kernel: FusionGroup, node: Loop, device: DeviceInfo, hint: Hint
+) -> SpaceMatch | Decision:
     """Find the access through which the two nests correspond."""
     reason = "no common affine access"
     for anchor, access in _anchors(kernel, node):
         fit = _fit_at(kernel, node, anchor, access, device, hint)
-        if isinstance(fit, Fit):
+        if isinstance(fit, SpaceMatch):
             return fit
         reason = fit.reason
     return Decision(False, reason)
 
 
-def _anchors(kernel: GrowingKernel, node: Loop) -> list[tuple[sympy.Expr, sympy.Expr]]:
+def _anchors(kernel: FusionGroup, node: Loop) -> list[tuple[sympy.Expr, sympy.Expr]]:
     """Pairs (index in the kernel's variables, index in the node's) of the same element."""
     found: list[tuple[sympy.Expr, sympy.Expr]] = []
     node_loads = [x.payload for x in loads(node.body) if not x.args]
@@ -69,19 +71,19 @@ def _anchors(kernel: GrowingKernel, node: Loop) -> list[tuple[sympy.Expr, sympy.
 
 
 def _fit_at(
-    kernel: GrowingKernel,
+    kernel: FusionGroup,
     node: Loop,
     anchor: sympy.Expr,
     access: sympy.Expr,
     device: DeviceInfo,
     hint: Hint,
-) -> Fit | Decision:
+) -> SpaceMatch | Decision:
     sizes = kernel.sizes
     kernel_vars = loop_vars(len(sizes))
     node_sizes = list(node.ranges + node.reduction_ranges)
     node_vars = loop_vars(len(node_sizes))
-    a = digits(anchor, kernel_vars, sizes, hint)
-    b = digits(access, node_vars, node_sizes, hint)
+    a = mixed_radix(anchor, kernel_vars, sizes, hint)
+    b = mixed_radix(access, node_vars, node_sizes, hint)
     if a is None or b is None:
         return Decision(False, "an index is not affine")
     pieces = refine(a, b)
@@ -110,28 +112,28 @@ def _fit_at(
 
 
 def _place(
-    kernel: GrowingKernel,
+    kernel: FusionGroup,
     node: Loop,
-    pieces: list[Piece],
+    pieces: list[RefinedDimension],
     row: bool,
     device: DeviceInfo,
     hint: Hint,
-) -> Fit | Decision:
+) -> SpaceMatch | Decision:
     """Turn matched pieces into the kernel's new dimensions and both variable maps."""
     reduced = set(range(len(node.ranges), len(node.ranges) + len(node.reduction_ranges)))
-    by_dim: dict[int, list[Piece]] = {}
+    by_dim: dict[int, list[RefinedDimension]] = {}
     for piece in pieces:
         by_dim.setdefault(piece.a, []).append(piece)
     outer_count = len(kernel.outer)
-    outer: list[Piece] = []
-    inner: list[Piece] = []
+    outer: list[RefinedDimension] = []
+    inner: list[RefinedDimension] = []
     for d, size in enumerate(kernel.sizes):
         if d in by_dim:
             parts = by_dim[d]
         elif same(size, 1):
             continue
         else:
-            parts = [Piece(size, d, -1)]  # a swept dimension that a row member skips
+            parts = [RefinedDimension(size, d, -1)]  # a swept dimension that a row member skips
             pieces = [*pieces, *parts]
         (outer if d < outer_count else inner).extend(parts)
     if node.kind == "reduction":
@@ -147,7 +149,7 @@ def _place(
     order = outer + inner
     names = {id(p): v for p, v in zip(order, loop_vars(len(order)), strict=True)}
     node_dims = len(node.ranges) + len(node.reduction_ranges)
-    return Fit(
+    return SpaceMatch(
         [p.size for p in outer],
         [p.size for p in inner],
         _combine(pieces, names, lambda p: p.a, len(kernel.sizes)),
@@ -157,7 +159,7 @@ def _place(
 
 
 def _worth_sweeping(
-    outer: list[Piece], inner: list[Piece], device: DeviceInfo, hint: Hint
+    outer: list[RefinedDimension], inner: list[RefinedDimension], device: DeviceInfo, hint: Hint
 ) -> Decision:
     """A pointwise kernel that takes in a reduction loses the swept dimensions' parallelism."""
     rows = hint(prod([p.size for p in outer]))
@@ -168,9 +170,9 @@ def _worth_sweeping(
 
 
 def _combine(
-    pieces: Sequence[Piece],
+    pieces: Sequence[RefinedDimension],
     variables: dict[int, sympy.Symbol],
-    dim_of: Callable[[Piece], int],
+    dim_of: Callable[[RefinedDimension], int],
     count: int,
 ) -> dict[sympy.Symbol, sympy.Expr]:
     """Each old variable as the row-major number its pieces form; unmatched ones are 0.
