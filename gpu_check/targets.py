@@ -22,7 +22,7 @@ class Device:
     compiler: str
 
     @property
-    def facts(self) -> described.Target:
+    def facts(self) -> described.DescribedTarget:
         found = described.find_target(self.target)
         assert found is not None, self.target
         return found

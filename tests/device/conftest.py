@@ -40,7 +40,7 @@ def folder(filled: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def unchained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel is a launch of its own, and can be counted; see serial_kernel.py."""
     monkeypatch.setenv("OCL_INDUCTOR_CHAIN", "0")
 

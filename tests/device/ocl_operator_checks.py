@@ -220,7 +220,7 @@ def test_plans_of_operators_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     x = torch.randn(3, 11)
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
     for hits in (0, 2):
-        fresh = compiled._Functions()
+        fresh = compiled._GraphFunctions()
         monkeypatch.setattr(compiled, "_functions", fresh)
         compiled.kernel_of.cache_clear()
         counters.clear()

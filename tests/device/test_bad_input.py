@@ -306,7 +306,7 @@ def test_interrupted_compilation(
     def fn(x: Any) -> Any:
         return x.softmax(-1), x.t() @ x
 
-    monkeypatch.setattr(kernel_builder._Making, "build", interrupted)
+    monkeypatch.setattr(kernel_builder._KernelBuild, "build", interrupted)
     function = compiled(fn, driver, cache_dir=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         function(random(5, 7))

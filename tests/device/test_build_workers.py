@@ -345,7 +345,7 @@ def failing_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[
     def on(fails: Callable[[str], bool]) -> None:
         def crash(self: Any, job: Any, seconds: float) -> bytes:
             if isinstance(job, tuple) and fails(job[0]):
-                raise builders.CompilerFailedError("crashed: SIGABRT")
+                raise builders.WorkerFailedError("crashed: SIGABRT")
             return answer(self, job, seconds)
 
         monkeypatch.setattr(builders._Worker, "answer", crash)

@@ -19,7 +19,7 @@ from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.build.programs import kernel_key
 from ocl_inductor.runtime.store import entry as store_entry
 
-pytestmark = pytest.mark.usefixtures("apart")
+pytestmark = pytest.mark.usefixtures("unchained")
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

@@ -206,7 +206,7 @@ def test_answers_are_remembered(
         asked.append((names.name, *how))
         return True
 
-    monkeypatch.setattr(probe, "_tested_apart", tested)
+    monkeypatch.setattr(probe, "_tested_in_child", tested)
     names = select_device(caller).names
     apart = ("library.so", {"A": "1"})
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_the_test_of_an_inline_device_opens_one_driver(
     if not inline.variables:
         pytest.skip("the driver has no inline device")
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
-    assert probe.inline_device_works("key", inline.names, inline.apart)
+    assert probe.inline_device_works("key", inline.names, inline.child_environment)
     made = Builders(inline)
     assert made.test()
     made.end()

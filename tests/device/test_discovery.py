@@ -209,7 +209,7 @@ def test_tester_is_asked_first(
     def broken() -> bool:
         raise OSError("it ended")
 
-    monkeypatch.setattr(probe, "_tested_apart", apart)
+    monkeypatch.setattr(probe, "_tested_in_child", apart)
 
     def works(key: str, tester: Callable[[], bool]) -> bool:
         return probe.zero_copy_works(key, lambda: (None, None), device.names, tester)

@@ -26,7 +26,7 @@ COMMAND = "from ocl_inductor.cli import main; main()"
 WITHOUT_PYOPENCL = "import sys; sys.modules['pyopencl'] = None; " + COMMAND
 
 
-def apart(
+def unchained(
     env: dict[str, str], *arguments: str, code: str = COMMAND, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, where the loader looks anew."""
@@ -188,7 +188,7 @@ def test_the_doctor_survives_a_driver_that_ends_the_process(
     monkeypatch.setattr(
         subprocess, "run", lambda command, **more: run([sys.executable, "-c", code], **more)
     )
-    built, died = self_test.run_apart(0, list_devices()[0])
+    built, died = self_test.run_in_child(0, list_devices()[0])
     assert built.state == "ok"
     assert died.state == "problem" and died.what.startswith("run: the driver ended the process")
 
@@ -199,7 +199,7 @@ def test_a_broken_default_is_no_usable_device(monkeypatch: pytest.MonkeyPatch) -
     def broken(number: int, device: Device) -> list[Finding]:
         return [Finding("self-test", "problem" if number == 0 else "ok", "run: wrong")]
 
-    monkeypatch.setattr(sys.modules[doctor.callback.__module__], "run_apart", broken)
+    monkeypatch.setattr(sys.modules[doctor.callback.__module__], "run_in_child", broken)
     monkeypatch.setattr(sys.modules[doctor.callback.__module__], "discovery", list)
     result = invoke("doctor", COLUMNS="80")
     others = [d.short_name for d in list_devices()[1:]]

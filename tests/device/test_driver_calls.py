@@ -97,7 +97,7 @@ def test_members_that_stay_at_home_part_a_bundle(driver: str, staged: None) -> N
 
 
 @each_driver
-def test_a_chain_of_small_kernels(driver: str, apart: None) -> None:
+def test_a_chain_of_small_kernels(driver: str, unchained: None) -> None:
     function = compiled(lambda x: x.cumsum(0).softmax(0).cumsum(0), driver, memory="discrete")
     calls = calls_of(function, 3000).split()
     assert set(calls[1:-1]) == {"launch"}
@@ -126,7 +126,7 @@ def _late_input(driver: str) -> Callable[[torch.Tensor], Any]:
 
 
 @each_driver
-def test_an_input_of_a_later_kernel(driver: str, direct: None, apart: None) -> None:
+def test_an_input_of_a_later_kernel(driver: str, direct: None, unchained: None) -> None:
     """It travels on a queue of its own, for which the kernel waits, and nobody else."""
     calls = calls_of(_late_input(driver), 2, 100_000).split()
     assert calls[:2] == ["write", "launch"] and calls[-1] == "read!"
@@ -145,7 +145,7 @@ def test_parameters_cost_nothing(driver: str) -> None:
 
 
 @each_driver
-def test_a_training_step(driver: str, apart: None) -> None:
+def test_a_training_step(driver: str, unchained: None) -> None:
     """Everything is where it was at the last step."""
     model = nn.Sequential(nn.Linear(33, 17), nn.GELU(), nn.LayerNorm(17), nn.Linear(17, 9))
     function = compiled(model, driver, memory="discrete")

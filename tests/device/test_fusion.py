@@ -16,7 +16,7 @@ from ocl_inductor.lowering.matmul import product_template
 from ocl_inductor.schedule import fuse
 from ocl_inductor.schedule.groups import Refusal
 
-pytestmark = pytest.mark.usefixtures("apart")
+pytestmark = pytest.mark.usefixtures("unchained")
 
 
 @pytest.mark.parametrize("profile", PROFILES)

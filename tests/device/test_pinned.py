@@ -69,7 +69,7 @@ def test_agrees(driver: str, size: int, staged: PinnedPool) -> None:
 
 
 @each_driver
-def test_a_chain_of_kernels(driver: str, staged: PinnedPool, apart: None) -> None:
+def test_a_chain_of_kernels(driver: str, staged: PinnedPool, unchained: None) -> None:
     """Uploads beside kernels, and results that go home before the last one."""
     shape = (700, 600)
 

@@ -167,14 +167,14 @@ def test_a_failing_call_leaves_all_as_it_was(driver: str, monkeypatch: pytest.Mo
 def test_the_queue_takes_no_times_afterwards(driver: str) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)
     enqueuers: list[Any] = []
-    make = recording.Recorder.call
+    make = recording.EventRecorder.call
 
     def noted(self: Any, executor: Any) -> Any:
         enqueuers.extend(executor.enqueuers())
         return make(self, executor)
 
     with pytest.MonkeyPatch.context() as patch, ocl_inductor.profile():
-        patch.setattr(recording.Recorder, "call", noted)
+        patch.setattr(recording.EventRecorder, "call", noted)
         f(x)
         f(x)
     f(x)
@@ -310,7 +310,7 @@ def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
 
 @one_driver
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("unchained")
 def test_table_fits(driver: str, width: int) -> None:
     f, x = compiled(two_kernels, driver), torch.randn(64, 64)
     with ocl_inductor.profile() as p:

@@ -198,7 +198,7 @@ def test_the_test_runs_apart_and_is_remembered(
     def never(*args: Any) -> bool:
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(probe, "_tested_apart", never)
+    monkeypatch.setattr(probe, "_tested_in_child", never)
     assert probe.command_buffers_work(device.info.key, device.names) is works
     assert not probe.command_buffers_work("another driver", device.names)
 

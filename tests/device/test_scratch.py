@@ -218,7 +218,7 @@ def test_programs_with_blocks_apart(program: Program, driver: str, separate_scra
 @each_driver
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_blocks_apart_make_no_sub_buffers(
-    driver: str, dynamic: bool, separate_scratch: None, apart: None
+    driver: str, dynamic: bool, separate_scratch: None, unchained: None
 ) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         for _ in range(4):

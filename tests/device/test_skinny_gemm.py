@@ -54,7 +54,7 @@ def test_batches_of_matrices_and_of_one(driver: str) -> None:
 
 @each_driver
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("unchained")
 def test_weights_of_bytes_are_read_as_they_lie(driver: str, dtype: torch.dtype) -> None:
     """A layer of torchao's with int8 weights: a quarter of the traffic, nothing kept in float32."""
 

@@ -81,7 +81,7 @@ def test_other_weights_of_the_same_shapes(cache: Cache) -> None:
             assert cache.same(net, x) == expected
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("unchained")
 @each_driver
 @pytest.mark.parametrize("usual", [True, False], ids=["usual folder", "folder by option"])
 def test_artifacts_carry_plans_and_kernels(

@@ -54,7 +54,7 @@ QKV = ((5, 20, 8), (5, 30, 8), (5, 30, 12))
     ids=lambda x: x.__name__[1:] if callable(x) else "",
 )
 @pytest.mark.parametrize("driver", two_drivers())
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("unchained")
 def test_agrees(fn: Any, sizes: Any, kernels: int | None, driver: str) -> None:
     counters.clear()
     with torch.no_grad():

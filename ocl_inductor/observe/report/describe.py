@@ -19,7 +19,7 @@ from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.observe.report.values import (
     BufferReport,
     GraphReport,
-    KernelText,
+    KernelSourceText,
     MemoryReport,
     OperatorReport,
     RefusalReport,
@@ -78,7 +78,7 @@ def describe(
         profile=profile,
         operators=tuple(_operators(gm)),
         steps=steps,
-        kernels=tuple(KernelText(k.name, k.source) for k in plan.kernels),
+        kernels=tuple(KernelSourceText(k.name, k.source) for k in plan.kernels),
         refusals=_refusals(schedule, [g for g, _ in stepping], _extents(graph, hint)),
         memory=memory_report(plan, steps, evaluate),
         inputs=sum(s.kind == "tensor" and not s.static for s in plan.inputs),

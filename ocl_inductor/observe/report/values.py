@@ -74,7 +74,7 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelText:
+class KernelSourceText:
     """A program; steps with the same source share one."""
 
     name: str
@@ -157,7 +157,7 @@ class GraphReport:
     profile: str
     operators: tuple[OperatorReport, ...]
     steps: tuple[StepReport, ...]
-    kernels: tuple[KernelText, ...]
+    kernels: tuple[KernelSourceText, ...]
     refusals: tuple[RefusalReport, ...]
     memory: MemoryReport
     inputs: int
