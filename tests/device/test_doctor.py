@@ -26,7 +26,7 @@ COMMAND = "from ocl_inductor.cli import main; main()"
 WITHOUT_PYOPENCL = "import sys; sys.modules['pyopencl'] = None; " + COMMAND
 
 
-def unchained(
+def apart(
     env: dict[str, str], *arguments: str, code: str = COMMAND, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, where the loader looks anew."""
