@@ -15,13 +15,14 @@ ROOT = "ocl_inductor"
 ARTIFACTS = {
     "code": "The OpenCL source of every kernel, with the FX nodes it comes from.",
     "fusion": "Each fusion decision with its reason.",
+    "selection": "Each choice among kernels for one problem, and why not the others.",
     "fallback": "Each operator that runs in ATen on the host, with its reason.",
     "autotune": "Each choice that max-autotune made, with what it reaches.",
     "memory": "Scratch memory of each plan: planned, lower bound, unplanned; buffers over time.",
 }
 
 # Pages of text each: only when named.
-_QUIET = frozenset({"code", "fusion", "memory"})
+_QUIET = frozenset({"code", "fusion", "memory", "selection"})
 
 
 def artifact_name(kind: str) -> str:

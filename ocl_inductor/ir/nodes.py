@@ -244,6 +244,17 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelChoice:
+    """Which implementation a problem (``gemm``, ``convolution``) got, and why others before it did
+    not: pairs of name and reason."""
+
+    origin: Origin
+    problem: str
+    chosen: str
+    declined: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class IndexCheck:
     """What an index out of range is reported as.
 
@@ -268,7 +279,7 @@ class Graph:
     whose storage stays put between calls, so what is computed from them alone may be kept.
     ``constants``: tensors embedded in the FX graph by name. ``updates``: what is written to inputs.
     ``trained``: static inputs whose values an optimiser changes between calls. ``checks``: what
-    kernels may report.
+    kernels may report. ``selections``: how kernels were chosen, for people.
     """
 
     inputs: tuple[Buffer | sympy.Expr | str, ...]
@@ -279,6 +290,7 @@ class Graph:
     updates: tuple[Update, ...] = ()
     trained: frozenset[str] = frozenset()
     checks: tuple[IndexCheck, ...] = ()
+    selections: tuple[KernelChoice, ...] = ()
 
     @property
     def results(self) -> tuple[GraphOutput, ...]:

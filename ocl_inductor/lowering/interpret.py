@@ -119,6 +119,7 @@ class _GraphLowering:
             self.results.updates,
             frozenset(self.walk.trained_names),
             tuple(self.ctx.checks),
+            tuple(self.ctx.selections),
         )
 
     def run_placeholder(self, node: FxNode) -> Any:

@@ -13,6 +13,7 @@ from agreement import agree, compiled, random, two_drivers
 from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.conv import conv, matrix_conv
 from ocl_inductor.lowering.conv.matrix_conv import ConvPartition
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.templates.conv.pixel_planes import planes
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
 
@@ -41,7 +42,7 @@ def taken(driver: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def always(monkeypatch: pytest.MonkeyPatch, taken: list[Any]) -> list[Any]:
     """Make the unit take every convolution that it can."""
     monkeypatch.setattr(matrix_conv, "BY_VECTORS", 1e9)
-    monkeypatch.setattr(conv, "suits", lambda *_: False)  # Winograd's algorithm
+    monkeypatch.setattr(conv, "declines", lambda *_: Declined("not Winograd's algorithm"))
     return taken
 
 

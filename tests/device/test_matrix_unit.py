@@ -14,7 +14,8 @@ from agreement import agree, compiled, random, two_drivers
 from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.index import is_static
-from ocl_inductor.lowering.matmul import matrix_product, product_template
+from ocl_inductor.lowering.core.choose import Declined
+from ocl_inductor.lowering.matmul import matrix_product
 from ocl_inductor.lowering.matmul.matrix_product import Partition
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.conv.matrix_conv import MATRIX_CONV_PARTS
@@ -29,13 +30,13 @@ def taken(driver: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     if not select_device(driver).info.amx:
         pytest.skip("the CPU has no matrix unit (AMX), or the driver does not reach it")
     found: list[Any] = []
-    real = product_template.product_by_matrix_unit
+    real = matrix_product._by_partition
 
     def counting(*args: Any) -> Any:
         found.append(args)
         return real(*args)
 
-    monkeypatch.setattr(product_template, "product_by_matrix_unit", counting)
+    monkeypatch.setattr(matrix_product, "_by_partition", counting)
     monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")  # plans that were made before took other ways
     return found
 
@@ -47,13 +48,13 @@ def always(monkeypatch: pytest.MonkeyPatch, taken: list[Any]) -> Callable[[Parti
     def force(partition: Partition | None) -> list[Any]:
         def chosen(
             ctx: Any, dtype: torch.dtype, batch: Any, rows: Any, k: Any, n: Any
-        ) -> Partition | None:
+        ) -> Partition | Declined:
             if dtype is not torch.float32 or not is_static(k) or not is_static(n):
-                return None
+                return Declined("not for the unit")
             own = matrix_product._partition(ctx, batch, ctx.hint(rows), int(k), int(n))
             return partition or own
 
-        monkeypatch.setattr(product_template, "partition_for_unit", chosen)
+        monkeypatch.setattr(matrix_product, "partition_for_unit", chosen)
         return taken
 
     return force

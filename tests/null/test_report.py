@@ -17,6 +17,7 @@ from ocl_inductor.observe.report.roofline import bound, least_seconds
 from ocl_inductor.observe.report.values import (
     BreakReport,
     BufferReport,
+    ChoiceReport,
     GraphReport,
     KernelSourceText,
     MemoryReport,
@@ -78,6 +79,7 @@ def made_up(count: int = 5, name: str = "x + 1") -> Report:
         1,
         1,
         1,
+        choices=(ChoiceReport("gemm", "skinny_gemm", (("gemm", f"{name} rows"),), ("op0", "op1")),),
     )
     return Report(
         (graph,),

@@ -15,6 +15,7 @@ from ocl_inductor.lowering.attention.operands import (
     row_order,
     with_logsumexp,
 )
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
@@ -34,27 +35,31 @@ _ITEMS_PER_UNIT = 4
 
 def decode_attention(
     ctx: LoweringContext, a: Attention, *, logsumexp: bool
-) -> tuple[Value, Value] | None:
-    """As `flash_attention`; None where there are many queries, or the kernel does not suit."""
+) -> tuple[Value, Value] | Declined:
+    """As `flash_attention`, for few queries."""
     batch, m, n, width, v_width = a.batch, a.m, a.n, a.width, a.v_width
-    if ctx.device.profile != "vector" or not all(map(is_static, (m, width, v_width))):
-        return None
+    if ctx.device.profile != "vector":
+        return Declined("it is for CPUs")
+    if not all(map(is_static, (m, width, v_width))):
+        return Declined("the numbers of queries and columns are not known")
     dtype = compute_dtype(a.query.dtype)
     acc = accumulator(dtype)
     narrow, wide = sorted((int(width), int(v_width)))
     lanes = lanes_for(ctx.device, acc, narrow)
-    if int(m) > _MAX_QUERIES or wide > _MAX_WIDTH or narrow < lanes:
-        return None
+    if int(m) > _MAX_QUERIES:
+        return Declined(f"{m} queries are more than {_MAX_QUERIES}")
+    if wide > _MAX_WIDTH or narrow < lanes:
+        return Declined(f"rows of {narrow} to {wide}: below a vector, or above {_MAX_WIDTH}")
     q, k, v = (operand_in_place(ctx, x) for x in (a.query, a.key, a.value))
     if not (same(k.strides[-1], 1) and same(v.strides[-1], 1)):
-        return None
+        return Declined("keys or values have no unit stride along their columns")
     shared = tuple(
         d
         for d, s in enumerate(batch)
         if is_static(s) and same(k.strides[d], 0) and same(v.strides[d], 0)
     )
     if int(prod([m, *(batch[d] for d in shared)])) > MAX_ROWS:
-        return None
+        return Declined(f"more than {MAX_ROWS} rows share keys and values")
     operands = [q, k, v]
     params: dict[str, Any] = {}
     if a.mask is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ocl_inductor.ir.index import is_static, prod, same
@@ -14,6 +15,7 @@ from ocl_inductor.lowering.attention.operands import (
     row_order,
     with_logsumexp,
 )
+from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.matmul.matmul import compute_dtype
@@ -27,40 +29,68 @@ _MIN_QUERIES = 4
 _MAX_WIDTH = 512
 
 
-def flash_attention(
-    ctx: LoweringContext, a: Attention, *, logsumexp: bool
-) -> tuple[Value, Value] | None:
+#: Output, and the logarithm of each row's sum of exponentials.
+Attended = tuple[Value, Value]
+
+
+def flash_attention(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | None:
     """The output (\\*batch, m, v_width), and the logarithm of each row's sum of exponentials.
 
     Without ``logsumexp`` the second result, which nobody reads then, is zeros. Both have the
     compute dtype. None: the kernel does not suit.
     """
-    few = decode_attention(ctx, a, logsumexp=logsumexp)
-    if few is not None:
-        return few
+    ways: tuple[Implementation[Attention, Attended], ...] = (
+        Implementation("decode_attention", partial(decode_attention, logsumexp=logsumexp)),
+        Implementation("matrix_attention", partial(_by_matrix_unit, logsumexp=logsumexp)),
+        Implementation("attention", partial(_by_tiles, logsumexp=logsumexp)),
+    )
+    return choose(ctx, "attention", a, ways, otherwise="products and a softmax")
+
+
+def _misfit(ctx: LoweringContext, a: Attention) -> Declined | None:
+    """Why neither of the kernels for many queries suits."""
+    widths = (a.width, a.v_width)
+    if not all(map(is_static, widths)) or max(map(int, widths)) > _MAX_WIDTH:
+        return Declined(f"rows of {a.width} and {a.v_width}: not known, or above {_MAX_WIDTH}")
+    if ctx.hint(a.m) < _MIN_QUERIES or not a.batch:
+        return Declined(f"{a.m} queries are fewer than {_MIN_QUERIES}, or there is no batch")
+    return None
+
+
+def _by_matrix_unit(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | Declined:
+    acc = accumulator(compute_dtype(a.query.dtype))
+    if misfit := _misfit(ctx, a):
+        return misfit
+    high = 0 if ctx.device.profile == "simt" else blocks_for_unit(ctx, acc, a)
+    if not high:
+        return Declined("the device has no matrix unit for this dtype, or vectors are faster")
+    return _by_kernel(ctx, a, "matrix_attention", {"mb": high}, logsumexp)
+
+
+def _by_tiles(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | Declined:
+    acc = accumulator(compute_dtype(a.query.dtype))
+    if misfit := _misfit(ctx, a):
+        return misfit
+    params: dict[str, Any]
+    if ctx.device.profile == "simt":
+        group = choose_group(ctx.device, acc, ctx.hint(a.m), int(a.width), int(a.v_width))
+        if group is None:
+            return Declined("its tiles do not fit into local memory")
+        params = dict(group)
+    else:
+        heads = ctx.hint(prod(a.batch))
+        lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(a.m), heads)
+        params = {"lanes": lanes, "nv": vectors}
+    return _by_kernel(ctx, a, "attention", params, logsumexp)
+
+
+def _by_kernel(
+    ctx: LoweringContext, a: Attention, spec: str, params: dict[str, Any], logsumexp: bool
+) -> Attended:
+    """The template ``spec`` with ``params`` and what both have in common."""
     batch, m, n, width, v_width = a.batch, a.m, a.n, a.width, a.v_width
-    if (
-        not (is_static(width) and is_static(v_width))
-        or max(int(width), int(v_width)) > _MAX_WIDTH
-        or ctx.hint(m) < _MIN_QUERIES
-        or not batch
-    ):
-        return None
     dtype = compute_dtype(a.query.dtype)
     acc = accumulator(dtype)
-    params: dict[str, Any] = {}
-    spec = "attention"
-    if ctx.device.profile == "simt":
-        group = choose_group(ctx.device, acc, ctx.hint(m), int(width), int(v_width))
-        if group is None:
-            return None
-        params |= group
-    elif high := blocks_for_unit(ctx, acc, a):
-        spec = "matrix_attention"
-        params["mb"] = high
-    else:
-        lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(m), ctx.hint(prod(batch)))
-        params |= {"lanes": lanes, "nv": vectors}
     wide = a.cast(dtype)
     operands = [operand_in_place(ctx, v) for v in (wide.query, wide.key, wide.value)]
     kind = ""

@@ -12,7 +12,8 @@ import torch
 from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
-from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
+from ocl_inductor.lowering.conv.geometry import Convolution, Geometry, channels_last
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
@@ -27,26 +28,26 @@ _ROWS = {4: 6, 3: 8, 2: 14, 1: 14}
 _LATENCY = 6
 
 
-def bf16_conv(
-    ctx: LoweringContext, x: Value, weight: Value, g: Geometry, result_size: tuple[Size, ...]
-) -> Value | None:
-    """The convolution of bfloat16 to float32, channels-last; None where that does not suit.
-
-    For devices with ``bf16_dot``.
-    """
-    if g.transposed or not all(is_static(s) for s in (*x.size[1:], *weight.size, *g.sizes)):
-        return None
+def bf16_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
+    """The convolution of bfloat16 to float32."""
+    x, weight, g, result_size = problem.x, problem.weight, problem.g, problem.size
+    if not ctx.device.bf16_dot or x.dtype is not torch.bfloat16:
+        return Declined("the device has no products of pairs of this dtype")
+    if problem.depthwise or g.transposed:
+        return Declined("it is depthwise or transposed")
+    if not all(is_static(s) for s in (*x.size[1:], *weight.size, *g.sizes)):
+        return Declined("its sizes are not known")
     nd, groups = g.ndim, g.groups
     icg, ocg = int(x.size[1]) // groups, int(result_size[1]) // groups
     taps = math.prod(g.kernel)
     if (groups > 1 and icg % 2) or taps * icg < _MIN_TERMS or ocg < _MIN_CHANNELS:
-        return None
+        return Declined(f"{icg} channels to {ocg} in a group do not fill its tiles")
     width = int(g.sizes[-1])
     even = icg + icg % 2
     pixels = ctx.hint(prod((result_size[0], *g.sizes)))
     blocking = _blocking(ctx, width, pixels, taps * even, ocg, groups)
     if blocking is None:
-        return None
+        return Declined(f"a panel of {taps * even} terms does not stay in a core's cache")
     x = _padded(ctx, x, g, groups * even)
     view = strided_view(x)
     assert view is not None

@@ -22,10 +22,11 @@ from ocl_inductor.lowering.conv.expressions import (
     by_reduction,
     depthwise_expression,
 )
-from ocl_inductor.lowering.conv.geometry import Geometry, output_size, read_geometry
+from ocl_inductor.lowering.conv.geometry import Convolution, Geometry, output_size, read_geometry
 from ocl_inductor.lowering.conv.matrix_conv import conv_by_matrix_unit, conv_partition
 from ocl_inductor.lowering.conv.mma_conv import mma_conv
-from ocl_inductor.lowering.conv.winograd import suits, winograd
+from ocl_inductor.lowering.conv.winograd import declines, winograd
+from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full
@@ -68,7 +69,7 @@ def lower_convolution(
 def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Value:
     """The convolution without bias, in the compute dtype, channels-last in memory."""
     dtype = compute_dtype(x.dtype)
-    n, channels = x.size[0], int(x.size[1])
+    n = x.size[0]
     oc = int(weight.size[1]) * g.groups if g.transposed else int(weight.size[0])
     result_size = (n, oc, *g.sizes)
     if any(same(s, 0) for s in (*result_size, *x.size, *g.kernel)):
@@ -90,30 +91,62 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return pixel_shuffle(ctx, x, weight, g, result_size)
     if g.transposed and g.stride == ones:
         x, weight, g = _as_plain(x, weight, g)
-    if halves:
-        found = mma_conv(ctx, x, weight, g, result_size)
-        if found is not None:
-            return found
-    depthwise = g.groups == channels and g.groups > 1 and not g.transposed
-    if pairs and not depthwise:
-        found = bf16_conv(ctx, x, weight, g, result_size)
-        if found is not None:
-            return found
-    weight = cast_value(weight, dtype)
-    lanes = depthwise_lanes(ctx, dtype, channels)
-    if depthwise and oc == channels and g.ndim <= 2 and lanes:
-        return by_depthwise_template(ctx, x, weight, g, lanes)
-    x = cast_value(x, dtype)
-    if depthwise and math.prod(g.kernel) <= MAX_UNROLLED_TAPS:
-        return depthwise_expression(ctx, x, weight, g, result_size)
-    plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))
-    if plain and g.groups == 1 and not g.transposed and suits(ctx, x, weight, oc, g.sizes):
-        return winograd(ctx, channels_adjacent(ctx, x), weight, g.padding, g.sizes)
-    part = conv_partition(ctx, x, weight, g)
-    if part is not None:
-        x = channels_adjacent(ctx, x)
-        return conv_by_matrix_unit(ctx, part, x, weight, g, result_size)
-    return by_template(ctx, x, weight, g, result_size)
+    problem = Convolution(x, weight, g, result_size, dtype)
+    return choose(ctx, "convolution", problem, _CONVOLUTIONS)
+
+
+def _depthwise_by_template(ctx: LoweringContext, p: Convolution) -> Value | Declined:
+    channels = int(p.x.size[1])
+    if not p.depthwise or int(p.size[1]) != channels:
+        return Declined("it is not depthwise")
+    lanes = depthwise_lanes(ctx, p.dtype, channels)
+    if p.g.ndim > 2 or not lanes:
+        return Declined(f"{p.g.ndim} dimensions, or {channels} channels that make no vectors")
+    return by_depthwise_template(ctx, p.x, cast_value(p.weight, p.dtype), p.g, lanes)
+
+
+def _depthwise_by_expression(ctx: LoweringContext, p: Convolution) -> Value | Declined:
+    taps = math.prod(p.g.kernel)
+    if not p.depthwise or taps > MAX_UNROLLED_TAPS:
+        return Declined(f"it is not depthwise, or has more taps ({taps}) than are unrolled")
+    return depthwise_expression(ctx, *_wide(p), p.g, p.size)
+
+
+def _by_winograd(ctx: LoweringContext, p: Convolution) -> Value | Declined:
+    x, weight = _wide(p)
+    why_not = declines(ctx, x, weight, p.g, int(p.size[1]))
+    if why_not is not None:
+        return why_not
+    return winograd(ctx, channels_adjacent(ctx, x), weight, p.g.padding, p.g.sizes)
+
+
+def _by_matrix_unit(ctx: LoweringContext, p: Convolution) -> Value | Declined:
+    x, weight = _wide(p)
+    part = conv_partition(ctx, x, weight, p.g)
+    if isinstance(part, Declined):
+        return part
+    return conv_by_matrix_unit(ctx, part, channels_adjacent(ctx, x), weight, p.g, p.size)
+
+
+def _by_template(ctx: LoweringContext, p: Convolution) -> Value:
+    return by_template(ctx, *_wide(p), p.g, p.size)
+
+
+def _wide(p: Convolution) -> tuple[Value, Value]:
+    """The operands in the dtype of the sums."""
+    return cast_value(p.x, p.dtype), cast_value(p.weight, p.dtype)
+
+
+#: In the order in which they are tried.
+_CONVOLUTIONS: tuple[Implementation[Convolution, Value], ...] = (
+    Implementation("mma_conv", mma_conv),
+    Implementation("bf16_conv", bf16_conv),
+    Implementation("depthwise", _depthwise_by_template),
+    Implementation("unrolled taps", _depthwise_by_expression),
+    Implementation("winograd", _by_winograd),
+    Implementation("matrix_conv", _by_matrix_unit),
+    Implementation("conv", _by_template),
+)
 
 
 def _swap_channels(nd: int) -> tuple[int, ...]:

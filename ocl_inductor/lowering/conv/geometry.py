@@ -1,4 +1,4 @@
-"""The spatial arguments of a convolution, and the extents that follow from them."""
+"""A convolution: its spatial arguments, the extents that follow, and the problem as a whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy
+import torch
 from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.index import Size, is_static
@@ -96,3 +97,24 @@ def channels_last(nd: int) -> tuple[int, ...]:
 def channels_first(nd: int) -> tuple[int, ...]:
     """Permutation of (n, \\*spatial, c) to (n, c, \\*spatial)."""
     return (0, nd + 1, *range(1, nd + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """``x`` (n, c, \\*spatial), ``weight`` (oc, c/groups, \\*kernel), of a transposed one (c,
+    oc/groups, \\*kernel), to ``size`` (n, oc, \\*spatial), channels-last in memory.
+
+    ``dtype``: of the result and its sums; the operands may be narrower.
+    """
+
+    x: Value
+    weight: Value
+    g: Geometry
+    size: tuple[Size, ...]
+    dtype: torch.dtype
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each channel is convolved with windows of its own."""
+        g = self.g
+        return g.groups == int(self.x.size[1]) and g.groups > 1 and not g.transposed

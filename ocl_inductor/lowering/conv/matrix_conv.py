@@ -10,6 +10,7 @@ import torch
 
 from ocl_inductor.ir.index import Size, contiguous_strides, is_static, same
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.matrix_product import (
@@ -48,26 +49,29 @@ class ConvPartition:
 
 def conv_partition(
     ctx: LoweringContext, x: Value, weight: Value, g: Geometry
-) -> ConvPartition | None:
-    """How the unit computes a plain convolution; None: it cannot, or vectors are faster."""
+) -> ConvPartition | Declined:
+    """How the unit computes a plain convolution."""
     channels, oc = int(x.size[1]), int(weight.size[0])
-    if not ctx.device.amx or x.dtype is not torch.float32 or g.transposed or g.groups != 1:
-        return None
+    if not ctx.device.amx or x.dtype is not torch.float32:
+        return Declined("the device has no matrix unit for this dtype")
+    if g.transposed or g.groups != 1:
+        return Declined("it is transposed or has groups")
     if channels % DEPTH or weight_in_place(weight) is None:
-        return None
+        return Declined(f"{channels} channels, or the weight is not contiguous in memory")
     if not all(is_static(s) for s in (*x.size[2:], *g.sizes)):
-        return None
+        return Declined("its sizes are not known")
     found = planes(g.kernel, g.stride, g.dilation, g.sizes)
     n, taps = ctx.hint(x.size[0]), math.prod(g.kernel)
     part = _partition(ctx.device.compute_units, n, channels, oc, found)
     if part is None:
-        return None
+        return Declined("its operands' parts do not stay in a core's cache")
     positions = n * found.blocks * BLOCK
     pixels = n * math.prod(int(s) for s in g.sizes)
     terms = channels * taps
     by_unit = positions * ceil_div(oc, BLOCK) * BLOCK * terms * BY_UNIT + part.cost
     by_unit += pixels * oc * RESULT
-    return part if by_unit < pixels * oc * terms * BY_VECTORS else None
+    faster = by_unit < pixels * oc * terms * BY_VECTORS
+    return part if faster else Declined("vectors are faster: splitting takes longer than it saves")
 
 
 def conv_by_matrix_unit(

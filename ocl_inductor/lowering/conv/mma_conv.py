@@ -12,7 +12,8 @@ import torch
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.lowering.conv.bf16_conv import with_channels
 from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
-from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
+from ocl_inductor.lowering.conv.geometry import Convolution, Geometry, channels_last
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import (
     StridedView,
@@ -21,7 +22,7 @@ from ocl_inductor.lowering.core.values import (
     reshape,
     strided_view,
 )
-from ocl_inductor.lowering.matmul.mma_product import HALVES, RUN
+from ocl_inductor.lowering.matmul.mma_product import HALVES, RUN, takes_halves
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.mma_tiles import DEPTH, MmaWork, choose_mma_tile
 
@@ -65,25 +66,23 @@ def _params(
     }
 
 
-def mma_conv(
-    ctx: LoweringContext, x: Value, weight: Value, g: Geometry, result_size: tuple[Size, ...]
-) -> Value | None:
-    """The convolution of a half type to float32, channels-last; None where that does not suit.
-
-    For operands that the device takes (mma_product.takes_halves).
-    """
+def mma_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
+    """The convolution of a half type to float32."""
+    x, weight, g, result_size = problem.x, problem.weight, problem.g, problem.size
+    if not takes_halves(ctx, x, weight):
+        return Declined("the device has no matrix instructions for these dtypes")
     if g.transposed or g.groups > 1:
-        return None
+        return Declined("it is transposed or has groups")
     if not all(is_static(s) for s in (*x.size[1:], *weight.size, *g.sizes)):
-        return None
+        return Declined("its sizes are not known")
     channels, oc = ceil_div(int(x.size[1]), RUN) * RUN, int(result_size[1])
     if int(x.size[1]) * _MOST_PADDING < channels or oc < _MIN_CHANNELS:
-        return None
+        return Declined(f"{x.size[1]} channels to {oc} do not fill its tiles")
     if channels != int(x.size[1]):
         x = zero_padded(ctx, ctx.realize(x), (0,) * g.ndim, channels)
     found = _runs_of_channels(ctx, x)
     if found is None:
-        return None
+        return Declined("pixels do not lie at multiples of 16 bytes")
     x, view = found
     nd = g.ndim
     rows = permute(weight, (0, *range(2, nd + 2), 1))

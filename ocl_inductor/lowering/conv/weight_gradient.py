@@ -9,7 +9,7 @@ the end.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
@@ -19,6 +19,7 @@ from ocl_inductor.lowering.conv.expressions import window_element
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.conv.window_product import multiplies_windows, window_product
 from ocl_inductor.lowering.conv.winograd_weight_gradient import suits, winograd_weight_gradient
+from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape, strided_view
 from ocl_inductor.lowering.matmul.matmul import matmul
@@ -51,16 +52,68 @@ def weight_gradient(
     \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
     Both lie channels-last in memory.
     """
-    inner, outer = int(size[1]), int(size[0]) // g.groups
-    if outer == inner == 1 and g.groups > 1:
-        return depthwise_weight_gradient(ctx, coarse, fine, size, g)
-    if suits(ctx, coarse, fine, g):
-        return winograd_weight_gradient(ctx, coarse, fine, g)
-    if ctx.device.profile == "vector" and max(inner, outer) >= _MIN_LANES:
-        return _by_template(ctx, coarse, fine, size, g)
-    if ctx.device.profile == "simt" and multiplies_windows(coarse, fine, g):
-        return window_product(ctx, coarse, fine, size, g)
-    return _by_product(ctx, coarse, fine, size, g)
+    problem = WeightGradient(coarse, fine, size, g)
+    return choose(ctx, "weight gradient", problem, _WEIGHT_GRADIENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGradient:
+    """The arguments of :func:`weight_gradient`."""
+
+    coarse: Value
+    fine: Value
+    size: tuple[Size, ...]
+    g: Geometry
+
+    @property
+    def inner(self) -> int:
+        return int(self.size[1])
+
+    @property
+    def outer(self) -> int:
+        return int(self.size[0]) // self.g.groups
+
+
+def _depthwise(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
+    if p.outer != 1 or p.inner != 1 or p.g.groups == 1:
+        return Declined("it is not depthwise")
+    return depthwise_weight_gradient(ctx, p.coarse, p.fine, p.size, p.g)
+
+
+def _winograd(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
+    if not suits(ctx, p.coarse, p.fine, p.g):
+        return Declined("only plain 3x3 windows of many channels do, where that takes less time")
+    return winograd_weight_gradient(ctx, p.coarse, p.fine, p.g)
+
+
+def _vectors(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
+    if ctx.device.profile != "vector":
+        return Declined("it is for CPUs")
+    if max(p.inner, p.outer) < _MIN_LANES:
+        return Declined(f"{p.inner} and {p.outer} channels in a group make no vectors")
+    return _by_template(ctx, p.coarse, p.fine, p.size, p.g)
+
+
+def _windows(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
+    if ctx.device.profile != "simt":
+        return Declined("it is for GPUs")
+    if not multiplies_windows(p.coarse, p.fine, p.g):
+        return Declined("windows are elements as they lie, few, or of sizes that are not known")
+    return window_product(ctx, p.coarse, p.fine, p.size, p.g)
+
+
+def _matrix_product(ctx: LoweringContext, p: WeightGradient) -> Value:
+    return _by_product(ctx, p.coarse, p.fine, p.size, p.g)
+
+
+#: In the order in which they are tried.
+_WEIGHT_GRADIENTS: tuple[Implementation[WeightGradient, Value], ...] = (
+    Implementation("a sum for each channel", _depthwise),
+    Implementation("winograd_weight_gradient", _winograd),
+    Implementation("weight_gradient", _vectors),
+    Implementation("window_product", _windows),
+    Implementation("gemm of written windows", _matrix_product),
+)
 
 
 # -- the template --------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from torch.utils._sympy.functions import FloorDiv
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
 from ocl_inductor.ir.index import contiguous_strides, is_static, loop_vars, prod
+from ocl_inductor.lowering.conv.geometry import Geometry
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import pack_panels
@@ -98,13 +100,16 @@ def allowed(
     )
 
 
-def suits(
-    ctx: LoweringContext, x: Value, weight: Value, out_channels: int, sizes: Sequence[object]
-) -> bool:
-    """Whether a 3x3 convolution without stride, dilation and groups is better off so."""
-    channels = int(x.size[1])
+def declines(
+    ctx: LoweringContext, x: Value, weight: Value, g: Geometry, out_channels: int
+) -> Declined | None:
+    """Why a convolution does not take the algorithm."""
+    plain = (g.kernel, g.stride, g.dilation) == ((3, 3), (1, 1), (1, 1))
+    if not plain or g.groups != 1 or g.transposed:
+        return Declined("only plain 3x3 windows without stride, dilation and groups do")
+    channels, sizes = int(x.size[1]), g.sizes
     if not allowed(ctx, x.dtype, (channels, out_channels), (*x.size, *sizes)):
-        return False
+        return Declined(_not_allowed(ctx, x.dtype, channels, out_channels))
     pixels = ctx.hint(prod((x.size[0], *sizes)))
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
     kept = ctx.is_kept(weight)
@@ -116,7 +121,19 @@ def suits(
             cost = tiles * _TILE + _TRANSFORM_IN_KERNEL
         case _:  # kept, always
             cost = tiles * _TILE + _READ
-    return cost < 9 * pixels + (0 if kept else _PACK)
+    if cost < 9 * pixels + (0 if kept else _PACK):
+        return None
+    return Declined(f"a direct sum is faster for {pixels} pixels of {channels} channels")
+
+
+def _not_allowed(ctx: LoweringContext, dtype: torch.dtype, channels: int, out_channels: int) -> str:
+    if not ctx.settings.winograd:
+        return "the option winograd is off"
+    if ctx.device.profile != "vector" or lanes_of(ctx.device, "float") < 8:
+        return "its kernels are for CPUs with vectors of 8 lanes or more"
+    if dtype is not torch.float32:
+        return f"it loses digits that {dtype} is asked for"
+    return f"{channels} channels to {out_channels}, of sizes that have to be known and fill vectors"
 
 
 def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_channels: int) -> int:

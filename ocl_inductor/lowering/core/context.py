@@ -33,6 +33,7 @@ from ocl_inductor.ir.index import (
 from ocl_inductor.ir.nodes import (
     Buffer,
     IndexCheck,
+    KernelChoice,
     Loop,
     LoopKind,
     Node,
@@ -80,6 +81,8 @@ class LoweringContext:
 
     #: What indices out of range are reported as.
     checks: list[IndexCheck] = field(default_factory=list)
+    #: How kernels were chosen, see choose.py.
+    selections: list[KernelChoice] = field(default_factory=list)
     #: Inputs and constants that nothing changes between calls: what depends on them alone is
     #: computed once.
     kept: set[str] = field(default_factory=set)

@@ -9,8 +9,10 @@ import torch
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
 from ocl_inductor.lowering.matmul.product_template import MAX_OWN_PANEL
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
@@ -22,21 +24,22 @@ LANES = 16
 _MIN_TERMS = 16
 
 
-def bf16_product(
-    ctx: LoweringContext, a: Value, b: Value, out_order: tuple[int, ...]
-) -> Value | None:
-    """(\\*batch, m, k) x (\\*batch, k, n) of bfloat16 to float32; None where that does not suit."""
+def bf16_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """The product of bfloat16 to float32."""
+    a, b, out_order = problem.a, problem.b, problem.order
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
-    if not ctx.device.bf16_dot or a.dtype is not torch.bfloat16 or b.dtype is not torch.bfloat16:
-        return None
+    if not ctx.device.bf16_dot:
+        return Declined("the device has no products of pairs of bfloat16")
+    if a.dtype is not torch.bfloat16 or b.dtype is not torch.bfloat16:
+        return Declined(f"operands of {a.dtype} and {b.dtype}, not bfloat16")
     if not is_static(k) or int(k) % 2 or int(k) < _MIN_TERMS:
-        return None
+        return Declined(f"sums of {k} terms: not an even number of at least {_MIN_TERMS}")
     if ctx.hint(m) <= VERY_FEW or ctx.hint(n) <= LANES // 2:
-        return None
+        return Declined(f"{m} rows and {n} columns are too few for its tiles")
     out_batch = a.size[:-2]
     blocking = _blocking(ctx, out_batch, m, int(k), n)
     if blocking is None:
-        return None
+        return Declined(f"a panel of {k} rows does not stay in a core's cache")
     a, b = with_split_batch(a, b)
     a, a_view = _along(ctx, a, (-1,))
     b, b_view = _along(ctx, b, (-1, -2))

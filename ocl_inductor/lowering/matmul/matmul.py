@@ -8,6 +8,7 @@ import torch
 
 from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, depends_on, full
@@ -22,7 +23,9 @@ from ocl_inductor.lowering.core.values import (
     transposed,
 )
 from ocl_inductor.lowering.matmul.bf16_product import bf16_product
+from ocl_inductor.lowering.matmul.matrix_product import product_by_matrix_unit
 from ocl_inductor.lowering.matmul.mma_product import mma_product
+from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_template import product_by_template
 from ocl_inductor.lowering.matmul.skinny_gemm import skinny_gemm
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
@@ -98,20 +101,7 @@ def matmul(
             one = reindex(b, (k, n), [ZERO] * len(batch) + list(loop_vars(2)))
             return reshape(matmul(ctx, flat, one), (*batch, m, n))
     order = out_order or tuple(range(len(batch) + 1))
-    narrow = bf16_product(ctx, a, b, order)
-    if narrow is None:
-        narrow = mma_product(ctx, a, b, order)
-    if narrow is not None:
-        return narrow
-    few = skinny_gemm(ctx, a, b, out)
-    if few is None and is_static(n) and int(n) <= VERY_FEW:
-        columns = skinny_gemm(ctx, transposed(b), transposed(a), out)
-        few = None if columns is None else transposed(columns)
-    if few is not None:
-        return few
-    if same(n, 1) or same(m, 1):
-        return _product_by_reduction(ctx, a, b, out)
-    return product_by_template(ctx, a, b, out, order)
+    return choose(ctx, "gemm", Gemm(a, b, out, order), _PRODUCTS)
 
 
 def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value | None:
@@ -120,6 +110,39 @@ def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value |
     if strided_view(a) is not None and a.dtype == dtype and strided_view(flat) is None:
         return None
     return flat
+
+
+def _skinny_transposed(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """C' = B' A' where C has few columns, as ``skinny_gemm`` has few rows."""
+    n = problem.b.size[-1]
+    if not is_static(n) or int(n) > VERY_FEW:
+        return Declined(f"{n} columns are not few")
+    other = Gemm(transposed(problem.b), transposed(problem.a), problem.out, problem.order)
+    found = skinny_gemm(ctx, other)
+    return found if isinstance(found, Declined) else transposed(found)
+
+
+def _vector_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    m, n = problem.a.size[-2], problem.b.size[-1]
+    if not same(n, 1) and not same(m, 1):
+        return Declined("neither operand is a vector")
+    return _product_by_reduction(ctx, problem.a, problem.b, problem.out)
+
+
+def _by_template(ctx: LoweringContext, problem: Gemm) -> Value:
+    return product_by_template(ctx, problem.a, problem.b, problem.out, problem.order)
+
+
+#: In the order in which they are tried.
+_PRODUCTS: tuple[Implementation[Gemm, Value], ...] = (
+    Implementation("bf16_gemm", bf16_product),
+    Implementation("mma_gemm", mma_product),
+    Implementation("skinny_gemm", skinny_gemm),
+    Implementation("skinny_gemm of the transposes", _skinny_transposed),
+    Implementation("a reduction", _vector_product),
+    Implementation("matrix_gemm", product_by_matrix_unit),
+    Implementation("gemm", _by_template),
+)
 
 
 def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value:

@@ -8,10 +8,16 @@ from typing import Any
 import torch
 
 from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, same
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.shapes import without_broadcast
+from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
-from ocl_inductor.lowering.matmul.product_operands import pack_panels
+from ocl_inductor.lowering.matmul.problem import Gemm
+from ocl_inductor.lowering.matmul.product_operands import (
+    pack_panels,
+    realize_operand,
+    with_split_batch,
+)
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
 
@@ -51,21 +57,32 @@ def partition_for_unit(
     rows: Size,
     depth: Size,
     columns: Size,
-) -> Partition | None:
-    """How products of (rows, depth) and (depth, columns) go to the unit; None: they are faster by
-    vectors. float32 only."""
+) -> Partition | Declined:
+    """How products of (rows, depth) and (depth, columns) go to the unit. float32 only."""
     if not ctx.device.amx or dtype is not torch.float32:
-        return None
+        return Declined("the device has no matrix unit for this dtype")
     if not is_static(depth) or not is_static(columns):
-        return None
+        return Declined("the numbers of terms and columns are not known")
     m, k, n = ctx.hint(rows), int(depth), int(columns)
     whole = ceil_div(m, BLOCK) * BLOCK * ceil_div(n, BLOCK) * BLOCK * ceil_div(k, BLOCK) * BLOCK
     part = _partition(ctx, batch, m, k, n)
     faster = whole * BY_UNIT + part.cost + m * n * RESULT < m * n * k * BY_VECTORS
-    return part if faster else None
+    return part if faster else Declined("vectors are faster: splitting takes longer than it saves")
 
 
-def product_by_matrix_unit(
+def product_by_matrix_unit(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """The product in float32, each operand split into parts of bfloat16."""
+    m, k, n = problem.a.size[-2], problem.a.size[-1], problem.b.size[-1]
+    a, b = with_split_batch(problem.a, problem.b)
+    part = partition_for_unit(ctx, problem.out, a.size[:-2], m, k, n)
+    if isinstance(part, Declined):
+        return part
+    a, view = realize_operand(ctx, a, problem.out)
+    b = cast_value(b, problem.out)
+    return _by_partition(ctx, part, a, view, b, problem.a.size[:-2], problem.order)
+
+
+def _by_partition(
     ctx: LoweringContext,
     part: Partition,
     a: Value,

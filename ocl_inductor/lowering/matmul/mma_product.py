@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
@@ -24,20 +26,18 @@ RUN = 8
 _MIN_TERMS = 16
 
 
-def mma_product(
-    ctx: LoweringContext, a: Value, b: Value, out_order: tuple[int, ...]
-) -> Value | None:
-    """(\\*batch, m, k) x (\\*batch, k, n) of a half type to float32.
-
-    None where that does not suit.
-    """
+def mma_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """The product of a half type to float32."""
+    a, b, out_order = problem.a, problem.b, problem.order
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
-    if not takes_halves(ctx, a, b) or not is_static(k) or not is_static(n):
-        return None
+    if not takes_halves(ctx, a, b):
+        return Declined("the device has no matrix instructions for these dtypes")
+    if not is_static(k) or not is_static(n):
+        return Declined("the numbers of terms and columns are not known")
     if int(k) % RUN or int(k) < _MIN_TERMS:
-        return None
+        return Declined(f"sums of {k} terms: not a multiple of {RUN} of at least {_MIN_TERMS}")
     if ctx.hint(m) <= VERY_FEW or int(n) <= VERY_FEW:
-        return None
+        return Declined(f"{m} rows and {n} columns are too few for its tiles")
     out_batch = a.size[:-2]
     a, b = with_split_batch(a, b)
     a, a_view = _in_runs(ctx, a, (-1, -2))

@@ -13,7 +13,6 @@ from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, sam
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view, transposed
-from ocl_inductor.lowering.matmul.matrix_product import partition_for_unit, product_by_matrix_unit
 from ocl_inductor.lowering.matmul.product_operands import (
     accumulator,
     pack_panels,
@@ -81,10 +80,6 @@ def product_by_template(
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
     a, b = with_split_batch(a, b)
     a, a_view = realize_operand(ctx, a, out)
-    part = partition_for_unit(ctx, out, a.size[:-2], m, k, n)
-    if part is not None:
-        b = cast_value(b, out)
-        return product_by_matrix_unit(ctx, part, a, a_view, b, out_batch, out_order)
     batch = a.size[:-2]
     params: dict[str, Any] = {
         "m": m, "n": n, "k": k,

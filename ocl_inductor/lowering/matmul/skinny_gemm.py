@@ -6,10 +6,12 @@ import sympy
 import torch
 
 from ocl_inductor.ir.index import Size, is_static, same
+from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, decide, is_known
 from ocl_inductor.lowering.core.values import Value, strided_view
 from ocl_inductor.lowering.matmul.matrix_product import partition_for_unit
+from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.gemm.bf16_skinny_gemm import VECTOR, row_count
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
@@ -28,26 +30,29 @@ _MIN_VECTORS, _MIN_VECTORS_OF_MORE = 3, 16
 _ROWS_TO_AN_ITEM = 48
 
 
-def skinny_gemm(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value | None:
-    """(\\*batch, m, k) x (\\*batch, k, n) by ``skinny_gemm``; None where that does not suit.
+def skinny_gemm(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """The product by the template ``skinny_gemm``.
 
-    It does where m is small and B lies in memory with unit stride along k, as a layer's weight
+    It suits where m is small and B lies in memory with unit stride along k, as a layer's weight
     does. It may have a half type, or bytes that are converted first, as a quantised layer's; the
     result is ``out``, the type of the sums.
     """
+    a, b, out = problem.a, problem.b, problem.out
     m, n, k = a.size[-2], b.size[-1], b.size[-2]
     acc = "double" if out is torch.float64 else "float"
     lanes = lanes_of(ctx.device, acc)
     b = _unconverted(b)
     w = strided_view(b)
+    if ctx.device.profile != "vector" or lanes == 1:
+        return Declined("the device's profile has no vectors")
     if w is None or not same(w.stride[-2], 1) or b.dtype not in _READABLE:
-        return None
-    if ctx.device.profile != "vector" or lanes == 1 or not _worthwhile(ctx, m, n, k, lanes):
-        return None
+        return Declined("B does not lie in memory with unit stride along k")
+    if not _worthwhile(ctx, m, n, k, lanes):
+        return Declined(f"{m} rows, {n} columns and {k} terms: not few rows of a long weight")
     batch = a.size[:-2]
     very_few = ctx.hint(m) <= VERY_FEW
-    if not very_few and partition_for_unit(ctx, out, batch, m, k, n) is not None:
-        return None
+    if not very_few and _goes_to_unit(ctx, problem):
+        return Declined("the matrix unit is faster")
     pairs = very_few and _by_pairs(ctx, a, b)
     a = cast_value(a, torch.bfloat16 if pairs else out)
     x = strided_view(a)
@@ -74,6 +79,12 @@ def skinny_gemm(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> V
         w_strides=(*w.stride[:-2], w.stride[-1]),
         w_itemsize=b.dtype.itemsize,
     )
+
+
+def _goes_to_unit(ctx: LoweringContext, p: Gemm) -> bool:
+    m, k, n = p.a.size[-2], p.a.size[-1], p.b.size[-1]
+    found = partition_for_unit(ctx, p.out, p.a.size[:-2], m, k, n)
+    return not isinstance(found, Declined)
 
 
 def _by_pairs(ctx: LoweringContext, a: Value, b: Value) -> bool:

@@ -18,6 +18,7 @@ from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.observe.report.values import (
     BufferReport,
+    ChoiceReport,
     GraphReport,
     KernelSourceText,
     MemoryReport,
@@ -85,6 +86,7 @@ def describe(
         outputs=len(plan.outputs),
         parameters=sum(s.static for s in plan.inputs),
         symbols=tuple(symbols.items()),
+        choices=_choices(graph),
     )
 
 
@@ -196,6 +198,17 @@ def _steps(
 def _natural(name: str) -> tuple[str, int]:
     digits = re.search(r"\d+", name)
     return name.rstrip("0123456789"), int(digits[0]) if digits else 0
+
+
+# -- choices ------------------------------------------------------------------------------------
+
+
+def _choices(graph: Graph) -> tuple[ChoiceReport, ...]:
+    """Equal ones together, in the order of their first operators."""
+    found: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for s in graph.selections:
+        found.setdefault((s.problem, s.chosen, s.declined), []).extend(s.origin.fx_nodes)
+    return tuple(ChoiceReport(*what, tuple(dict.fromkeys(names))) for what, names in found.items())
 
 
 # -- refusals ----------------------------------------------------------------------------------

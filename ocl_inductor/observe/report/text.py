@@ -13,6 +13,7 @@ from rich.text import Text
 from ocl_inductor.observe.report.numbers import count_text, of, size_bytes, time_text
 from ocl_inductor.observe.report.roofline import bound, least_seconds
 from ocl_inductor.observe.report.values import (
+    ChoiceReport,
     GraphReport,
     MemoryReport,
     RefusalReport,
@@ -21,6 +22,8 @@ from ocl_inductor.observe.report.values import (
     StepReport,
 )
 
+#: The same of kinds of choices.
+SHOWN_CHOICES = 8
 #: More refusals than these are counted only; JSON and page have all of them.
 SHOWN_REFUSALS = 12
 #: Rows of the memory picture.
@@ -94,6 +97,12 @@ def _graph(number: int, graph: GraphReport, roof: RoofReport | None) -> Iterator
     if graph.refusals:
         yield _indented(_bold("Not fused"))
         yield from _refusals(graph)
+    if graph.choices:
+        yield _indented(_bold("Chosen"))
+        for choice in graph.choices[:SHOWN_CHOICES]:
+            yield _indented(choice_text(graph, choice), 4)
+        if len(graph.choices) > SHOWN_CHOICES:
+            yield _indented(f"and {len(graph.choices) - SHOWN_CHOICES} more", 4)
     if graph.memory.scratch:
         yield _indented(_bold("Scratch memory over time"))
         yield _indented(_memory(graph))
@@ -189,6 +198,16 @@ def fallback_text(graph: GraphReport, step: StepReport) -> str:
     }
     where = "".join(f"\n  {p}" for p in sorted(places))
     return f"step {step.number} {step.name}: {step.reason}{where}"
+
+
+def choice_text(graph: GraphReport, choice: ChoiceReport) -> str:
+    """The kernel of a product, convolution or attention, its operators, and why not others."""
+    first = graph.operator(choice.operators[0]) if choice.operators else None
+    place = f" {first.source.place} {first.short}" if first and first.source else ""
+    others = f" and {len(choice.operators) - 1} more" if len(choice.operators) > 1 else ""
+    lines = [f"{choice.problem}: {choice.chosen} {place}{others}".rstrip()]
+    lines += [f"  not {name}: {reason}" for name, reason in choice.declined]
+    return "\n".join(lines)
 
 
 def _refusals(graph: GraphReport) -> Iterator[RenderableType]:

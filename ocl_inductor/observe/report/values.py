@@ -96,6 +96,20 @@ class RefusalReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceReport:
+    """Which implementation the ``operators`` got, by name, and why others before it did not suit.
+
+    ``problem``: ``gemm``, ``convolution``, ``weight gradient`` or ``attention``. ``declined``:
+    pairs of implementation and reason, in the order in which they were tried.
+    """
+
+    problem: str
+    chosen: str
+    declined: tuple[tuple[str, str], ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BufferReport:
     """Memory that the plan provides; alive from step ``first`` to step ``last``, both included.
 
@@ -164,6 +178,7 @@ class GraphReport:
     outputs: int
     parameters: int
     symbols: tuple[tuple[str, int], ...] = ()
+    choices: tuple[ChoiceReport, ...] = ()
 
     def operator(self, name: str) -> OperatorReport:
         """The operator of that name; one without facts for nodes that our passes made."""
