@@ -3,8 +3,9 @@
 The suite has a time limit. What a driver takes long to build runs by default on another one, or in
 the driver's own profile; a line of the table is a pattern over the ids of tests, and says why.
 
-A test that is there for every driver runs on the first one, and on each of the others in one case
-of a few, always the same: a fault of a driver shows in many cases of a kind.
+A test that is there for every driver and profile runs by default in one of these, and in one case
+of a few in each of the others, always the same: a fault of a driver, or of a profile, shows in many
+cases of a kind, and `make test-all` runs them all.
 """
 
 from __future__ import annotations
@@ -78,20 +79,42 @@ def is_slow(test_id: str) -> bool:
     return any(p.search(test_id) for p in _PATTERNS)
 
 
-#: Of the cases of one driver among several, one of so many runs by default.
-SHARES = {"rusticl": 4}
-SHARE = 3
+#: A case that is there for several drivers and profiles runs by default in one of them, on one of
+#: the first two drivers, and of the others one in so many.
+SHARE = 6
+_PLACES = ("device_name", "driver", "profile", "on")
 
 
 def beyond_the_sample(items: Iterable[Any]) -> Iterator[Any]:
-    """Of pytest's items, none of them slow, the cases of further drivers that are left out."""
-    first: set[str] = set()
+    """Of pytest's items, none of them slow, those that are left out by default."""
+    cases: dict[str, list[Any]] = {}
     for item in items:
-        driver = getattr(item, "callspec", None) and item.callspec.params.get("device_name")
-        if not driver:
-            continue
-        case = item.nodeid.replace(driver, "*")
-        if case not in first:
-            first.add(case)
-        elif zlib.crc32(item.nodeid.encode()) % SHARES.get(driver, SHARE):
-            yield item
+        cases.setdefault(_case(item), []).append(item)
+    for found in cases.values():
+        drivers = list(dict.fromkeys(map(_driver, found)))
+        first = [item for item in found if _driver(item) in drivers[:2]]
+        kept = min(first, key=_number)
+        yield from (x for x in found if x is not kept and _number(x) % SHARE)
+
+
+def _parameters(item: Any) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _driver(item: Any) -> str:
+    parameters = _parameters(item)
+    return str(parameters.get("device_name") or parameters.get("driver"))
+
+
+def _case(item: Any) -> str:
+    """What the test is, apart from driver and profile."""
+    name, parameters = item.nodeid, _parameters(item)
+    for place in _PLACES:
+        if isinstance(value := parameters.get(place), str):
+            name = re.sub(rf"(?<=[\[-]){re.escape(value)}(?=[-\]])", f"<{place}>", name, count=1)
+    return str(name)
+
+
+def _number(item: Any) -> int:
+    """Spreads cases over drivers and profiles, always in the same way."""
+    return zlib.crc32(item.nodeid.encode())

@@ -17,7 +17,7 @@ import torch
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
-    Target,
+    EmitTarget,
     emit_load,
     emit_store,
 )
@@ -50,7 +50,7 @@ def kernel_source(
     info: DeviceInfo, name: str, operands: tuple[torch.dtype, ...], result: torch.dtype, width: int
 ) -> str:
     """A kernel ``k(in0, .., out)`` that applies one primitive to ``width`` elements a work-item."""
-    target = Target(width, info)
+    target = EmitTarget(width, info)
     node = Expr(name, tuple(Expr("load", (), d, f"in{i}") for i, d in enumerate(operands)), result)
     lines = [f"const long i = (long)get_global_id(0) * {width};"]
     for k, dtype in enumerate(operands):
@@ -63,7 +63,7 @@ def kernel_source(
 
 
 def wrap_kernel(
-    target: Target, operands: tuple[torch.dtype, ...], result: torch.dtype, lines: list[str]
+    target: EmitTarget, operands: tuple[torch.dtype, ...], result: torch.dtype, lines: list[str]
 ) -> str:
     arguments = [f"__global const {MEMORY_TYPE[d]} *in{k}" for k, d in enumerate(operands)]
     arguments.append(f"__global {MEMORY_TYPE[result]} *out")

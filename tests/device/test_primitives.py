@@ -31,7 +31,7 @@ from primitive_kernels import (
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
-    Target,
+    EmitTarget,
     emit_load,
     emit_store,
 )
@@ -132,7 +132,7 @@ def test_exp_negative(device: Device, width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_exp_negative_or_zero(device: Device, width: int) -> None:
     """What attention's kernels call: results that would be subnormal are 0, exactly for -inf."""
-    target = Target(width, device.info)
+    target = EmitTarget(width, device.info)
     suffix = "" if width == 1 else str(width)
     lines = [
         f"const long i = (long)get_global_id(0) * {width};",
@@ -285,7 +285,7 @@ def test_fma_and_ldexp(device: Device, width: int) -> None:
 
 def test_whole_library_builds(device: Device) -> None:
     for width in (1, 2, 4, 8, 16):
-        source = prelude(Target(width, device.info))
+        source = prelude(EmitTarget(width, device.info))
         build(device, source + "__kernel void k(__global float *a) { a[0] = 1.0f; }")
 
 

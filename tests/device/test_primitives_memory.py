@@ -30,7 +30,7 @@ from primitive_kernels import (
 
 from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
-    Target,
+    EmitTarget,
     emit_gather_lanes,
     emit_load,
     emit_store,
@@ -90,7 +90,7 @@ def test_rounding_in_a_register(device: Device, half: torch.dtype, width: int) -
     x[200:210] = torch.tensor(
         [65519.0, 65520.0, 65535.0, 6e-8, 3e-8, 2.98e-8, 2.99e-8, 6.1e-5, 6.09e-5, 1e-7]
     )
-    target = Target(width, device.info)
+    target = EmitTarget(width, device.info)
     node = Expr("cast", (Expr("load", (), F32, "in0"),), half)
     kind = register_type(F32, width)
     lines = [
@@ -110,7 +110,7 @@ def test_rounding_in_a_register(device: Device, half: torch.dtype, width: int) -
 def test_load_store_at_any_element(device: Device, dtype: torch.dtype, width: int) -> None:
     skip_without(device, dtype)
     x = data_of(dtype)
-    target = Target(width, device.info)
+    target = EmitTarget(width, device.info)
     kind = register_type(dtype, width)
     lines = [
         # One element in: vectors are not aligned. The last ones wrap to the start.
@@ -128,7 +128,7 @@ def test_load_store_at_any_element(device: Device, dtype: torch.dtype, width: in
 def test_gather_lanes(device: Device, dtype: torch.dtype, width: int) -> None:
     skip_without(device, dtype)
     x = data_of(dtype)
-    target = Target(width, device.info)
+    target = EmitTarget(width, device.info)
     indices = [f"{COUNT - 1} - (i + {k})" for k in range(width)]
     lines = [
         f"const long i = (long)get_global_id(0) * {width};",

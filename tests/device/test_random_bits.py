@@ -11,7 +11,7 @@ from primitive_kernels import COUNT, I32, I64, WIDTHS, apply, build, integers, r
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
     PRIMITIVES,
-    Target,
+    EmitTarget,
     emit_load,
     emit_random_run,
     emit_store,
@@ -32,7 +32,7 @@ def call_on(device: Device, body: str, words: int) -> list[int]:
     """Run a kernel ``k(out)`` of one work-item and return the words it wrote."""
     cl = load_pyopencl()
     text = f"__kernel void k(__global uint *out) {{\n{body}\n}}\n"
-    kernel = build(device, prelude(Target(1, device.info), text) + text)
+    kernel = build(device, prelude(EmitTarget(1, device.info), text) + text)
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * words)
     kernel.set_args(out)
     cl.enqueue_nd_range_kernel(device.queue, kernel, (1,), (1,))
@@ -81,7 +81,7 @@ def test_bits_of_any_positions(
     reference, result = REFERENCES[name]
     x = integers(position).abs().clamp(min=0)
     x[:COUNT:3] = torch.randint(0, torch.iinfo(position).max, (len(x[:COUNT:3]),), dtype=position)
-    target = Target(width, device.info)
+    target = EmitTarget(width, device.info)
     operands = (Expr("load", (), position, "in0"), *_scalars())
     text = PRIMITIVES[name].emit(target, Expr(name, operands, result), ["x0", "seed", "stream"])
     load = emit_load(target, position, "in0", "i")
@@ -103,7 +103,7 @@ def test_bits_of_any_positions(
 def test_bits_of_a_run(device: Device, name: str, width: int) -> None:
     """Neighbouring positions, from small ones to those that need a second word of the counter."""
     reference, result = REFERENCES[name]
-    target = Target(width, device.info)
+    target = EmitTarget(width, device.info)
     node = Expr(name, (Expr("load", (), I64, "in0"), *_scalars()), result)
     assert width % positions_of_a_counter(node) == 0
     lines = [
