@@ -14,5 +14,5 @@ def host_bytes(tensor: torch.Tensor, nbytes: int) -> Any:
 
 
 def bytes_at(pointer: int, nbytes: int) -> Any:
-    """Memory at an address; nobody keeps it alive."""
+    """Memory at an address; the result does not keep it alive."""
     return (ctypes.c_char * nbytes).from_address(pointer)

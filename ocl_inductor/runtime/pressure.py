@@ -1,7 +1,7 @@
 """What to do when memory is short: free everything that is kept only to be used again.
 
-Whoever keeps such memory says how to free it: idle arenas of scratch memory, device buffers of dead
-tensors, results of the last call.
+Each owner of such memory registers how to free it: idle arenas of scratch memory, device buffers of
+dead tensors, results of the last call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _releases: list[Callable[[], int]] = []
 
 
 def frees(release: Callable[[], int]) -> Callable[[], int]:
-    """Decorates a function that frees what nobody uses at present and says how many bytes."""
+    """Registers a function that frees memory not in use at present and returns the bytes."""
     _releases.append(release)
     return release
 

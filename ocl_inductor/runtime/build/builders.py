@@ -66,7 +66,7 @@ class _Worker:
     def __init__(self, device: Device) -> None:
         library, variables = device.child_environment
         self.folder = ""  # of what the driver compiles there, where it is to compile less
-        # What drivers print is for the log. A file needs nobody to read it while it fills.
+        # What drivers print is for the log. A file, unlike a pipe, needs no reader while it fills.
         self.printed = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as it runs)
         self.logged = 0
         try:

@@ -82,7 +82,7 @@ def _build(source: str, options: tuple[str, ...], device: Device, take: Take) ->
     try:
         return take(lambda: program_from_source(source, options, device))
     except (load_pyopencl().Error, OSError):
-        return b""  # whoever asked builds it too, and gets the driver's message
+        return b""  # the parent process builds it too, and gets the driver's message
 
 
 def _test(device: Device) -> bytes:
@@ -161,8 +161,8 @@ if __name__ == "__main__":
             remove_abandoned(Path(_folder).parent)
         _main(quirks.Names(**json.loads(_names)), _folder, _library)
     except BrokenPipeError:
-        pass  # nobody waits for the answer any more
+        pass  # the parent process no longer waits for the answer
     finally:
-        if _folder:  # whoever made it may be gone
+        if _folder:  # the process that made it may have ended
             shutil.rmtree(_folder, ignore_errors=True)
         os._exit(0)  # some drivers do not end well

@@ -176,7 +176,7 @@ class Binding:
             [(own.name, arguments[own.position]) for own in self._static],
             lambda name, x: self.reach(self.plan_index.inputs[name], x),
         )
-        changed |= self.pinned.keys()  # what a kernel reads is a copy that nobody keeps up to date
+        changed |= self.pinned.keys()  # kernels read a copy, which is not kept up to date
         if not changed.isdisjoint(self.plan.watched):
             self.prologue_due = True
         return changed

@@ -236,7 +236,7 @@ class Executor:
         return self.run(inputs)
 
     def run(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """A call by somebody who lets go of ``inputs``."""
+        """A call whose caller drops its references to ``inputs``."""
         if fork.forked:  # before the lock, which another thread may have held when it happened
             fork.check()
         if self.caller == threading.get_ident():

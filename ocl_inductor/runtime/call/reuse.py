@@ -2,7 +2,7 @@
 
 A forward plan saves activations side by side in a block (``saved_memory.py``). While the backward
 plan runs they die one after the other; what the plan makes later takes their place, so that both
-never need memory at the same time. Only in calls after which nobody can see the saved tensors: not
+never need memory at the same time. Only in calls after which the saved tensors are unreachable: not
 with ``retain_graph``, nor where a hook has kept one.
 """
 
@@ -40,7 +40,7 @@ def reads_saved(plan: Plan) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Saved:
     """An input in the block: its offset there, that of its storage, which other inputs may share,
-    and how many refer to them where nobody else does (see ``_references``).
+    and their reference counts while there are no other references (see ``_references``).
     """
 
     position: int
@@ -138,7 +138,7 @@ class Reuse:
     # -- the block of a call ---------------------------------------------------------------
 
     def _block(self, inputs: Sequence[Any]) -> TensorBlock | None:
-        """The block of the saved inputs if nobody else refers to anything in it."""
+        """The block of the saved inputs if there are no other references into it."""
         if not self._saved:
             if not self._tries:
                 return None

@@ -140,7 +140,7 @@ def _retire(windows: int) -> None:
 
 @at_exit
 def _leave_to_the_system() -> None:
-    """A process that ends frees nothing in its last moments, when nobody knows in which order."""
+    """At exit a process frees nothing itself: the order of destruction is unspecified then."""
     for windows in _live.values():
         for window in windows:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(window))

@@ -70,7 +70,7 @@ class DiscreteMemory:
         #: Events of transfers from and to tensors: to let go of one is to wait for it.
         self.travelling: list[Any] = []
         #: Whether a kernel of this call was launched; whether the second queue has something to do
-        #: for which nobody waits otherwise; whether it was looked which tensors are dead.
+        #: that nothing else waits for; whether dead tensors were looked for.
         self.launched = self.beside = self.looked = False
         self.in_use = 0
 

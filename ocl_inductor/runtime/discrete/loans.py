@@ -95,7 +95,7 @@ class Loans:
                 del self.open[pointer]
 
     def borrow(self, x: torch.Tensor, nbytes: int) -> Any:
-        """A buffer that holds ``nbytes`` from ``x`` on, to be read; None if nobody lends one."""
+        """A buffer that holds ``nbytes`` from ``x`` on, to be read; None if no loan covers them."""
         loan = self.open.get(x.data_ptr())
         if loan is None or not loan.is_of(x, nbytes):
             return None

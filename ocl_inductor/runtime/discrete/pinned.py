@@ -26,7 +26,7 @@ from ocl_inductor.runtime.pressure import frees
 #: Long enough that starting a transfer (some µs) does not show, short enough that what one thread
 #: copies lies in caches when the device fetches it.
 CHUNK_BYTES = 4 << 20
-#: Of one device at most: system memory that is pinned is nobody else's.
+#: Limit for one device: pinned system memory is lost to all other processes.
 MOST_CHUNKS = 16
 
 _log = logger(__name__)

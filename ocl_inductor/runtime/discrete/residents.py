@@ -1,8 +1,8 @@
 """Tensors whose contents are on the device and not in host memory.
 
 The activations that a forward graph saves for its backward graph are such tensors: PyTorch's
-autograd carries them from one to the other and nobody looks inside. They have host memory, which is
-never written, so they cost address space alone.
+autograd carries them from one to the other and their values are not read on the way. Their host
+memory is never written, so they cost only address space.
 
 An entry is found by the storage itself, not by its address: the weak reference keeps the storage's
 identity from being used again, so a tensor at the same address is never taken for a dead one.
@@ -101,5 +101,5 @@ def release_dead() -> int:
 
 
 def saved_tensors_are_private() -> bool:
-    """Whether what autograd saves now is seen by nobody: no hook packs, copies or offloads it."""
+    """Whether what autograd saves now stays private: no hook packs, copies or offloads it."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is None

@@ -45,7 +45,7 @@ class TensorBlock:
         return x.set_(x.untyped_storage(), 0, spec.size, spec.stride)  # type: ignore[call-overload,no-any-return]
 
     def tensors(self) -> int:
-        """How many storages lie in it that somebody holds, in whatever way."""
+        """The number of storages in it that are still referenced, in any way."""
         return sys.getrefcount(self.array) - _NOBODY
 
 

@@ -1,4 +1,4 @@
-"""Results of a call in the memory of the last call's, where nobody holds that any more.
+"""Results of a call in the memory of the last call's, where that is no longer referenced.
 
 A training step makes and drops the same large tensors each time: saved activations, gradients. The
 allocator gives such memory back to the system in between, and then every page is mapped and cleared
@@ -43,7 +43,7 @@ class MemoryKeeper(Protocol):
     """Keeps memory of the last call for the next one."""
 
     def release(self) -> int:
-        """Keep nothing; the bytes that nobody else holds either."""
+        """Drop what is kept; the bytes that had no other reference."""
 
 
 #: Those that have kept something.
@@ -59,7 +59,7 @@ def keeps(keeper: MemoryKeeper) -> None:
 
 @frees
 def release_results() -> int:
-    """Free the results of last calls that nobody holds; the bytes freed."""
+    """Free the results of last calls that are not referenced; the bytes freed."""
     with _lock:
         keepers = list(_keeping)
         _keeping.clear()
@@ -114,7 +114,7 @@ class Recycler:
         return x
 
     def release(self) -> int:
-        """Keep nothing; the bytes that nobody else holds either."""
+        """Drop what is kept; the bytes that had no other reference."""
         kept, self.kept = self.kept, None
         return 0 if kept is None or users(kept._cdata) > 1 else kept.nbytes()
 
@@ -130,7 +130,7 @@ def recycler_of(spec: BufferSpec) -> Recycler:
 
 
 def _our_references() -> int:
-    """What :meth:`Recycler.references` says, asked by ``make``, where nobody else holds it."""
+    """What :meth:`Recycler.references` says within ``make`` if there is no other reference."""
     recycler = Recycler((1,), (1,), torch.uint8, MIN_BYTES)
     recycler.make()
     kept = recycler.kept  # as the local variable of ``make``

@@ -34,9 +34,9 @@ class ParameterPlace:
 class Parameters:
     """What a plan knows of its parameters. Of those named in ``copied`` it keeps copies.
 
-    ``apart``: it makes each copy by itself, so that it matters which was written. Those that nobody
-    was seen to write are watched together all the same, as that takes a hundredth of the time: one
-    that turns out to be written, as by an optimiser, has a watch of its own from then on.
+    ``apart``: it makes each copy by itself, so that it matters which was written. Those without an
+    observed write still share one watch, which takes a hundredth of the time: one that turns out to
+    be written, as by an optimiser, has a watch of its own from then on.
     ``exact``: see :class:`Watch`. ``writes``: where every write is known (``ocl``), a number that
     changes with each; nothing is watched then.
     """
@@ -124,7 +124,7 @@ class Parameters:
             self.watches[rest].take()
 
     def version(self, name: str, x: torch.Tensor) -> int:
-        """What changes when a parameter is written that is copied; -1: nobody knows."""
+        """A number that changes when a copied parameter is written; -1: unknown."""
         if name not in self.copied:
             return 0
         if self.writes is not None:

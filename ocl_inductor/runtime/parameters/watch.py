@@ -26,7 +26,7 @@ from ocl_inductor.runtime.parameters.optimiser_steps import storage_address, tel
 
 #: Bytes up to which a range is compared with a copy: that takes no longer than to ask the system.
 COPIED_BYTES = 16 << 10
-#: Looks at what nobody watches until all of it was seen.
+#: Checks of unwatched memory until all of it was compared.
 LOOKS = 100
 #: Most calls for which memory that is written all the time is not looked at.
 _LONGEST_REST = 64
@@ -68,7 +68,7 @@ class Watch:
             tell_of_steps(self)
 
     def forget(self) -> None:
-        """Whatever depends on the tensors is being computed anew, and nobody has looked at them.
+        """All that depends on the tensors is being recomputed, and their contents were not checked.
 
         The next look finds a change, and only then it is known again how they are: tensors that
         are written before each call are never looked at.

@@ -10,7 +10,7 @@ from pathlib import Path
 from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX
 from ocl_inductor.support.private_folder import FoundFile, PrivateFolder
 
-#: A temporary file that nobody has written for so long was left by a process that died.
+#: A temporary file that was not written for so long was left by a process that died.
 _ABANDONED_SECONDS = 3600.0
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -66,8 +66,8 @@ def plan_leftovers(folder: PrivateFolder, now: float) -> list[FoundFile]:
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether somebody is writing this file, or died while writing; those of former versions of
-    this package have names that begin with a dot.
+    """Whether a process is writing this file, or died while writing it; temporary files of former
+    versions of this package have names that begin with a dot.
     """
     return name.startswith(".") or name.endswith(TEMPORARY_SUFFIX)
 

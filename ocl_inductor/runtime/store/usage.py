@@ -29,7 +29,7 @@ from ocl_inductor.support.private_folder import FoundFile, PrivateFolder
 _log = logger(__name__)
 #: How much of the limit is left after eviction, so that not every new kernel evicts.
 _KEPT_SHARE = 0.9
-#: A temporary file that nobody has written for so long was left by a process that died.
+#: A temporary file that was not written for so long was left by a process that died.
 _ABANDONED_SECONDS = 3600.0
 #: Other processes write too: look at the folder again after writing this share of the limit.
 _LOOK_SHARE = 1 / 32
