@@ -266,7 +266,7 @@ class LoopKernel:
         return PRIMITIVES["cast"].emit(EmitTarget(width, self.device), node, [text])
 
     def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
-        """Name the result and store it when somebody outside wants it."""
+        """Name the result and store it if it is used outside this kernel."""
         kind = register_type(m.buffer.dtype, a.width)
         if a.is_position:
             text = f"convert_{kind}({a.result})"

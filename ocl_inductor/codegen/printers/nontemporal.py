@@ -1,8 +1,8 @@
 """Results that are written around the caches.
 
 A store to a line that is not in cache first fetches the line. Where the whole line is written and
-nobody reads it soon, that fetch is a third of the traffic of ``y = f(x)``: streaming stores do
-without (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Streaming stores"). They
+not read again soon, that fetch is a third of the traffic of ``y = f(x)``: streaming stores avoid
+it (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Streaming stores"). They
 need an aligned address, which is checked where they are made, and a fence at the end of a
 work-item, because they are not ordered with what follows.
 

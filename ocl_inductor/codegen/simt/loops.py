@@ -174,8 +174,8 @@ class SimtKernel(LoopKernel):
         if not (self.visitor and m.buffer.name in self.in_place):
             super().evaluate_row(writer, m)
             return
-        # Another visitor of the point might read what the first has written, so one alone reads
-        # and writes; nobody else wants the result (memory/updates.py).
+        # Another work-item at the same point might read what the first has written, so only one
+        # reads and writes; the result has no other use (memory/updates.py).
         with writer.block(f"if ({self.visitor})", guarded=True):
             value = writer.emit(m.body)
             writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
