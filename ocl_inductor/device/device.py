@@ -182,7 +182,7 @@ class Device:
     @property
     def info(self) -> DeviceInfo:
         """The facts; the first use on a machine runs self-tests (small kernels), or has ``tester``
-        run one: whoever uses the facts then asks ``holds`` before anything runs.
+        run one: the user of the facts then has to ask ``holds`` before anything runs.
         """
         with self._lock:
             return self._info
@@ -235,7 +235,7 @@ class Device:
         try:
             self.info  # noqa: B018  (is kept)
         except Exception as error:
-            _log.info("%s: %s", self, error)  # whoever uses it meets the same
+            _log.info("%s: %s", self, error)  # the first use raises the same error
 
     @property
     def context(self) -> Any:

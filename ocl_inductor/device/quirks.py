@@ -24,7 +24,7 @@ from ocl_inductor.device.quirk import (
     UnusedVariant,
 )
 
-#: Whoever asks for entries gets these.
+#: The entries are imported from here.
 __all__ = [
     "CpuNameOverride",
     "CpuTargets",
@@ -79,7 +79,7 @@ GPU_MAKERS = {
     0x8086: ("Intel", "Intel's compute runtime (package intel-opencl-icd)"),
 }
 
-# Preference of a driver nobody listed; lower is better.
+# Preference of a driver without an entry; lower is better.
 DEFAULT_PREFERENCE = 50
 # From here on a driver is chosen only when there is nothing else, whatever kind it says it is.
 LAST_RESORT = 1000

@@ -54,8 +54,8 @@ class DriverCode:
         mappings = _mappings()
         files = _libraries(mappings) - self._before
         ours = frozenset(m for m in mappings if m.path in files)
-        # Drivers load parts of theirs when they are needed. What lies elsewhere now, or under other
-        # rights, is looked at again: at its old place there may be somebody's data.
+        # Drivers load some of their libraries on demand. A mapping whose address or protection
+        # changed is examined again: its old address may hold other data.
         if ours != self._seen:
             self._seen, self._clean = ours, list(_clean(ours))
         if not self._clean:

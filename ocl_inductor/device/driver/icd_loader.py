@@ -1,7 +1,7 @@
 """One OpenCL driver, opened without the OpenCL loader.
 
 The loader opens every driver there is, and each brings a compiler of its own: 100 MiB of resident
-memory and a third of a second for drivers that nobody asked for. A driver's objects carry the table
+memory and a third of a second for drivers that are not used. A driver's objects carry the table
 of its functions, by which all later calls find their way, so it is enough to ask its library for
 its platforms as the loader does (``clIcdGetPlatformIDsKHR`` of the extension cl_khr_icd).
 """

@@ -4,7 +4,7 @@ chosen need not be opened.
 The survey runs in a process of its own (survey.py), because a driver may end the
 process that opens it. What it found is kept in the cache folder, under everything that may change
 a driver's answer: its file, the environment, the device files of the system, the machine. It serves
-to choose only: whoever opens a device compares it with what was remembered.
+only the choice of a device: opening one compares it with the stored answer.
 """
 
 from __future__ import annotations
