@@ -1,4 +1,4 @@
-"""Kernels that may write a result over an input that nobody needs any more."""
+"""Kernels that may write a result over an input that is no longer needed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Liveness:
     ``buffers``: the allocations, by the name of the buffer that makes them. ``aliases``: a buffer
     that lives in the memory of another (scatter results). ``hoisted``: indices of the groups that
     depend on static inputs and constants alone; ``kept``: what they write and other groups read.
-    ``scratch``: names of the allocations that nobody outside sees, by time of their first write.
+    ``scratch``: names of the allocations private to the graph, by time of their first write.
     What hoisted groups write for each other is scratch too: they run in their order before all
     others, so their lifetimes tell which of it may share memory, and more than what may share it
     with the others.

@@ -1,8 +1,8 @@
 """Inputs that kernels may write over with what the graph fills them with at its end.
 
 An optimiser's step computes new parameters and states. Written to memory of their own they would
-have to be copied to where the old ones are; here a kernel writes them there itself, where nobody
-reads the old ones any more.
+have to be copied over the old ones; here a kernel writes them there itself, if the old ones are not
+read afterwards.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def _reads_what_it_writes(group: Group, name: str, own: Buffer, shared_rows: boo
     So in a pointwise group that has as many points as the buffer has elements: each is written at
     one point, and read at that point alone. Codegen keeps the promise that a point is visited once
     and that all its values are computed before the first is stored. So, too, where a kernel sweeps
-    over rows and this is done once for a row, by a member that nobody but itself reads ``own`` for.
-    Of ``shared_rows`` one work-item alone may then do it, so no other member may want its result.
+    over rows and this is done once for a row, by a member that is the only reader of ``own``.
+    Of ``shared_rows`` only one work-item may then do it, so no other member may use its result.
     """
     if not isinstance(group, LoopGroup) or not same(prod(list(group.outer)), prod(own.size)):
         return False
