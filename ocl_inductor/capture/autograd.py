@@ -137,7 +137,7 @@ def _keep_saved_tensors() -> None:
 
 
 def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
-    # Parameters reach a backward graph among saved tensors, at positions nobody tells.
+    # Parameters reach a backward graph among the saved tensors, at positions that are not reported.
     static = kind != "backward"
 
     def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:

@@ -45,7 +45,7 @@ def keep_overwritten_inputs(joint: GraphModule) -> GraphModule:
 
 
 def _overwritten(joint: GraphModule, placeholders: Iterable[Node]) -> list[Node]:
-    """Inputs that the graph writes to, or whoever calls it once it is done."""
+    """Inputs that the graph writes to, or its caller after it has run."""
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
     infos = list(getattr(metadata, "input_info", ()))
     primals = [p for p in placeholders if "tangents" not in str(p.target)]

@@ -56,7 +56,7 @@ def partition(
         forward, backward = partitioners.min_cut_rematerialization_partition(
             joint, inputs, **options
         )
-    # What follows these outputs is saved for the backward graph, and nobody else sees it.
+    # What follows these outputs is saved for the backward graph only.
     visible = options.get("num_fwd_outputs")
     forward.meta[VISIBLE] = visible
     if visible is not None:

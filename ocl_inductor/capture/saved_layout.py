@@ -1,6 +1,6 @@
 """Saved activations keep the layout in which kernels compute them.
 
-What a forward graph saves for its backward graph is seen by nobody else, so it need not have
+What a forward graph saves for its backward graph has no other reader, so it need not have
 eager's strides. Kernels keep channels adjacent; storing for eager's order and reading that order
 again would be two more passes over nearly every activation of a convolutional network. AOTAutograd
 takes the strides that the forward compiler reports into the backward graph.
@@ -40,7 +40,7 @@ _BLIND_NAMESPACES = frozenset({"aten", "prims"})
 
 
 def free_outputs(forward: GraphModule, backward: GraphModule, visible: int) -> frozenset[int]:
-    """Positions of the forward graph's outputs whose strides matter to nobody.
+    """Positions of the forward graph's outputs whose strides may be chosen freely.
 
     ``visible``: how many of them come before those that are saved. Only tensors of static size.
     """

@@ -2,7 +2,7 @@
 
 The table is PyTorch's core table, plus ``EXTRA``, minus what we lower whole: an operator with a
 lowering of its own would never reach it otherwise. ``REMOVED`` lists the removals that have a
-further reason, so that nobody puts them back.
+further reason, so that they are not put back.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _table(with_exported: bool) -> dict[Any, Decomposition]:
 class LazyDecompositions(Mapping[Any, Decomposition]):
     """``decomposition_table()``, made at the first look into it.
 
-    Making it takes 0.3 s, and nobody looks where a graph's plan is found on disk.
+    Making it takes 0.3 s, and it is not read where a graph's plan is found on disk.
     """
 
     def __getitem__(self, target: Any) -> Decomposition:
