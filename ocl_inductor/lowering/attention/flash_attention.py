@@ -36,7 +36,7 @@ Attended = tuple[Value, Value]
 def flash_attention(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | None:
     """The output (\\*batch, m, v_width), and the logarithm of each row's sum of exponentials.
 
-    Without ``logsumexp`` the second result, which nobody reads then, is zeros. Both have the
+    Without ``logsumexp`` the second result, which is unused then, is zeros. Both have the
     compute dtype. None: the kernel does not suit.
     """
     ways: tuple[Implementation[Attention, Attended], ...] = (

@@ -74,7 +74,7 @@ def additive_mask(
 def with_logsumexp(out: Value, logsumexp: bool) -> tuple[Value, Value]:
     """A kernel's result (\\*batch, m, columns) as output and logarithms of sums (\\*batch, m).
 
-    The latter are the last column; zeros, which nobody reads, where the kernel made none.
+    The latter are the last column; zeros, which are unused, where the kernel made none.
     """
     if not logsumexp:
         return out, full(out.size[:-1], 0, out.dtype)

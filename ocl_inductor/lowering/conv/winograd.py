@@ -86,8 +86,8 @@ def allowed(
 ) -> bool:
     """Whether the algorithm may be used, and its kernels can, for these numbers of channels.
 
-    In float32 only, which half types are computed in as well: the algorithm loses some digits, and
-    whoever asks for float64 wants them. ``sizes``: all of both operands'.
+    In float32 only, which half types are computed in as well: the algorithm loses some digits,
+    which a user of float64 needs. ``sizes``: all of both operands'.
     """
     lanes = lanes_of(ctx.device, "float")
     return (

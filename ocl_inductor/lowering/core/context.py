@@ -199,8 +199,8 @@ class LoweringContext:
         """``value`` in a dense buffer, by a pointwise loop of its own.
 
         ``order`` of its dimensions in memory; ``nest``: that of the loops, if another. The same
-        value in the same order is stored once, unless the buffer is to be ``private``, for somebody
-        who will change its contents.
+        value in the same order is stored once, unless the buffer is to be ``private``, for a user
+        that will change its contents.
         """
         key = (value.body, value.size, order)
         known = None if private else self.stored.get(key)

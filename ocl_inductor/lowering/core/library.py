@@ -1,7 +1,7 @@
 """The library of our own operators, ``torch.ops.ocl_inductor``.
 
 Passes and decompositions put them into graphs. Each is defined, with what it computes on the host,
-where it is lowered: whoever needs one takes ``ops`` from there.
+where it is lowered: users of one import ``ops`` from there.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 def refused_unless(ctx: LoweringContext, holds: Expr, dtype: torch.dtype, says: str) -> Expr:
     """0 in ``dtype``, to be added to a value; the call raises ``says`` where ``holds`` is false.
 
-    Only where the sum is used: what nobody asks for is not checked.
+    Only where the sum is used: unused values are not checked.
     """
     wide = torch.int64 if dtype in (torch.int64, torch.float64) else torch.int32
     # Not a choice between 0 and 1, which a driver gets wrong for vectors of 64-bit integers.

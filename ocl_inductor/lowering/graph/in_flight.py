@@ -1,4 +1,4 @@
-"""Tensors that somebody else is still writing: results of collectives before their ``wait_tensor``.
+"""Tensors that are still being written: results of collectives before their ``wait_tensor``.
 
 A collective returns at once, and ``wait_tensor`` finds what to wait for by the storage of the
 tensor it is given. So the very tensor that the collective made has to reach it, through views at

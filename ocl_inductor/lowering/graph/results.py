@@ -131,7 +131,7 @@ class ResultLowering:
     ) -> GraphOutput | None:
         """A result with the strides of the buffer that holds it; None if it fills none of its own.
 
-        Buffers that nobody has asked for yet get the order in which their kernel works.
+        Buffers without a required order yet get the one in which their kernel works.
         """
         if storage_of(node.meta["val"]) in self.result_storage or self.walk.is_too_wide(
             value.dtype

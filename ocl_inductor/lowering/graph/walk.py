@@ -31,7 +31,7 @@ RENEWED = "ocl_inductor_renewed"
 class Walk:
     """What a walk over a graph of aten operators has found so far.
 
-    ``env``: the value of each FX node here; ``in_flight``: the nodes whose tensors somebody else
+    ``env``: the value of each FX node here; ``in_flight``: the nodes whose tensors a collective
     may still be writing; ``inputs``, ``static_names``, ``trained_names`` and
     ``constants`` as in :class:`~ocl_inductor.ir.nodes.Graph`.
     """
@@ -58,7 +58,7 @@ class Walk:
         return tuple(dict.fromkeys(p for n in nodes for p in self.pending.get(n, ())))
 
     def left_pending(self, node: FxNode, mark: int) -> tuple[Pending, ...]:
-        """The operators that whoever reads ``node`` will compute; loops from ``mark`` on are its.
+        """The operators that readers of ``node`` will compute; loops from ``mark`` on are its.
 
         A plain load of what these loops wrote leaves nothing to do.
         """
