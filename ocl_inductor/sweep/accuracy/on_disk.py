@@ -1,7 +1,7 @@
 """Results of large models lie on disk: gradients of gigabytes, of eager, of a backend, in float64.
 
 A tensor moves into a file that is mapped and that has no name any more, so that it goes with the
-tensor. Its pages are in memory while somebody uses them; the system takes them back when it wants.
+tensor. Its pages are in memory while they are in use; the system may evict them at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bytes_of(values: Iterable[Any]) -> int:
 
 
 def unloaded(named: dict[str, Any]) -> dict[str, Any]:
-    """The same values, which take no memory while nobody reads them if they are many."""
+    """The same values, which take no memory while they are not read, if they are large."""
     if bytes_of(named.values()) < MANY_BYTES:
         return named
     return {name: _on_disk(value) for name, value in named.items()}

@@ -164,7 +164,7 @@ def _ending(returncode: int, stderr: str) -> tuple[str, str]:
             name = signal.Signals(-returncode).name
         except ValueError:
             name = f"signal {-returncode}"
-        # Nobody here sent it: the system ran out of memory, and ours is the first it ends.
+        # Not sent by the sweep: the system ran out of memory, and ends this process first.
         return "oom" if name == "SIGKILL" else "crashed", f"{name}: {last}"
     return "error", last if lines else f"exit status {returncode}"
 

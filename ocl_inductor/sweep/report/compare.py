@@ -50,7 +50,7 @@ class Change:
     """One number of one model that moved by more than the threshold.
 
     ``noise``: the growth that the spread of both measurements explains; 0 where none is known.
-    ``confirmed``: whether measuring again showed it too; None where nobody did.
+    ``confirmed``: whether measuring again showed it too; None where it was not repeated.
     """
 
     key: str
@@ -105,7 +105,7 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[Change, ...]:
-        """Changes for the worse that nobody disproved."""
+        """Changes for the worse that were not disproved."""
         return tuple(
             c for c in self.changes if c.verdict == "regressed" and c.confirmed is not False
         )

@@ -95,7 +95,7 @@ def _summary(domain: str, mode: str, backend: str, members: Sequence[Record]) ->
 
 
 def group_failures(records: Sequence[Record]) -> list[FailureGroup]:
-    """Failures by cause; those that nobody announced first, larger groups first."""
+    """Failures by cause; unexpected ones first, larger groups first."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         if not record.status.good:

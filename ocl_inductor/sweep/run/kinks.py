@@ -2,7 +2,7 @@
 
 The gradient of a ReLU jumps at 0. Where an input is nearer to 0 than rounding errors, the backend
 may be on the other side than eager, and a whole pixel's gradient comes or goes: far more than any
-tolerance, and nobody's mistake. So it is with max pooling, where the two largest values of a
+tolerance, and no error. So it is with max pooling, where the two largest values of a
 window are that near to each other: the gradient goes to another pixel. And so it is with the boxes
 that a detector proposes, where two scores are that near. To tell that from a wrong gradient, the
 model runs in float64 twice: made to take the backend's side at every ReLU, its pixel in every
