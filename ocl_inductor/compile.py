@@ -95,7 +95,7 @@ def compile_with(
     observe: Observer | None = None,
     unwrapped: bool = False,
 ) -> Callable[..., Any]:
-    """The backend, with somebody who is told of each graph; no plan comes from the cache then.
+    """The backend, with an observer that is told of each graph; no plan comes from the cache then.
 
     ``unwrapped``: see ``capture``.
     """

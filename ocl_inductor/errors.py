@@ -233,7 +233,7 @@ class HiddenLayoutError(OpenCLInductorError):
 
 
 class HostResultError(OpenCLInductorError):
-    """An operator that ran in ATen on the host returned a tensor that nobody expected.
+    """An operator that ran in ATen on the host returned another tensor than its meta kernel.
 
     ``promised`` and ``returned`` describe the two.
     """

@@ -1,4 +1,4 @@
-"""Runs somebody's script inside a command, as ``python script.py`` would."""
+"""Runs the user's script inside a command, as ``python script.py`` would."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import click
 
 
 class _Terminated(BaseException):
-    """SIGTERM came while somebody's code ran."""
+    """SIGTERM came while the user's code ran."""
 
 
 def run_program(script: Path, arguments: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ def run_program(script: Path, arguments: Sequence[str]) -> None:
 
 
 def why_it_ended(run: Callable[[], None], name: str) -> str:
-    """Run somebody's code; how it failed, in a few words, or "".
+    """Run the user's code; how it failed, in a few words, or "".
 
     Standard error says it too, with the traceback of an exception. Only what ends the process at
     once (SIGKILL, ``os._exit``, a crash) ends the command.
@@ -62,7 +62,7 @@ def why_it_ended(run: Callable[[], None], name: str) -> str:
 
 @contextlib.contextmanager
 def _termination_raises() -> Iterator[None]:
-    """SIGTERM as an exception, unless somebody handles it already: what was seen is shown then."""
+    """SIGTERM as an exception unless it has a handler already: results so far are shown then."""
 
     def terminate(signum: int, frame: Any) -> None:
         if os.getpid() == here:

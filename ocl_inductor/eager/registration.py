@@ -22,7 +22,7 @@ _WITH_CUDA = (
     "The device `ocl` is PyTorch's accelerator from now on, which has one of them: backward() of "
     "CUDA tensors fails in this process. Use another one for them (docs/ocl.md)."
 )
-#: PyTorch's name of the slot as long as nobody has it.
+#: PyTorch's name of the slot as long as it is vacant.
 _VACANT = "privateuseone"
 #: Registrations end with these objects.
 _libraries: list[torch.library.Library] = []
@@ -35,7 +35,7 @@ def register() -> None:
     tensors are on; hence only ``import ocl_inductor.eager`` calls this, and no compilation.
 
     Raises:
-        ForeignBackendError: somebody else has it.
+        ForeignBackendError: another backend has it.
     """
     if _libraries:
         return

@@ -294,7 +294,7 @@ class Graph:
 
     @property
     def results(self) -> tuple[GraphOutput, ...]:
-        """All that somebody sees when the graph has run: what it returns or writes to inputs."""
+        """All that is visible after the graph has run: what it returns or writes to inputs."""
         return (*self.outputs, *(u.source for u in self.updates))
 
     @property

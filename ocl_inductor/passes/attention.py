@@ -1,7 +1,7 @@
 """Attention that a model writes out by hand: product, scale, mask, softmax, product.
 
 The chain becomes one `written_attention`, for which there is one kernel. Only a chain whose
-intermediate results nobody else reads is taken, so graphs with a backward keep theirs.
+intermediate results have no other use is taken, so graphs with a backward keep theirs.
 """
 
 from __future__ import annotations

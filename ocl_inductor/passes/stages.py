@@ -2,7 +2,7 @@
 
 Before an operator such as ``nonzero``, its number of results is counted on the device; the host
 reads it; the operator itself and all that follows is another graph, in which the count is a size
-like any other. Operators that nobody can count for run by themselves between two graphs.
+like any other. Operators without a known count run on their own between two graphs.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _CLASSES = 8
 
 
 class Block:
-    """Memory of one storage. Whoever holds the last reference gives it back to the allocator."""
+    """Memory of one storage. Dropping the last reference returns it to the allocator."""
 
     __slots__ = ("_allocator", "nbytes", "owner", "pointer", "writes")
 
@@ -127,7 +127,7 @@ class Allocator:
         return Block(self, pointer, size, owner)
 
     def take_back(self, pointer: int, nbytes: int, owner: Any) -> None:
-        """Keep the memory of a block that nobody uses any more."""
+        """Keep the memory of a block that is no longer in use."""
         # From a destructor, which may run anywhere: the lock is one that its thread may hold.
         with self._lock:
             self.statistics.allocated -= nbytes

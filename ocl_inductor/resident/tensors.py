@@ -80,7 +80,7 @@ class Number:
 
 def adopted(y: torch.Tensor) -> torch.Tensor | None:
     """A result of the host's, in its memory, where the device shares that (``in_place``); None
-    where somebody else has it, too."""
+    where it has other references, too."""
     storage = y.untyped_storage()
     nbytes = storage.nbytes()
     if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE or y.is_conj() or y.is_neg():

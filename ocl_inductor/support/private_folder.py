@@ -1,13 +1,13 @@
 """A folder of the cache: ours alone, and reached without following links.
 
 What is kept there is run: kernels are code, plans are pickles, and what drivers answered names the
-libraries that are opened. A digest shows damage, not malice: whoever can write the folder can write
-a digest too. So everything in the cache is read, written, listed and removed through a
+libraries that are opened. A digest shows damage, not malice: a user who can write the folder can
+write a digest too. So everything in the cache is read, written, listed and removed through a
 ``PrivateFolder``, and one rule holds for all of it:
 
-- The root and each folder below it belong to the user of this process, nobody else can write them,
+- The root and each folder below it belong to the user of this process, others cannot write them,
   and none of them is a link. We make them with mode 0700.
-- A file counts only if it is a plain one, belongs to that user and nobody else can write it.
+- A file counts only if it is a plain one, belongs to that user and no other user can write it.
 - A name is one part of a path, of characters that lead nowhere and that a terminal can show.
 
 Folders are opened one below the other and stay open during an operation, so that what was checked

@@ -1,7 +1,7 @@
 """Folders in the system's temporary one, removed by a later process if need be.
 
-Whoever makes one removes it; but processes are killed. So each has a file that its user keeps
-locked, and folders whose file nobody locks are removed when another one is made.
+The process that makes one removes it, unless it is killed. So each has a file that its user keeps
+locked, and folders whose file is not locked are removed when another one is made.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def hold(folder: Path) -> filelock.BaseFileLock:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove those folders in ``place`` that belong to this user and that nobody holds.
+    """Remove those folders in ``place`` that belong to this user and are not held.
 
-    Young ones stay: whoever made them may not have come to hold them yet. Never raises.
+    Young ones stay: their process may not have locked them yet. Never raises.
     """
     now = time.time()
     with contextlib.suppress(OSError):

@@ -45,7 +45,7 @@ def render(
     """The source of one kernel.
 
     ``holes`` gives ``size``, ``load``, ``pointer``, ``store``, ``touch`` and ``result`` (see
-    :class:`TemplateSpec`). A name that the template uses and nobody supplies raises
+    :class:`TemplateSpec`). A name that the template uses and none of these supplies raises
     ``jinja2.UndefinedError``.
     """
     names = {"p": dict(params), "acc": params["acc"], **tile, **holes}

@@ -58,5 +58,5 @@ class TemplateSpec:
     flops: Callable[[Params], Size]
     bytes: Callable[[Params], Size]
     reference: Callable[..., np.ndarray]
-    #: Whether the kernel reads what it wrote: the result is in memory then, whoever else wants it.
+    #: Whether the kernel reads what it wrote: the result is stored then, even without other users.
     reads_result: bool = False

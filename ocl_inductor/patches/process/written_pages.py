@@ -2,7 +2,7 @@
 
 ``userfaultfd`` lets a process watch a range of its memory. In its asynchronous mode (Linux 6.7) the
 first write to a protected page is let through, and takes that page's protection; ``PAGEMAP_SCAN``
-finds the pages without protection and protects them again. A look at memory that nobody wrote
+finds the pages without protection and protects them again. A look at memory without writes
 takes 2 µs, and 0.3 µs more for each MiB. The first write to each page takes 3 µs longer.
 
 Not everywhere: other systems, older kernels, and containers that refuse the system call.
@@ -75,7 +75,7 @@ class PageRange:
         """Whether any page was written since the last look.
 
         Raises:
-            OSError: nobody knows; it is other memory than when the watch began.
+            OSError: unknown; it is other memory than when the watch began.
         """
         return self.pages.written(self)
 

@@ -1,8 +1,8 @@
 """AOTAutograd's cache with its files elsewhere, for some compilations.
 
 The cache is private API of PyTorch. Its two functions that touch files are replaced, once in a
-process, by ones that ask whether somebody keeps the entries of this compilation; other backends see
-no change.
+process, by ones that first ask whether the entries of this compilation are kept here; other
+backends see no change.
 """
 
 from __future__ import annotations
