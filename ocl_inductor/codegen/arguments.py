@@ -31,7 +31,7 @@ class KernelParameters:
     shared: frozenset[str] = frozenset()
 
     def with_fault(self) -> KernelParameters:
-        """The same with where indices out of range are noted."""
+        """The same with the argument that records out-of-range indices."""
         return dataclasses.replace(
             self,
             buffers=(*self.buffers, FAULT),
@@ -40,7 +40,7 @@ class KernelParameters:
         )
 
     def with_literals(self, literals: Literals) -> KernelParameters:
-        """The same with what the finished text names."""
+        """The same with the literals that the finished text uses."""
         return dataclasses.replace(
             self,
             scalars=(*self.scalars, *((name, e) for e, name in literals.sizes.items())),

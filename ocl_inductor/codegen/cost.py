@@ -1,12 +1,12 @@
-"""How much work a kernel is: arithmetic operations, and bytes of memory it has to touch.
+"""The work of a kernel: arithmetic operations, and bytes of memory it has to touch.
 
 Operations are those of the computation, each counted once however often a kernel repeats it: a
 template's as its spec says, a loop's as the nodes of its body for each point. An addition, a
 minimum, a division and a transcendental function are one operation each, a multiply-add two.
 Loads, conversions, selections, comparisons, logic and bit operations are none, and neither is index
-arithmetic. A reduction or scan adds one for each element it takes in.
+arithmetic. A reduction or scan adds one for each element it accumulates.
 
-Bytes count each buffer once for reading and once for writing, as far as it is touched: a load
+Bytes count the touched part of each buffer once for reading and once for writing: a load
 touches at most as many elements as it has distinct points, and at most the whole buffer. What stays
 in registers is free. A gather counts an element for each point, although caches may save some.
 
@@ -72,7 +72,7 @@ def operations(body: Expr) -> int:
     while stack:
         node = stack.pop()
         total += 0 if node.op in UNCOUNTED else 2 if node.op == "fma" else 1
-        if node.op != "load":  # what leads to an address is index arithmetic
+        if node.op != "load":  # an address operand is index arithmetic
             found = set(node.args) - seen
             seen |= found
             stack += found
@@ -121,7 +121,7 @@ class _Touched:
 
     def _points(self, node: Expr) -> Size:
         """Distinct points of a load: of the loop variables that its address depends on."""
-        if node.args:  # through other values: any of them may differ at each point
+        if node.args:  # indirect: the address may differ at each point
             return prod(tuple(self.ranges.values()))
         used = node.payload.index.free_symbols
         return prod([n for v, n in self.ranges.items() if v in used])

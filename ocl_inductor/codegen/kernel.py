@@ -1,4 +1,4 @@
-"""The text of one kernel and what it must be called with."""
+"""The text of one kernel and its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocl_inductor.ir.nodes import Origin
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A kernel in pieces: what comes before it, its attribute, each parameter, and its body."""
+    """A kernel's parts: the text before it, its attribute, each parameter, and its body."""
 
     prelude: str
     attribute: str
@@ -31,7 +31,7 @@ class KernelSource:
 
     Arguments in order: one pointer for each of ``buffers``, one ``long`` for each of ``scalars``
     (expressions over size symbols), one ``int`` for each of ``literals``. ``global_size`` in
-    work-items. ``frame``: the text of a loop group's kernel in pieces.
+    work-items. ``frame``: the parts of a loop group's kernel.
     """
 
     name: str

@@ -11,7 +11,7 @@ from ocl_inductor.schedule.groups import LoopGroup
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
 
 
-#: What a kernel does not compute, only reads in another order.
+#: Operators that only change the order of reads; a kernel is not named after them.
 _NOT_NAMED = frozenset(
     "alias clone detach expand getitem permute reshape select slice split squeeze t transpose "
     "unsafe_view unsqueeze view".split()

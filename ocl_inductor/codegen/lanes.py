@@ -49,7 +49,7 @@ def choose_lanes(
             continue
         score = contiguity(group, v) * (width / device_width) ** 0.5
         if v in inner:
-            score *= 1.01  # a row read once beats lanes over rows when both are contiguous
+            score *= 1.01  # if both are contiguous, prefer the variable that reads a row once
         elif v == (*outer, *inner)[-1]:
             score *= 1.005
         if score > best_score:
@@ -58,9 +58,9 @@ def choose_lanes(
 
 
 def _side_by_side(m: Member, v: sympy.Symbol, group: LoopGroup) -> bool:
-    """Whether a vector of points along ``v`` scatters to neighbouring elements, if it scatters.
+    """Whether a vector of points along ``v`` scatters to consecutive elements, if it scatters.
 
-    Then the vector is read, changed and written as one: points of a group never write the same
+    Then the vector is loaded, updated and stored as a whole: points of a group never write the same
     element.
     """
     if not once_only(m):
@@ -75,15 +75,15 @@ def _side_by_side(m: Member, v: sympy.Symbol, group: LoopGroup) -> bool:
 
 
 def once_only(m: Member) -> bool:
-    """Whether a point that is computed again may change what it has stored."""
+    """Whether computing a point twice may change its result (not idempotent)."""
     return m.kind == "scatter" and (m.how != "set" or bool(m.store_indirect))
 
 
 def contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
     """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather.
 
-    Each counts as often as it happens in a sweep, so that what is done once for a whole row does
-    not outweigh the row.
+    Each is weighted by its count in a sweep, so that an access made once for a whole row does not
+    outweigh the row.
     """
     sweep = usual_size(prod(list(group.inner)))
     score = 0.0
@@ -99,7 +99,7 @@ def contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
             if v not in e.free_symbols:
                 score += 0.6 * weight
             elif affine is None or v in affine[1].free_symbols:
-                score += 0.5 * weight  # a division that often stays within one block
+                score += 0.5 * weight  # a division whose quotient is often constant over a vector
             elif affine[0][v] == 1:
                 score += weight
             else:

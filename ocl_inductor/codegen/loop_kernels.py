@@ -26,7 +26,7 @@ def emit_loop_group(
     """The kernel of one loop group (dimensions merged) in the device's profile.
 
     ``in_place``: a result and the input whose memory it shares (see memory/in_place.py);
-    ``streamed``: results that are written around the caches (see nontemporal.py).
+    ``streamed``: results that are written by nontemporal stores (see nontemporal.py).
     """
     if device.profile == "vector":
         return VectorKernel(group, buffers, device, name, in_place, streamed).build()
@@ -34,7 +34,7 @@ def emit_loop_group(
 
 
 def _simt(kernel: SimtKernel) -> KernelSource:
-    """In the first shape of those that suit the group: sweeps, scans, a transpose, or points."""
+    """In the first shape that is applicable to the group: sweeps, scans, a transpose, or points."""
     group, device, in_place = kernel.group, kernel.device, bool(kernel.in_place)
     shape = choose_shape(group, device)
     if shape is not None:

@@ -78,7 +78,7 @@ def build_plan(
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
-    For people only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
+    For display only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
     examples; ``operators`` gives the operator of each FX node by its name. ``visible_outputs``: see
     :class:`Plan`; ``chained``: whether small launches may become one (serial_kernel.py).
     """
@@ -97,7 +97,7 @@ def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Gr
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A kernel and its launch, with sizes put in; its program is not numbered yet."""
+    """A kernel and its launch, with sizes substituted; its program has no number yet."""
 
     source: KernelSource
     scalars: Sequence[Any]
@@ -106,7 +106,7 @@ class Draft:
 
     @property
     def work_groups(self) -> int:
-        """How many there are; sizes must be static."""
+        """The number of work-groups; sizes must be static."""
         items = math.prod(map(int, self.global_size))
         return items // math.prod(self.source.local_size or (1,))
 
@@ -208,7 +208,7 @@ class _PlanBuilder:
         )
 
     def checks(self, steps: Sequence[Step]) -> tuple[IndexCheckSpec, ...]:
-        """What indices out of range are reported as, if any of these looks for one."""
+        """How out-of-range indices are reported, if any of these steps checks for them."""
         if not any(isinstance(s, Launch) and FAULT in s.buffers for s in steps):
             return ()
         return tuple(map(index_check, self.graph.checks))
@@ -258,7 +258,7 @@ class _PlanBuilder:
     # -- launches of one form --------------------------------------------------------------
 
     def form(self, draft: Draft | HostCall) -> Form | None:
-        """What launches share that can become one; None: nothing."""
+        """The key that launches of one combo kernel have in common; None: not combinable."""
         if isinstance(draft, HostCall) or not combinable(draft.source):
             return None
         return draft.source.name, canonical_names(draft.source.text)
@@ -288,7 +288,7 @@ class _PlanBuilder:
     def combined(
         self, drafts: Sequence[Draft | HostCall], rooms: Mapping[Form | None, int]
     ) -> Draft | HostCall:
-        """One launch for those of one form; ``rooms``: parts that the kernel of a form takes."""
+        """One launch for those of one form; ``rooms``: the capacity of each form's kernel."""
         room = rooms[self.form(drafts[0])] if len(drafts) > 1 else 0
         return _as_one(drafts, lambda sources: combine(sources, room))
 
@@ -316,10 +316,10 @@ class _PlanBuilder:
     def on_single_core(
         self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]
     ) -> bool:
-        """Whether the plan is for one core: launches only, and done before others were told.
+        """Whether the plan runs on one core: launches only, and faster than dispatching to others.
 
-        ``runs``: the launches there would be for all cores. Of those that are chains, one core does
-        the work in any case.
+        ``runs``: the launches that a plan for all cores would have. Chains among them run on one
+        core in any case.
         """
         for draft in drafts:
             if isinstance(draft, HostCall):
@@ -337,7 +337,7 @@ class _PlanBuilder:
     # -- kernels ---------------------------------------------------------------------------
 
     def overwritten(self, group: LoopGroup) -> frozenset[str]:
-        """Results that overwrite what the group reads, and that; nothing for most groups."""
+        """Results that overwrite inputs of the group, and those inputs; mostly empty."""
         pairs = {**self.memory.in_place, **self.memory.updated}
         reads = group.reads()
         results = [b.name for b in group.writes() if pairs.get(b.name) in reads]
@@ -366,7 +366,7 @@ class _PlanBuilder:
         return self.kernels[key]
 
     def operators_of(self, origin: Origin) -> tuple[str, ...]:
-        """What a kernel computes, as aten names it, each operator once."""
+        """The aten operators that a kernel computes, each once."""
         named = (self.operators[n] for n in origin.all_nodes if n in self.operators)
         return tuple(dict.fromkeys(named)) or origin.operators
 
@@ -377,7 +377,7 @@ class _PlanBuilder:
         global_size: Sequence[Size],
         cost: Cost,
     ) -> LaunchExample:
-        """This launch in numbers."""
+        """This launch with concrete sizes."""
         buffers = zip(source.buffers, source.dtypes, strict=True)
         return LaunchExample(
             tuple((str(t)[6:], self.hint(self.buffers[name].storage)) for name, t in buffers),
@@ -400,7 +400,7 @@ class _PlanBuilder:
 def _as_one(
     drafts: Sequence[Draft | HostCall], join: Callable[[Sequence[KernelSource]], KernelSource]
 ) -> Draft | HostCall:
-    """One launch for several; ``join`` makes its kernel. A single one stays as it is."""
+    """One launch for several; ``join`` builds its kernel. A single one is unchanged."""
     if len(drafts) == 1:
         return drafts[0]
     own = [d for d in drafts if isinstance(d, Draft)]

@@ -28,7 +28,7 @@ from ocl_inductor.schedule.groups import Schedule
 
 class _SizePrinter(PythonPrinter):  # type: ignore[misc]
     """Python source that needs ``math`` and a few builtins (runtime/sizes.py), where PyTorch's own
-    printer wants ``torch`` or gives up."""
+    printer needs ``torch`` or fails."""
 
     def _print_ToFloat(self, e: sympy.Expr) -> str:
         return f"float({self._print(e.args[0])})"
@@ -74,7 +74,7 @@ def input_spec(x: Buffer | sympy.Expr | str, static: frozenset[str]) -> InputSpe
 
 
 def buffer_specs(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> list[BufferSpec]:
-    """What the groups write, but for what lies in the memory of another."""
+    """The buffers that the groups write, except those in the memory of another."""
     outputs = {o.name for o in graph.results if o.kind == "buffer"}
     aliases = {**memory.aliases, **memory.updated}
     output_roots = {root_of(o, aliases) for o in outputs}
@@ -116,7 +116,7 @@ def output_spec(o: GraphOutput) -> OutputSpec:
 
 
 def index_check(check: nodes.IndexCheck) -> IndexCheckSpec:
-    """What an index out of range is reported as."""
+    """How an out-of-range index is reported."""
     return IndexCheckSpec(
         check.operator, check.dim, size_text(check.extent), check.source, check.refused
     )

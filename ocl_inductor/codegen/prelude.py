@@ -1,4 +1,4 @@
-"""What stands before a kernel in its source."""
+"""The prelude of a kernel's source."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ocl_inductor.codegen.printers.nontemporal import streaming_functions
 
 
 def prelude(target: EmitTarget, source: str | None = None) -> str:
-    """What must stand before a kernel: pragmas, unaligned vector types, and library functions.
+    """The definitions that a kernel needs: pragmas, unaligned vector types, library functions.
 
-    With ``source`` (the kernels' text) only the functions it calls come in, at every width that
-    appears in it; without, the whole library at ``target.width``.
+    With ``source`` (the kernels' text) only the functions it calls are included, at every width
+    that appears in it; without, the whole library at ``target.width``.
     """
     fp64 = target.device.fp64
     lines = ["#pragma OPENCL FP_CONTRACT ON\n"]

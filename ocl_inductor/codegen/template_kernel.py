@@ -48,7 +48,7 @@ def emit_template_group(
     params = dict(node.params)
     tile = spec.tile(device, cast(Profile, device.profile), params)
     if any(n.op in EXPENSIVE for m in group.epilogue for n in walk(m.body)):
-        # A call for each register of a tile is long code that spills the others: a loop instead.
+        # A call for each register of a tile is long code that spills registers: a loop instead.
         tile["max_unrolled_store"] = 0
     launch = spec.launch(params, tile)
     parameters = _parameters(group, buffers, params)
@@ -129,7 +129,7 @@ def emit_template_group(
             "end_checks": lambda: "\n".join(checks.reports()),
         },
     )
-    # The body is complete, so every literal has its name.
+    # The body is complete, so all literals have been named.
     parameters = parameters.with_literals(literals)
     text = text.replace(_ARGUMENTS, parameters.text())
     return KernelSource(
@@ -148,9 +148,9 @@ def emit_template_group(
 def _accesses_by_row(
     group: TemplateGroup, variables: Sequence[sympy.Symbol]
 ) -> list[tuple[str, sympy.Expr, bool]]:
-    """What ``store`` reads and writes in runs along the columns, elsewhere for each row.
+    """Accesses of ``store`` that are contiguous along the columns and strided between rows.
 
-    (buffer, element, written): the memory worth asking for before a tile's results are there.
+    (buffer, element, written): the memory worth prefetching before a tile's results are computed.
     """
     *rows, column = variables
     result = group.template.buffer.name

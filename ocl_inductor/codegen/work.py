@@ -9,9 +9,9 @@ import sympy
 
 from ocl_inductor.ir.index import Size, as_size, is_static, prod
 
-#: Elements that make a work-item worth its start-up (about a microsecond on CPU drivers).
+#: Fewest elements that justify the start-up of a work-item (about a microsecond on CPU drivers).
 MIN_ELEMENTS_PER_ITEM = 8192
-#: Work-items for each compute unit: enough to even out, few enough to start cheaply.
+#: Work-items for each compute unit: enough to balance the load, few enough to start cheaply.
 ITEMS_PER_UNIT = 8
 #: Longest run of the vector dimension that one tile covers.
 MAX_TILE_COLUMNS = 8192
@@ -35,13 +35,13 @@ class Work:
 
 
 def usual_size(size: Size) -> int:
-    """The size, or what to reckon with where it is symbolic."""
+    """The size, or an estimate where it is symbolic."""
     return int(size) if is_static(size) else 1024
 
 
-@functools.lru_cache(1024)  # equal prologue kernels ask the same; sympy takes 7 ms to answer
+@functools.lru_cache(1024)  # equal prologue kernels repeat it; sympy takes 7 ms
 def divide(tiles: Size, elements_per_tile: int, compute_units: int) -> Work:
-    """Cut ``tiles`` pieces of about ``elements_per_tile`` elements over the compute units."""
+    """Divide ``tiles`` pieces of about ``elements_per_tile`` elements over the compute units."""
     if is_static(tiles):
         count = max(int(tiles), 1)
         by_size = max(1, count * max(elements_per_tile, 1) // MIN_ELEMENTS_PER_ITEM)

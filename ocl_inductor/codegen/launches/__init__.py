@@ -1,1 +1,1 @@
-"""Launches of a plan, combined, chained and made generic over sizes."""
+"""Launches of a plan: combo kernels, serial kernels, and shape-generic kernels."""

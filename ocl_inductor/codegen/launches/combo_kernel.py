@@ -1,8 +1,8 @@
 """Many small launches of one form as one launch.
 
 Launches whose sources are equal but for the names of buffers become parts of one kernel: a
-work-item finds its part by its group's number, takes that part's pointers and sizes, and calls the
-one body. Which launches may run at the same time is decided before (memory/batches.py).
+work-item selects its part by its work-group's index, takes that part's pointers and sizes, and
+calls the shared body. Which launches may run concurrently is decided before (memory/batches.py).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
 
-#: Fewer launches of a form are not worth a program of their own.
+#: Fewer launches of a form do not justify a separate program.
 MIN_PARTS = 4
-#: Finding its part costs a work-item a comparison for each.
+#: A work-item makes one comparison for each part to find its own.
 MAX_PARTS = 64
 
 
 def combinable(source: KernelSource) -> bool:
-    """Whether a kernel can be a part of another: one dimension of static size, no local memory."""
+    """Whether a kernel can be part of a combo kernel: one static dimension, no local memory."""
     return (
         source.frame is not None
         and not source.scalars
@@ -33,7 +33,7 @@ def combinable(source: KernelSource) -> bool:
 
 
 def most_parts(source: KernelSource, device: DeviceInfo) -> int:
-    """How many parts like ``source`` fit into the parameters of one kernel."""
+    """How many parts like ``source`` fit into the size limit of one kernel's parameters."""
     each = 8 * len(source.buffers) + 4 * (len(source.literals) + 1)
     return max(min(device.max_parameter_bytes // each, MAX_PARTS), 1)
 
@@ -47,8 +47,8 @@ def even_pieces(items: Sequence[int], most: int) -> list[Sequence[int]]:
 def combine(sources: Sequence[KernelSource], parts: int) -> KernelSource:
     """One kernel for all of ``sources``, whose texts are equal but for the names of buffers.
 
-    ``parts``: how many the kernel has room for; the rest are never reached. That way launches of
-    different numbers of parts share a program.
+    ``parts``: the kernel's capacity; unused parts are never reached. So launches of different
+    numbers of parts share a program.
     """
     first = sources[0]
     frame, local = first.frame, first.local_size

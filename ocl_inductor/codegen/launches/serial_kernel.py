@@ -1,9 +1,9 @@
-"""Consecutive small launches as one launch, whose only work-item does their work in turn.
+"""Consecutive small launches as one launch, whose only work-item runs them one after the other.
 
 On CPU drivers a launch costs more than its kernel computes where tensors have a few thousand
 elements: three products of 8 x 64 x 64 took 12.4 microseconds as three launches and 7.9 as one on
-Intel's driver, 24.4 and 19.1 on PoCL 3.1; around a call of the model, where threads have gone to
-sleep in between, PoCL saved 26. What a chain gives up is that other cores share a kernel's work.
+Intel's driver, 24.4 and 19.1 on PoCL 3.1; in calls of the model, where worker threads have gone to
+sleep in between, PoCL saved 26. The price of a chain is that it runs on one core.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ocl_inductor.kernel_text.file_scope import KernelText
 from ocl_inductor.kernel_text.program import ProgramText
 from ocl_inductor.kernel_text.renaming import renamed
 
-#: Longer programs take the driver long to compile.
+#: Compile time of the driver grows with the program.
 MAX_PARTS = 32
 
-#: Memory that one part has read as one type the next may write as another, which a compiler takes
-#: for two different memories.
+#: One part may read memory as one type that the next writes as another, which the compiler would
+#: assume not to alias.
 _FENCE = "mem_fence(CLK_GLOBAL_MEM_FENCE);"
 _OTHER_WORK_ITEMS = re.compile(
     r"\b(__local|barrier|get_(local_id|local_size|group_id|num_groups|global_size))\b"
@@ -38,9 +38,9 @@ _OTHER_WORK_ITEMS = re.compile(
 
 
 def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, single_core: bool) -> bool:
-    """Whether one work-item can do the kernel's work, sooner than a launch gets others to help.
+    """Whether one work-item can do the kernel's work faster than a launch on all cores.
 
-    ``single_core``: there are no others, since one core does the whole plan.
+    ``single_core``: the whole plan runs on one core in any case.
     """
     if (
         not device.chains
@@ -64,8 +64,8 @@ def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:
 def chain(sources: Sequence[KernelSource]) -> KernelSource:
     """One kernel that does what these would in their order.
 
-    Each becomes a function of its work-item's number; equal ones are written once. Memory that one
-    part writes and another reads is seen, as one work-item does both.
+    Each becomes a function of its work-item's index; equal ones are written once. A part sees the
+    writes of earlier ones, as one work-item does both.
     """
     program = _Program()
     calls: list[str] = []
@@ -92,7 +92,7 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
 
 
 class _Program(ProgramText):
-    """Definitions of several kernels in one text, each once; the kernels have become functions."""
+    """Definitions of several kernels in one text, each once; the kernels become functions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class _Program(ProgramText):
         """
         kernel = self.take(canonical_names(source.text), share_functions=True)
         text = _function(kernel, source)
-        # Of kernels only the text counts: the same under another name is the same.
+        # Kernels are compared by text without the name.
         nameless = renamed(text, kernel.name, "")
         if nameless not in self.functions:
             self.functions[nameless] = self.write(kernel.name, text)
@@ -113,11 +113,11 @@ class _Program(ProgramText):
 
 
 def _function(kernel: KernelText, source: KernelSource) -> str:
-    """A kernel as a function of its work-item's numbers.
+    """A kernel as a function of its work-item's indices.
 
-    Its pointers are not ``restrict`` any more: from what that says of an inlined function, Intel's
-    compiler (2026.2) made wrong numbers. Of a convolution's result that was stored, and stored
-    again clamped, the clamped ones were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``).
+    Its pointers lose ``restrict``: on inlined functions with it, Intel's compiler (2026.2)
+    computed wrong results. Where a convolution's result was stored, and stored again clamped, the
+    clamped values were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``).
     Networks of small kernels take the same time without it.
     """
     items = [f"const long item{n}" for n in range(len(source.global_size))]
@@ -127,7 +127,7 @@ def _function(kernel: KernelText, source: KernelSource) -> str:
 
 
 def _call(function: str, global_size: Sequence[int], arguments: Sequence[str]) -> str:
-    """Call a function for each work-item there would be."""
+    """Call a function for each work-item of its launch."""
     loops, items = "", []
     for n, size in enumerate(global_size):
         items.append("0" if size == 1 else f"i{n}")

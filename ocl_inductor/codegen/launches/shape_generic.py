@@ -1,7 +1,7 @@
 """Turn a group's static sizes into arguments, so that groups of one form share one program.
 
 Packing a weight runs once for each parameter; building a program for each shape of weight would
-take longer than all the packing. The general form goes the way of dynamic shapes.
+take longer than all the packing. The generic form is compiled as for dynamic shapes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ocl_inductor.schedule.groups import LoopGroup, Member
 
 
 class Generaliser:
-    """Replaces each distinct integer above 1 by a size symbol; ``values`` says which is which."""
+    """Replaces each distinct integer above 1 by a size symbol; ``values`` maps them back."""
 
     def __init__(self) -> None:
         self.symbols: dict[int, sympy.Symbol] = {}

@@ -1,7 +1,7 @@
-"""Work that one core has done before others were told of it.
+"""Work that one core finishes before a launch on all cores would have started.
 
-A CPU driver hands a kernel to threads of its own and waits for them, which takes longer than what a
-small kernel computes. Estimates are of data in caches (device/cpu/core_costs.py).
+A CPU driver dispatches a kernel to its thread pool and waits for it, which takes longer than a
+small kernel computes. Estimates assume data in caches (device/cpu/core_costs.py).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ocl_inductor.ir.index import is_static
 
 
 def is_known(cost: Cost) -> bool:
-    """Whether a cost is numbers."""
+    """Whether a cost is static: no size symbols."""
     return all(map(is_static, (cost.flops, cost.bytes, cost.calls)))
 
 
 def seconds_alone(cost: Cost, device: DeviceInfo) -> float:
-    """About what one core takes for a kernel; its cost must be known."""
+    """Estimated time of a kernel on one core; its cost must be known."""
     core, lanes, nbytes = device.core, device.vector_width, int(cost.bytes)
     bytes_per_second = core.bytes_per_lane * lanes
     if nbytes > device.caches.l2:
@@ -30,15 +30,13 @@ def seconds_alone(cost: Cost, device: DeviceInfo) -> float:
 
 
 def saved_by_others(cost: Cost, work_groups: int, device: DeviceInfo) -> float:
-    """Seconds less that a kernel of known cost takes where other cores take some of its
-    work-groups.
-    """
+    """Seconds saved when the work-groups of a kernel of known cost run on all cores."""
     cores = max(min(work_groups, device.compute_units), 1)
     return seconds_alone(cost, device) * (1 - 1 / cores)
 
 
 def fits_one_core(saved: float, launches: int, device: DeviceInfo) -> bool:
-    """Whether one core is done before others were told of ``launches`` and waited for, which would
-    save ``saved`` seconds.
+    """Whether dispatching ``launches`` to other cores and waiting for them takes longer than the
+    ``saved`` seconds it gains.
     """
     return saved < device.launch_s * launches + device.wait_s

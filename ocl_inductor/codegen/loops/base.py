@@ -1,4 +1,4 @@
-"""What every kernel of a loop group shares: parameters, members by level, the sweep in plain loops.
+"""The common part of all kernels of a loop group: parameters, members by level, plain sweep loops.
 
 Three shapes of kernel serve every group:
 
@@ -43,7 +43,7 @@ from ocl_inductor.schedule.groups import LoopGroup, Member
 
 
 class LoopKernel:
-    """What all shapes share: members by level, parameters, the statement writer."""
+    """The common part of all shapes: members by level, parameters, the statement writer."""
 
     def __init__(
         self,
@@ -132,11 +132,11 @@ class LoopKernel:
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
     def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
-        """Around stores of what every work-item of a point has."""
+        """Guards stores of values that every work-item of a point has."""
         return nullcontext()
 
     def swept(self, level: int) -> list[Member]:
-        """Members of a level that do something at every inner point."""
+        """Members of a level that are evaluated at every inner point."""
         return [
             m
             for m in self.group.members
@@ -150,8 +150,8 @@ class LoopKernel:
     ) -> None:
         """One point (or vector of points) of a member; the first ``done`` lanes were seen before.
 
-        Seeing an element twice only matters to sums and products: stores repeat the same value,
-        and extremes and truth are idempotent.
+        Visiting an element twice only matters to sums and products: stores repeat the same value,
+        and min, max, any and all are idempotent.
         """
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.kind == "pointwise":
@@ -189,7 +189,7 @@ class LoopKernel:
             writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
     def without_lanes(self, writer: Emitter, m: Member, value: str, done: int) -> str:
-        """``value`` with its first lanes replaced by what changes nothing."""
+        """``value`` with its first lanes replaced by the neutral element."""
         width = writer.width
         flags = ", ".join("0" if lane < done else "-1" for lane in range(width))
         neutral = literal(identity(m.how, m.body.dtype), m.body.dtype, width)
@@ -218,7 +218,7 @@ class LoopKernel:
         names: Mapping[sympy.Symbol, str],
         lanes: bool,
     ) -> None:
-        """Store what a scatter has at one point, or at a vector of them."""
+        """Store a scatter's value at one point, or at a vector of them."""
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.how == "set":
             store_elements(writer, name, dtype, m.store, names, lanes, value)
@@ -251,14 +251,14 @@ class LoopKernel:
         }
 
     def beginning(self, writer: Emitter, m: Member, width: int) -> str:
-        """What the first element of a scan is combined with, as a register of ``width`` lanes."""
+        """The initial value of a scan, as a register of ``width`` lanes."""
         if not m.store_indirect:
             return literal(identity(m.how, m.body.dtype), m.body.dtype, width)
         (e,) = m.store_indirect
         return writer.vectorised(e) if width > 1 else writer.emit(e).text
 
     def as_stored(self, m: Member, text: str, width: int) -> str:
-        """What was accumulated in the type of the body, in the type of the buffer."""
+        """An accumulated value, converted from the body's type to the buffer's."""
         if m.body.dtype == m.buffer.dtype:
             return text
         leaf = Expr("load", (), m.body.dtype, None)
@@ -293,7 +293,7 @@ class LoopKernel:
     def pieces(
         self, members: Sequence[Member], loops: Sequence[tuple[sympy.Symbol, Size]]
     ) -> Pieces | None:
-        """How to cut the sweep for its sums (blocked_sum.py)."""
+        """How to block the sweep for its sums (blocked_sum.py)."""
         return cut(loops) if any(map(_in_pieces, members)) else None
 
     @contextmanager
@@ -306,9 +306,9 @@ class LoopKernel:
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
     ) -> Iterator[tuple[str, str, Mapping[str, Accumulator]]]:
-        """A loop over pieces of ``step`` elements of ``v``; inside, sums go into partial sums.
+        """A loop over blocks of ``step`` elements of ``v``; inside, sums go into partial sums.
 
-        Gives the beginning and the end of a piece and the accumulators to use within it.
+        Yields the beginning and the end of a block and the accumulators to use within it.
         """
         first, last = f"{v}_first", f"{v}_last"
         parts = {
@@ -383,7 +383,7 @@ class LoopKernel:
             self._nest(writer, rest, members, accumulators, pieces)
 
     def pragma(self, writer: Emitter, members: Sequence[Member]) -> str:
-        """Has the compiler leave a loop's sums alone, where it gets vectors of them wrong."""
+        """Stops the compiler from vectorising a loop's sums, where it gets them wrong."""
         sums = any(m.kind == "reduction" and m.how == "sum" for m in members)
         wrong = sums and writer.width == 1 and not self.device.vectorizes_sums
         return "#pragma clang loop vectorize(disable)" if wrong else ""
@@ -412,7 +412,7 @@ class LoopKernel:
     def frame(self, lines: Sequence[str], attribute: str) -> Frame:
         lines = [*self.outside.declarations(), *lines, *self.outside.reports()]
         body = "\n".join(f"    {line}" if line else "" for line in lines)
-        # The body is complete, so every literal has its name.
+        # The body is complete, so all literals have been named.
         self.parameters = self.parameters.with_literals(self.literals)
         declarations = self.parameters.declarations()
         text = Frame("", attribute, declarations, body).text(self.name)

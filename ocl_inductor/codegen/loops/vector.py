@@ -1,4 +1,4 @@
-"""Loop groups in the ``vector`` profile: explicit lanes, a run of tiles for each work-item."""
+"""Loop groups in the ``vector`` profile: explicit lanes, consecutive tiles for each work-item."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ocl_inductor.schedule.groups import Member
 
 
 class Ending(enum.Enum):
-    """What happens to the elements after the last whole vector."""
+    """How the elements after the last whole vector (the remainder) are computed."""
 
     EXACT = "none are left"
     OVERLAP = "a last vector that overlaps the one before"
@@ -41,7 +41,7 @@ class Ending(enum.Enum):
 
 
 class VectorKernel(LoopKernel):
-    """Profile ``vector``: work-groups of one, explicit lanes, a run of tiles a work-item."""
+    """Profile ``vector``: work-groups of one, explicit lanes, consecutive tiles a work-item."""
 
     def build(self) -> KernelSource:
         lanes = choose_lanes(
@@ -89,7 +89,7 @@ class VectorKernel(LoopKernel):
     def columns(
         self, writer: Emitter, lanes: Lanes, begin: str, end: str, interleave: Interleave | None
     ) -> None:
-        """Whole vectors along the lane variable, then what is left at its end."""
+        """Whole vectors along the lane variable, then the remainder."""
         v, width = lanes.var, lanes.width
         assert v is not None
         ending = self.ending(lanes) if begin == "0" else self.ending(lanes, overlap=False)
@@ -117,13 +117,13 @@ class VectorKernel(LoopKernel):
                         self.outer_point_levels(tail)
 
     def ending(self, lanes: Lanes, overlap: bool = True) -> Ending:
-        """How the elements after the last whole vector are done.
+        """How the elements after the last whole vector are computed.
 
         A last vector that overlaps the one before computes some points twice, to the same values,
-        which is cheaper than up to ``width - 1`` scalar rounds. Not where indices divide the lane
-        variable (their vectors must start at multiples of the width), nor where sizes are symbolic,
-        nor where points add to what is there, nor in place, where the second time would read what
-        the first one wrote (that is done once for a row, where lanes run over the sweep).
+        which is cheaper than up to ``width - 1`` scalar iterations. Not where indices divide the
+        lane variable (their vectors must start at multiples of the width), nor where sizes are
+        symbolic, nor where points accumulate into memory, nor in place, where the second pass would
+        read what the first wrote (that is done once for a row, where lanes run over the sweep).
         """
         assert lanes.var is not None
         size = self.size_of[lanes.var]
@@ -145,7 +145,7 @@ class VectorKernel(LoopKernel):
     def vector_loop(
         self, writer: Emitter, v: sympy.Symbol, width: int, begin: str, end: str, ending: Ending
     ) -> str:
-        """Head of the loop over whole vectors; a scalar ending goes on where it stops."""
+        """Head of the loop over whole vectors; a scalar remainder continues where it stops."""
         if ending is Ending.EXACT:
             return f"for ({self.index} {v} = {begin}; {v} < {end}; {v} += {width})"
         if ending is Ending.OVERLAP:
@@ -158,7 +158,7 @@ class VectorKernel(LoopKernel):
         if is_static(columns) and int(columns) * sweep <= MAX_TILE_COLUMNS:
             return None
         if is_static(columns):
-            # Cut long runs so that every compute unit gets several pieces.
+            # Split long runs so that every compute unit gets several tiles.
             pieces = self.device.compute_units * 8
             even = -(-int(columns) // pieces)
             tile = min(max(even, 512 // max(1, min(sweep, 512))), MAX_TILE_COLUMNS)
@@ -193,7 +193,7 @@ class VectorKernel(LoopKernel):
             return
         ending = self.ending(lanes)
         wide = self.accumulators(level, lanes.width, "")
-        # Lanes are folded into scalar accumulators, which also serve a scalar end.
+        # Lanes are folded into scalar accumulators, which a scalar remainder uses too.
         narrow = self.accumulators(level, 1, "_s")
         for a in [*wide.values(), *narrow.values()]:
             for line in a.declare():
@@ -306,7 +306,7 @@ class VectorKernel(LoopKernel):
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
     ) -> None:
-        """``count`` vectors a round, into running values of their own (multi_accumulator.py)."""
+        """``count`` vectors an iteration, into separate accumulators (multi_accumulator.py)."""
         v, width = lanes.var, lanes.width
         assert v is not None
         copies = [
@@ -332,7 +332,7 @@ class VectorKernel(LoopKernel):
                     writer.line(line)
 
     def kept_values(self, swept: Sequence[Sequence[Member]]) -> list[Expr]:
-        """Values that several sweeps of a row need, instead of computing them again (row_cache.py).
+        """Values that several sweeps of a row share instead of recomputing them (row_cache.py).
 
         The softmax's exponentials, for instance: the sum's sweep computes them, the division's
         sweep reads them back from a private array that stays in the first-level cache.
@@ -358,7 +358,7 @@ class VectorKernel(LoopKernel):
         row: Size,
         kept: Sequence[Expr] = (),
     ) -> Sequence[Prefetches]:
-        """What to ask for in each sweep (prefetch.py)."""
+        """What to prefetch in each sweep (prefetch.py)."""
         if not self.device.prefetch:
             return [{} for _ in levels]
         caches = self.device.caches
@@ -370,10 +370,10 @@ class VectorKernel(LoopKernel):
     def tile_loop(
         self, writer: Emitter, work: Work, rows: Sequence[sympy.Symbol], blocks: Size = 1
     ) -> Iterator[None]:
-        """Loop over the tiles of a work-item: points of ``rows``, each in ``blocks`` pieces.
+        """Loop over the tiles of a work-item: points of ``rows``, each in ``blocks`` parts.
 
-        Two divisions take longer than a short row does, so coordinates are divided out once and
-        then counted on.
+        Two divisions take longer than a short row does, so coordinates are computed by division
+        once and then incremented.
         """
         kind, variables = self.index, frozenset(rows)
         if work.per_item == 1:
@@ -383,13 +383,13 @@ class VectorKernel(LoopKernel):
                 yield
             return
         per_item, tiles = self.text(work.per_item), self.text(work.tiles)
-        # min() must not meet operands of two types.
+        # min() is ambiguous for operands of two types.
         plain = kind == "int"
         step = per_item if plain and per_item.isdigit() else f"({kind})({per_item})"
         end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
         writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
         writer.line(f"const {kind} last = min(first + {step}, {end});")
-        # A symbolic size may be 0, by which nothing must be divided outside of the loop.
+        # A symbolic size may be 0: no division by it outside of the loop.
         counted = (
             blocks == 1 and len(rows) > 1 and all(is_static(self.size_of[v]) for v in rows[1:])
         )
@@ -430,6 +430,6 @@ class VectorKernel(LoopKernel):
 
 
 def uniform_scope(scope: Scope) -> Scope:
-    """The scope as scalar code sees it: the same lines, and only values equal in all lanes."""
+    """The scope for scalar code: the same lines, and only values equal in all lanes."""
     known = {e: t for e, t in scope.known.items() if not t.lanes}
     return Scope(scope.variables, scope.lines, known, scope.guarded)

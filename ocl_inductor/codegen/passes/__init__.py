@@ -1,1 +1,1 @@
-"""Choices for loop nests that keep their results: row caches, blocked sums, merged dimensions."""
+"""Optimisations of loop nests: row caches, blocked sums, merged dimensions, interleaving."""

@@ -1,7 +1,7 @@
-"""Long sums are taken in pieces, because the error of a running sum grows with its length.
+"""Long sums are blocked, because the error of a running sum grows with its length.
 
-A chain of n additions is off by up to n roundings, and by about sqrt(n) of them on random data; two
-levels of sqrt(n) additions each keep that to sqrt(2 sqrt(n)) at the price of one addition a piece
+A chain of n additions has an error of up to n roundings, about sqrt(n) of them on random data; two
+levels of sqrt(n) additions each keep that to sqrt(2 sqrt(n)) at the price of one addition a block
 (Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993), section 3).
 Eager's cascade summation does the same with four levels.
 """
@@ -16,24 +16,24 @@ import sympy
 
 from ocl_inductor.ir.index import Size, is_static
 
-#: Chains up to this many additions stay whole.
+#: Chains up to this many additions are not split.
 MAX_CHAIN = 128
-#: Additions of a piece where sizes are symbolic.
+#: Additions of a block where sizes are symbolic.
 DYNAMIC_CHAIN = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The loop of a sweep to cut, and its rounds in each piece."""
+    """The loop of a sweep to split, and its iterations in each block."""
 
     variable: sympy.Symbol
     rounds: int
 
 
 def cut(loops: Sequence[tuple[sympy.Symbol, Size]]) -> Pieces | None:
-    """Where to cut nested loops (outermost first, with their trip counts), or None: short enough.
+    """Where to split nested loops (outermost first, with their trip counts); None: short enough.
 
-    Pieces are powers of two near the square root of all additions, so that kernels of similar
+    Blocks are powers of two near the square root of all additions, so that kernels of similar
     sizes have the same text.
     """
     if not loops:

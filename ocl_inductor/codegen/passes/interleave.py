@@ -1,11 +1,11 @@
-"""Vectors whose elements are neighbours in memory, stored as such.
+"""Strided stores of several vectors as contiguous stores of interleaved ones.
 
-A picture's channels lie apart, and convolutions want those of a pixel together. Lanes run along a
-row of one channel then, where loads are contiguous, and each stores its element three elements from
-the last one's: sixteen stores for a vector. With the vectors of all three channels at hand, their
-elements are brought into memory's order by shuffles and stored as three vectors. The padded copy of
-4×3×224×224 that a first convolution reads takes 0.30 ms so instead of 0.46 on Intel's driver, and
-0.32 instead of 0.53 on PoCL 3.1 (two cores with AVX-512).
+An image is stored channels first, and convolutions read it channels last. Lanes run along a row of
+one channel then, where loads are contiguous, and store with a stride of three elements: sixteen
+stores for a vector. Where the vectors of all three channels are computed together, shuffles
+interleave their elements, and three vectors are stored. The padded copy of 4×3×224×224 that a first
+convolution reads takes 0.30 ms so instead of 0.46 on Intel's driver, and 0.32 instead of 0.53 on
+PoCL 3.1 (two cores with AVX-512).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ocl_inductor.ir.expr import substitute
 from ocl_inductor.ir.index import Size, coefficients, is_static
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
-#: Vectors that are woven at most: each takes another shuffle for every vector that is stored.
+#: Most vectors to interleave: each takes another shuffle for every vector that is stored.
 MOST_VECTORS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Interleave:
-    """``member`` for all ``count`` values of ``var``, next to each other in memory."""
+    """``member`` for all ``count`` values of ``var``, which are adjacent in memory."""
 
     member: Member
     var: sympy.Symbol
     count: int
 
     def store(self, writer: Emitter) -> None:
-        """Compute a vector for each value of ``var``, and store what they hold."""
+        """Compute a vector for each value of ``var``, and store them interleaved."""
         m = self.member
         kind, vectors = register_type(m.buffer.dtype, writer.width), []
         for k in range(self.count):
@@ -53,7 +53,7 @@ class Interleave:
 def _interleave(writer: Emitter, kind: str, vectors: Sequence[str], number: int) -> str:
     """The ``number``-th vector in memory's order: elements 0 of all ``vectors``, elements 1, ...
 
-    From two vectors at a time, which one shuffle can do.
+    One shuffle combines two vectors, so they are taken two at a time.
     """
     begin = number * writer.width
     places = [divmod(begin + lane, len(vectors)) for lane in range(writer.width)]
@@ -78,8 +78,8 @@ def find_interleave(
     variables: Sequence[sympy.Symbol],
     size_of: Mapping[sympy.Symbol, Size],
 ) -> Interleave | None:
-    """The group's only member as vectors to weave: its lanes' elements leave gaps that neighbours
-    along another of ``variables`` fill. None where that is not so."""
+    """The group's only member as vectors to interleave, if its strided stores leave gaps that
+    another of ``variables`` fills; else None."""
     v = lanes.var
     if v is None or group.inner or len(group.members) != 1:
         return None

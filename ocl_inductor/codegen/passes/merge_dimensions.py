@@ -1,4 +1,4 @@
-"""Merge neighbouring dimensions of a group that every access walks as one."""
+"""Merge adjacent dimensions of a group that every access indexes as one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def merge_dimensions(group: LoopGroup) -> LoopGroup:
                 accesses |= set(indices(e))
         for d in range(len(sizes) - 1):
             if d + 1 == len(outer):
-                continue  # never across the border between outer and inner
+                continue  # never across the boundary between outer and inner
             if not _walks_as_one(accesses, variables, d, sizes):
                 continue
             members = tuple(_merge_member(m, variables, d) for m in members)

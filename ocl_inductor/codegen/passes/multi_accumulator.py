@@ -1,9 +1,9 @@
-"""How many running values a reduction keeps side by side.
+"""How many independent accumulators a reduction has.
 
-An addition waits for the one before it, about four cycles, in which a core could begin eight vector
-operations (Fog, "Instruction tables"; Intel and AMD cores since 2015 begin two a cycle). Where a
-body has fewer operations than that, neighbouring vectors go to running values of their own, which
-are combined after the loop. Sums become a little more accurate, as each chain is shorter.
+An addition waits for the one before it, about four cycles, in which a core could issue eight vector
+operations (Fog, "Instruction tables"; Intel and AMD cores since 2015 issue two a cycle). Where a
+body has fewer operations than that, consecutive vectors go to separate accumulators, which are
+combined after the loop. Sums become a little more accurate, as each chain is shorter.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.schedule.groups import Member
 
-#: Vector operations that a core can begin while one addition waits for another.
+#: Vector operations that a core can issue within the latency of one addition.
 HIDDEN_OPERATIONS = 8
 MAX_WAYS = 4
-#: Registers that running values may take: half of AVX2's.
+#: Registers for accumulators: half of AVX2's.
 MAX_VALUES = 8
-#: Rounds of the loop below which combining costs what it saves.
+#: Iterations of the loop below which combining costs what it saves.
 MIN_ROUNDS = 2
 _SIMPLE_FOLDS = frozenset({"sum", "prod", "max", "min"})
 _NO_OPERATION = frozenset({"const", "index", "load", "as", "checked_index"})
@@ -31,7 +31,7 @@ _NO_OPERATION = frozenset({"const", "index", "load", "as", "checked_index"})
 def ways(
     members: Sequence[Member], every: Mapping[str, Member], writer: Emitter, vectors: Size
 ) -> int:
-    """Running values for each reduction among ``members``, which one loop visits: 1, 2 or 4.
+    """Accumulators for each reduction among ``members``, which one loop computes: 1, 2 or 4.
 
     ``every``: the kernel's members by name, some of which are computed within the bodies.
     ``vectors``: trip count of the loop.
@@ -53,7 +53,7 @@ def ways(
 
 
 def _operations(bodies: Sequence[Expr], every: Mapping[str, Member], writer: Emitter) -> int:
-    """Vector operations of one round, HIDDEN_OPERATIONS for what takes many instructions."""
+    """Vector operations of one iteration; a call of many instructions counts HIDDEN_OPERATIONS."""
     total, seen, stack = 0, set(bodies), list(bodies)
     while stack:
         e = stack.pop()

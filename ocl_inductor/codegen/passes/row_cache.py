@@ -1,4 +1,4 @@
-"""Which values of a row are kept from one sweep for the next, instead of computed or read again."""
+"""Which values of a row are cached between sweeps, instead of recomputed or read again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sympy
 from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr, indices, walk
 from ocl_inductor.schedule.groups import Member
 
-#: A stashed row must leave the first-level cache room for what the kernel reads.
+#: A cached row must leave room in the first-level cache for what the kernel reads.
 MAX_STASHED_ROW = 4096
 MAX_STASHED_VALUES = 2
-#: From so many vectors on that a value is made of, one store and one load are cheaper than to read
-#: them again: ``softmax(layer_norm(x))``, with the row, weight and bias, goes from 0.80 to 0.69 ms.
+#: For a value computed from so many vectors, one store and one load are cheaper than reading them
+#: again: ``softmax(layer_norm(x))``, with the row, weight and bias, goes from 0.80 to 0.69 ms.
 LEAST_LOADS = 3
 
 
@@ -23,9 +23,9 @@ def shared_between(
     stored: Collection[str],
     inner: set[sympy.Symbol],
 ) -> list[Expr]:
-    """Values that depend on the sweep, occur in several ``levels``, and are worth keeping.
+    """Values that depend on the sweep, occur in several ``levels``, and are worth caching.
 
-    Those are the outermost expressions that are expensive, or made of ``LEAST_LOADS`` vectors.
+    Those are the outermost expressions that are expensive, or read ``LEAST_LOADS`` vectors.
     ``every``: the kernel's members by name; those ``stored`` are in memory. ``inner``: variables of
     the sweep.
     """
@@ -33,7 +33,7 @@ def shared_between(
     swept_loads: dict[Expr, frozenset[Expr]] = {}
 
     def loads_of(e: Expr) -> frozenset[Expr]:
-        """The different vectors it takes; under a condition, none."""
+        """The distinct vectors it reads; under a condition, none."""
         if e not in swept_loads:
             found = frozenset().union(*map(loads_of, e.args)) if e.op != "masked" else frozenset()
             swept_loads[e] = found | {e} if e.op == "load" and _swept(e, inner) else found
@@ -65,7 +65,7 @@ def shared_between(
             visit(m.body, level)
     first = {e: min(found) for e, found in seen_at.items() if len(found) > 1}
     inside = {e: {a for x in e.args for a in walk(x)} for e in first}
-    # What is only needed to make another that is kept from then on is not kept itself.
+    # A value used only to compute another one that is cached from then on is not cached itself.
     kept = (e for e in first if not any(e in inside[f] and first[f] <= first[e] for f in first))
     return list(kept)[:MAX_STASHED_VALUES]
 

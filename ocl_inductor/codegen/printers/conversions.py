@@ -101,16 +101,16 @@ def mask_from(text: str, dtype: torch.dtype, width: int) -> str:
 
 
 def wrap(text: str, dtype: torch.dtype, width: int) -> str:
-    """Undo C's promotion to int, which only scalar code does."""
+    """Undo C's integer promotion, which applies to scalar code only."""
     if width == 1 and dtype in _NARROW:
         return f"(({REGISTER_TYPE[dtype]})({text}))"
     return f"({text})"
 
 
 def widen_by_parts(text: str, source: torch.dtype, width: int) -> str:
-    """An integer of at most 32 bits, or a bool, as 64 bits that are put together from two halves.
+    """An integer of at most 32 bits, or a bool, widened to 64 bits by joining two halves.
 
-    For compilers that compare converted ones wrongly (``DeviceInfo.widens_by_parts``).
+    For compilers that compare converted values wrongly (``DeviceInfo.widens_by_parts``).
     """
     base = REGISTER_TYPE[source]
     if source is torch.bool and width > 1:
@@ -155,7 +155,7 @@ def cast(
     base = REGISTER_TYPE[target]
     if not is_float(source):
         return convert(text, base, width)
-    # c10 converts to uint8 by way of int64, and to smaller signed types x86 goes by way of int.
+    # c10 converts to uint8 through int64, and x86 to smaller signed types through int.
     by_long = (torch.int64, torch.uint8, torch.uint32)
     middle = "ulong" if target is torch.uint64 else "long" if target in by_long else "int"
     text = f"ocl_to_{middle}_{register_type(source, width)}({text})"
@@ -183,7 +183,8 @@ def emit_load(
 ) -> str:
     """The register value of ``width`` consecutive elements from ``pointer[index]``.
 
-    ``aligned``: they are known to be, to all of them; some compilers read one by one otherwise.
+    ``aligned``: the address is known to be aligned to the whole vector; otherwise some compilers
+    load the elements one by one.
     """
     u = "" if aligned else "u"
     if dtype is torch.float16:
@@ -241,7 +242,7 @@ def emit_gather_lanes(width: int, dtype: torch.dtype, pointer: str, indices: lis
 
 
 def _widen(text: str, dtype: torch.dtype, width: int) -> str:
-    """Elements as they lie in memory (not float16) to a register."""
+    """Elements in memory format (not float16) to a register."""
     if dtype is torch.bfloat16:
         bits = convert(text, "uint", width)
         return f"as_{vector('float', width)}({bits} << 16)"
@@ -254,8 +255,8 @@ def _widen(text: str, dtype: torch.dtype, width: int) -> str:
 def unaligned_typedefs(width: int, fp64: bool) -> str:
     """Vector types that may be read and written at any element's address.
 
-    Vector pointers in OpenCL C promise alignment to the whole vector; a tensor's storage does not
-    keep it. These are as fast as aligned accesses where the address happens to be aligned.
+    Vector pointers in OpenCL C imply alignment to the whole vector, which a tensor's storage does
+    not guarantee. These are as fast as aligned accesses where the address happens to be aligned.
     """
     if width == 1:
         return ""

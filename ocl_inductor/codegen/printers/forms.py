@@ -1,4 +1,4 @@
-"""Forms that many primitives share: how one operation on registers becomes C text."""
+"""Emitters shared by many primitives: one operation on registers as C text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ocl_inductor.ir.expr import Expr
 
 @dataclass(frozen=True, slots=True)
 class EmitTarget:
-    """What code is emitted for: lanes in a register, and the device's facts."""
+    """The target of emitted code: lanes in a register, and the device's facts."""
 
     width: int
     device: DeviceInfo
@@ -60,7 +60,7 @@ def compare(operator: str) -> Emit:
         dtype = node.args[0].dtype
         a, b = args
         if dtype is torch.bool and target.width > 1:
-            a, b = b, a  # true is -1 in a lane, so the order is the other way round
+            a, b = b, a  # true is -1 in a lane, so the order is reversed
         return mask_from(f"{a} {operator} {b}", dtype, target.width)
 
     return emit
@@ -77,8 +77,8 @@ def library(name: str) -> Emit:
 
 
 def builtin(name: str) -> Emit:
-    """An OpenCL builtin on floats, or our own function where the device's is slow or fails; one
-    lane at a time where it fails and we have none.
+    """An OpenCL builtin on floats, or the library's function where the device's is slow or wrong;
+    one lane at a time where it is wrong and the library has none.
     """
 
     def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:

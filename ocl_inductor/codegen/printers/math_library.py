@@ -1,7 +1,7 @@
 """The library functions ``ocl_<name>_<type>`` of the templates in ``FILES``, on demand.
 
-Each ``ocl_`` macro of a template writes one function for one register type. The kernel's text says
-which are needed, and the text of those which others they need.
+Each ``ocl_`` macro of a template emits one function for one register type. The kernel's text
+determines which are needed, and their text which further ones.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 @dataclass(frozen=True, slots=True)
 class RegisterType:
-    """What the macros ask about a type: ``float8`` has base ``float`` and mask type ``int8``."""
+    """A type's properties for the macros: ``float8`` has base ``float`` and mask type ``int8``."""
 
     name: str
     base: str

@@ -1,4 +1,4 @@
-"""Results that are written around the caches.
+"""Results that are written by nontemporal (streaming) stores.
 
 A store to a line that is not in cache first fetches the line. Where the whole line is written and
 not read again soon, that fetch is a third of the traffic of ``y = f(x)``: streaming stores avoid
@@ -6,8 +6,8 @@ it (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Streaming s
 need an aligned address, which is checked where they are made, and a fence at the end of a
 work-item, because they are not ordered with what follows.
 
-An unaligned vector is stored in halves: two arms that store the same vector are one plain store to
-Intel's compiler, which drops the hint with it.
+An unaligned vector is stored in halves: Intel's compiler merges two branches that store the same
+vector into one plain store and drops the hint.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import prod
 from ocl_inductor.ir.nodes import Buffer
 
-#: Of a third-level cache: smaller results may still be there when their reader comes.
+#: Share of the third-level cache: smaller results may still be there when they are read.
 _LEAST_SHARE = 1 / 4
-#: Types that lie in memory as they do in registers.
+#: Types with the same format in memory and registers.
 _DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
 FENCE = "__sync_synchronize();  // streaming stores are not ordered with what follows"
 _PREFIX = "stream_"
 
 
 def least_streamed(device: DeviceInfo) -> int:
-    """Bytes from which a result is written so."""
+    """Bytes from which a result is written by nontemporal stores."""
     return int(_LEAST_SHARE * device.caches.l3)
 
 
 def streamed_results(
     results: Iterable[Buffer], read: frozenset[str], device: DeviceInfo, hint: Callable[[Any], int]
 ) -> frozenset[str]:
-    """Those of a graph's ``results`` to write so: large, and not ``read`` by the graph itself."""
+    """Those ``results`` of a graph to stream: large, and not ``read`` by the graph itself."""
     if not device.streaming or device.profile != "vector":
         return frozenset()
     return frozenset(

@@ -77,7 +77,7 @@ def _abs_int(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     if node.dtype is torch.uint8:
         return args[0]
     if target.width == 1:
-        # Compilers make an intrinsic of a negation in a choice, and oclgrind does not know it.
+        # Compilers turn a negation in a select into an intrinsic that oclgrind does not support.
         return f"(({REGISTER_TYPE[node.dtype]})abs({args[0]}))"
     zero = literal(0, node.dtype, target.width)
     negative = _neg(target, node, args)
@@ -197,9 +197,9 @@ def _sigmoid(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
 def _exp_negative(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     """exp() where the operand is known to be 0 or less, or NaN.
 
-    With explicit lanes the builtin is a function that takes care of overflow and is called: from
-    cache, sums of it over 4M elements take 0.52 ms on Intel's driver and 1.16 on PoCL 3.1, with our
-    own 0.42 and 0.74 (two cores with AVX-512). GPUs have instructions for it.
+    With explicit lanes the builtin is a function call that also handles overflow: from cache, sums
+    of it over 4M elements take 0.52 ms on Intel's driver and 1.16 on PoCL 3.1, with our own
+    function 0.42 and 0.74 (two cores with AVX-512). GPUs have instructions for it.
     """
     own = REGISTER_TYPE[node.dtype] == "float" and target.width > 1
     return (library("exp_negative") if own else builtin("exp"))(target, node, args)
@@ -231,7 +231,7 @@ def _sign(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         return wrap(f"{args[0]} != {zero} ? {one} : {zero}", dtype, width)
     minus = literal(-1, dtype, width)
     x = args[0]
-    # The inner choice is written out because scalar and vector code nest ?: alike.
+    # The inner choice is written out because ?: nests the same way in scalar and vector code.
     return wrap(f"{x} > {zero} ? {one} : ({x} < {zero} ? {minus} : {zero})", dtype, width)
 
 
@@ -274,7 +274,7 @@ for _name in ("random32", "random64"):
 
 
 def prefetch(buffer: str, index: str, write: bool, further: str = "") -> str:
-    """Asks for the cache line of an element, which may lie outside of the buffer.
+    """Prefetches the cache line of an element, which may lie outside of the buffer.
 
     ``further``: bytes from the element to the line, where their sum as an index may overflow.
     """
@@ -294,7 +294,7 @@ def emit_random_run(target: EmitTarget, node: Expr, first: str, scalars: Sequenc
 
 
 def positions_of_a_counter(node: Expr) -> int:
-    """How many neighbouring positions a counter of ``random32`` or ``random64`` serves."""
+    """How many consecutive positions share a counter of ``random32`` or ``random64``."""
     return 16 // node.dtype.itemsize
 
 
@@ -316,7 +316,7 @@ def _cast(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
 
 
 _define("cast", _cast)
-# A float32 register that is called float16, bfloat16 or float32 from here on: no code.
+# A float32 register that is relabelled float16, bfloat16 or float32: no code.
 _define("as", identity)
 
 

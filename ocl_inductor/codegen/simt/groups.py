@@ -1,8 +1,8 @@
-"""How a work-group of a GPU shares the sweeps of one row, or of some neighbouring columns.
+"""How a work-group of a GPU shares the sweeps of one row, or of some adjacent columns.
 
-A group has ``across`` times ``down`` work-items. Where neighbours in memory are neighbours in the
-sweep, the whole group sweeps one row. Where they are neighbouring points (sums of columns),
-``across`` items stand side by side on them, and the ``down`` items of a column share its sweep.
+A group has ``across`` times ``down`` work-items. Where the sweep runs along contiguous memory, the
+whole group sweeps one row. Where adjacent points are contiguous (sums of columns), ``across`` items
+take adjacent columns, and the ``down`` items of a column share its sweep.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from ocl_inductor.schedule.groups import LoopGroup
 
 #: Shortest sweep for which a whole work-group shares one row.
 MIN_ROW_SWEEP = 128
-#: Shortest sweep that is cut between the items of a column.
+#: Shortest sweep that is split between the items of a column.
 MIN_COLUMN_SWEEP = 32
 #: Work-items that keep a compute unit busy.
 ITEMS_PER_UNIT = 1024
 MIN_GROUP, USUAL_GROUP, MAX_GROUP = 64, 256, 1024
-#: Fewer columns than this are no reason to put items side by side on them.
+#: With fewer columns than this, items are not spread over columns.
 MIN_COLUMNS = 8
-#: Items side by side on columns: as many as lie in whole cache lines, or where there are few
-#: columns, in one sector of a line, which is the least that memory gives.
+#: Items across columns: as many as fill whole cache lines, or where there are few columns, one
+#: sector of a line, which is the smallest memory transaction.
 MAX_ACROSS, SECTOR_BYTES = 32, 32
-#: Steps of a sweep that each item should take, for reads to be under way together.
+#: Steps of a sweep that each item should take, so that several reads are in flight.
 USUAL_STEPS, MIN_STEPS = 4, 2
 WIDTH = 4
-#: Operations, in lanes, of the bodies that 1024 work-items of a group do.
+#: Most operations, in lanes, of the bodies of a group with 1024 work-items.
 MAX_NODES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Lanes of a work-item, points side by side, and items that share the sweep of one."""
+    """Lanes of a work-item, points across a group, and items that share the sweep of one."""
 
     lanes: Lanes
     across: int
@@ -50,7 +50,7 @@ class Shape:
 
 
 def choose_shape(group: LoopGroup, device: DeviceInfo) -> Shape | None:
-    """How groups sweep, or None: each work-item sweeps for points of its own."""
+    """How groups sweep; None: each work-item sweeps its own points."""
     if not group.inner or {m.kind for m in group.members} & {"scan", "scatter"}:
         return None
     if by_columns(group):
@@ -76,12 +76,12 @@ def choose_shape(group: LoopGroup, device: DeviceInfo) -> Shape | None:
 
 
 def required_size(items: int) -> str:
-    """The attribute of a kernel whose groups have so many work-items."""
+    """The attribute of a kernel for work-groups of this size."""
     return f"__attribute__((reqd_work_group_size({items}, 1, 1)))"
 
 
 def by_columns(group: LoopGroup) -> bool:
-    """Whether neighbours in memory are neighbouring points rather than steps of a sweep."""
+    """Whether adjacent points, rather than steps of a sweep, are contiguous in memory."""
     if not group.outer:
         return False
     if is_static(group.outer[-1]) and int(group.outer[-1]) < MIN_COLUMNS:
@@ -122,7 +122,7 @@ def _columns(group: LoopGroup, device: DeviceInfo) -> Shape | None:
 
 
 def _least_across(group: LoopGroup, width: int) -> int:
-    """Items side by side that use all of what a read brings, in vectors of ``width``."""
+    """The fewest items across that use a whole memory transaction, in vectors of ``width``."""
     size = max((e.dtype.itemsize for m in group.members for e in loads(m.body)), default=4)
     return max(SECTOR_BYTES // (width * size), 1)
 

@@ -1,7 +1,7 @@
-"""What a work-item of a GPU keeps of its row in registers, from one sweep for the next.
+"""Elements of a row that a work-item of a GPU keeps in registers between sweeps.
 
-``softmax`` reads its row three times. Where each item takes a few elements of a row, what they are
-made of is read once: loops over them have a known number of rounds, and are unrolled.
+``softmax`` reads its row three times. Where each item takes a few elements of a row, their operands
+are read once: loops over them have a known trip count, and are unrolled.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.schedule.groups import Member
 
-#: Rounds of an unrolled loop, tensors kept, and work-items of a group with registers for them.
+#: Iterations of an unrolled loop, tensors kept, and work-items of a group with registers for them.
 MAX_ROUNDS, MAX_KEPT, MAX_ITEMS = 4, 2, 512
-#: 32-bit registers for what is kept.
+#: 32-bit registers for kept elements.
 MAX_WORDS = 32
 
 
 @dataclass(slots=True)
 class Kept:
-    """Arrays of a work-item with an element, or a vector, of each round, by what is loaded.
+    """Arrays of a work-item with an element, or a vector, of each iteration, by the load.
 
-    ``rounds``: of every sweep; 0: loops are ordinary ones, and nothing is kept. ``filled``: arrays
-    that an earlier sweep has filled.
+    ``rounds``: iterations of every sweep; 0: loops are not unrolled, and nothing is kept.
+    ``filled``: arrays that an earlier sweep has filled.
     """
 
     rounds: int = 0
@@ -45,7 +45,7 @@ class Kept:
         ]
 
     def use(self, writer: Emitter, wanted: Sequence[Expr]) -> None:
-        """At the beginning of round ``k``: fill the arrays of ``wanted``, or read from them."""
+        """At the beginning of iteration ``k``: fill the arrays of ``wanted``, or read from them."""
         for e in wanted:
             if e not in self.arrays:
                 continue
@@ -67,7 +67,7 @@ def kept_rows(
     steps: Size,
     shape: Shape,
 ) -> Kept:
-    """What to keep of a row of ``steps``; ``levels``: the members of each sweep."""
+    """The loads to keep of a row of ``steps``; ``levels``: the members of each sweep."""
     if not is_static(steps) or int(steps) % shape.down or shape.items > MAX_ITEMS:
         return Kept()
     rounds = int(steps) // shape.down
@@ -91,7 +91,7 @@ def swept_loads(
     stored: frozenset[str],
     inner: Sequence[sympy.Symbol],
 ) -> list[Expr]:
-    """What every step of a sweep loads of other kernels' results, at no computed position."""
+    """Direct loads of other kernels' results that every step of a sweep makes."""
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()
     stack = [m.body for m in reversed(members)]

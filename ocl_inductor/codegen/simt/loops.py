@@ -1,4 +1,4 @@
-"""Loop groups in the ``simt`` profile: coalesced work-items, work-groups folded in local memory."""
+"""Loop groups in the ``simt`` profile: coalesced work-items, reductions in local memory."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from ocl_inductor.schedule.groups import Member
 
 NONE: frozenset[sympy.Symbol] = frozenset()
 FENCE = "barrier(CLK_LOCAL_MEM_FENCE);"
-#: Partial results that one work-item folds one after the other.
+#: Partial results that one work-item combines sequentially.
 MAX_FOLD = 8
 
 
 class SimtKernel(LoopKernel):
     """Profile ``simt``: work-items for points, or work-groups for rows or columns."""
 
-    #: Whether several work-items, ``down`` of them, have what belongs to a point.
+    #: Whether several work-items (``down``) hold the values of each point.
     shared = False
-    #: Of the work-items that visit a point, one meets this; empty: only one does visit it.
+    #: Condition that holds for one of the work-items of a point; empty: a point has only one.
     visitor = ""
 
     # -- a point, or some, for each work-item ------------------------------------------------
 
     def points(self) -> KernelSource:
-        """A work-item for each point, for a vector of neighbours, or for some that lie apart."""
+        """A work-item for each point, a vector of adjacent points, or several strided ones."""
         width = simt_points.neighbours(self.group, self.device)
         total = prod(list(self.group.outer))
         count = simt_points.rounds(self.group, total, self.device) if width == 1 else 1
@@ -69,8 +69,8 @@ class SimtKernel(LoopKernel):
     ) -> None:
         """Declare row-major coordinates of ``position`` over ``variables``, the innermost first.
 
-        Each takes one division, which most GPUs do in software, and a remainder that comes with it.
-        ``width``: points along the last variable, which it divides, that make one position.
+        Each takes one division, which most GPUs do in software, and its remainder.
+        ``width``: points along the last variable, which it divides, in one position.
         """
         rest = position
         for k, v in reversed(list(enumerate(variables))):
@@ -91,7 +91,7 @@ class SimtKernel(LoopKernel):
     # -- a work-group for each row, or for some columns --------------------------------------
 
     def sweeps(self, shape: Shape) -> KernelSource:
-        """Sweeps that work-items share, and whose results they fold in local memory."""
+        """Sweeps shared by work-items, which combine their partial results in local memory."""
         self.shared = shape.down > 1
         lanes, across = shape.lanes, shape.across
         levels = [self.swept(level) for level in range(self.levels)]
@@ -115,7 +115,7 @@ class SimtKernel(LoopKernel):
                 writer.line(f"const {self.index} column = {point};")
                 point = "column"
             if clamped:
-                # Beyond the end, items do what the last ones do.
+                # Beyond the end, items repeat the last point.
                 point = f"min({point}, ({self.index})({self.text(points)}) - 1)"
             writer.line(f"const {self.index} point = {point};")
         own = ["down == 0"] if self.shared else []
@@ -135,7 +135,7 @@ class SimtKernel(LoopKernel):
         return self.kernel(frame, (prod((ceil_div(points, across), shape.items)),), (shape.items,))
 
     def shared_sweep(self, writer: Emitter, shape: Shape, level: int) -> None:
-        """One level: each item's part of the sweep, the fold, and the results."""
+        """One level: each item's part of the sweep, the combination, and the results."""
         members, width = self.swept(level), shape.lanes.width
         accumulators = self.accumulators(level, width, "")
         whole = self.whole(shape, level)
@@ -181,7 +181,7 @@ class SimtKernel(LoopKernel):
             writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
     def whole(self, shape: Shape, level: int) -> Mapping[str, Accumulator]:
-        """The accumulators that items fold: of vectors along the sweep, their lanes' are folded."""
+        """The accumulators that items combine; scalar ones if lanes run along the sweep."""
         if shape.lanes.over_sweep:
             return self.accumulators(level, 1, "_s")
         return self.accumulators(level, shape.lanes.width, "")
@@ -195,7 +195,7 @@ class SimtKernel(LoopKernel):
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
     ) -> None:
-        """Neighbouring work-items take neighbouring elements of the row."""
+        """Adjacent work-items take adjacent elements of the row (coalesced)."""
         start = "down" if begin == "0" else f"{begin} + down"
         head = f"for ({self.index} swept = {start}; swept < {end}; swept += {shape.down})"
         rounds = self.kept.rounds
@@ -224,7 +224,7 @@ class SimtKernel(LoopKernel):
         return lines
 
     def fold_group(self, writer: Emitter, folded: Sequence[Accumulator], shape: Shape) -> None:
-        """Fold the items of each column; every one of them ends with the full results.
+        """Combine the items of each column; each of them gets the full results.
 
         In two steps: two barriers, where a tree needs one for each halving.
         """

@@ -1,8 +1,8 @@
 """How the points of a loop group are spread over the work-items of a GPU.
 
-A work-group costs a compute unit about 150 cycles to start (an H200 started 12 million groups a
-second on each unit, whatever they did), and memory answers in about a thousand: a work-item takes
-several elements, whose reads are under way together, and a group is as large as the points allow.
+Starting a work-group costs a compute unit about 150 cycles (an H200 started 12 million groups a
+second on each unit, whatever they did), and memory latency is about a thousand: a work-item takes
+several elements, whose reads are in flight together, and a group is as large as the points allow.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ocl_inductor.ir.expr import Expr, loads, walk
 from ocl_inductor.ir.index import Size, as_size, is_static
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
-#: Bytes that a work-item should load or store at once.
+#: Bytes that one load or store of a work-item should have.
 VECTOR_BYTES = 16
-#: Work-groups a compute unit should get before groups, or what a work-item takes, grow.
+#: Work-groups for each compute unit before groups, or the points of a work-item, grow.
 GROUPS_PER_UNIT = 4
 MIN_GROUP, MAX_GROUP = 64, 256
-#: Points that a work-item takes where they are not neighbours.
+#: Most points of a work-item where they are not adjacent.
 MAX_ROUNDS = 4
-#: Loads of a point from which on one point keeps the memory busy.
+#: Loads of a point from which one point for each work-item saturates memory.
 MANY_LOADS = 8
 
 
@@ -38,7 +38,7 @@ def group_size(items: Size, device: DeviceInfo) -> int:
 
 
 def quotient(size: Size, divisor: int) -> Size:
-    """``size / divisor``, which is known to be whole."""
+    """``size / divisor``, which is known to be an integer."""
     return size if divisor == 1 else as_size(sympy.expand(sympy.sympify(size) / divisor))
 
 
@@ -59,9 +59,9 @@ def neighbours(group: LoopGroup, device: DeviceInfo) -> int:
 
 
 def rounds(group: LoopGroup, total: Size, device: DeviceInfo) -> int:
-    """Points that a work-item takes one after the other, with all others' between them.
+    """Points that a work-item takes one after the other, in a grid-stride loop.
 
-    A divisor of ``total``, so that no round needs a test of its own.
+    A divisor of ``total``, so that no iteration needs a bounds check.
     """
     if group.inner or not is_static(total):
         return 1
@@ -74,21 +74,21 @@ def rounds(group: LoopGroup, total: Size, device: DeviceInfo) -> int:
 
 
 def _enough(group: LoopGroup, each: int, device: DeviceInfo) -> bool:
-    """Whether the device is full when a work-item takes ``each`` points."""
+    """Whether the device is fully occupied when a work-item takes ``each`` points."""
     if not all(map(is_static, group.outer)):
         return True
     total = 1
     for n in group.outer:
         total *= int(n)
-    # A sweep is a chain of steps that only other work-items fill the time of.
+    # The latency of a sweep's dependent steps is hidden only by other work-items.
     least = GROUPS_PER_UNIT * (4 if group.inner else 1) * MIN_GROUP * device.compute_units
     return total >= each * least
 
 
 def fits_vector(group: LoopGroup, v: sympy.Symbol, size: Size, width: int) -> bool:
-    """Whether the group can be done in vectors of ``width`` along ``v``, without gathering any.
+    """Whether the group can be computed in vectors of ``width`` along ``v`` without gathers.
 
-    Every access must be of neighbouring elements, or of one element for all of them.
+    Every access must be contiguous, or of the same element for all lanes.
     """
     if known_multiple(sympy.expand(size), v, width) % width:
         return False
@@ -104,7 +104,7 @@ def fits_vector(group: LoopGroup, v: sympy.Symbol, size: Size, width: int) -> bo
 
 
 def _once_a_sweep(group: LoopGroup, m: Member, v: sympy.Symbol) -> bool:
-    """Whether a store does not depend on ``v`` because it is not made at every step of a sweep."""
+    """Whether a store is independent of ``v`` because it is made once after a sweep over it."""
     return v in group.inner_vars and (m.row or m.kind == "reduction")
 
 
@@ -139,7 +139,7 @@ def _stride(index: sympy.Expr, v: sympy.Symbol, width: int) -> int | None:
 
 
 def _own_loads(group: LoopGroup, m: Member) -> Iterator[Expr]:
-    """Loads of what other kernels made."""
+    """Loads of other kernels' results."""
     own = {x.buffer.name for x in group.members}
     roots: Sequence[Expr] = (m.body, *m.store_indirect)
     return (e for root in roots for e in loads(root) if e.payload.buffer not in own)

@@ -1,9 +1,9 @@
 """Scans of a row by a work-group of a GPU.
 
-The group goes over the row in tiles, of a vector or an element for each work-item. An item scans
+The group processes the row in tiles, of a vector or an element for each work-item. An item scans
 its own; the items' totals are scanned in local memory (W. D. Hillis and G. L. Steele, "Data
 parallel algorithms", Communications of the ACM 29 (1986)), each step from one array into another,
-so that it takes one barrier; what came before the tile is carried along.
+so that it takes one barrier; the prefix of the earlier tiles is carried along.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
-#: Shortest row that a group scans; a work-item alone does shorter ones.
+#: Shortest row that a group scans; shorter ones are scanned by one work-item.
 MIN_ROW = 64
 MIN_GROUP = 32
 
 
 def scans_rows(group: LoopGroup) -> bool:
-    """Whether the group is a scan whose steps are neighbours in memory, long enough to share."""
+    """Whether the group is a scan along contiguous memory, long enough for a work-group."""
     if [m.kind for m in group.members] != ["scan"] or by_columns(group):
         return False
     (length,) = group.inner
@@ -79,7 +79,7 @@ def _items(steps: object, device: DeviceInfo) -> int:
 
 
 def _tile(kernel: SimtKernel, writer: Emitter, m: Member, items: int, guard: str) -> None:
-    """One round of the loop; ``guard``: the branch for what may lie beyond the row."""
+    """One iteration of the loop; ``guard``: the branch head for elements within the row."""
     width, dtype = writer.width, m.body.dtype
     kind, wide = register_type(dtype, 1), register_type(dtype, width)
 

@@ -1,7 +1,7 @@
-"""Pointwise kernels of a GPU whose operands lie in another order than their results.
+"""Pointwise kernels of a GPU whose operands have another memory order than their results.
 
-Where the results' neighbours are an operand's far elements, a work-group reads a square of it along
-the dimension in which that is dense, into local memory, and does the points in the results' order.
+Where adjacent results need strided elements of an operand, a work-group reads a square of it along
+its contiguous dimension into local memory, and computes the points in the results' order.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import coefficients, is_static, prod
 from ocl_inductor.schedule.groups import LoopGroup
 
-#: Points along each side of a square, and of a row in local memory: of another bank each.
+#: Points along each side of a square; row length in local memory, padded to avoid bank conflicts.
 SIDE, ROW = 32, 33
 MIN_ITEMS, MAX_ITEMS = 64, 256
 MAX_TILES = 4
-#: Fewer points are in cache in any order.
+#: Fewer points fit into the cache in any order.
 MIN_POINTS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
-    """The dimension along which ``loads`` are of neighbours."""
+    """The dimension along which ``loads`` are contiguous."""
 
     dense: sympy.Symbol
     loads: tuple[Expr, ...]
 
 
 def find_transpose(group: LoopGroup, device: DeviceInfo, in_place: bool) -> Transpose | None:
-    """What to read through local memory, if anything."""
+    """The loads to make through local memory, if any."""
     outer = group.outer_vars
     if group.inner or in_place or len(outer) < 2 or not all(map(is_static, group.outer)):
         return None
@@ -68,7 +68,7 @@ def find_transpose(group: LoopGroup, device: DeviceInfo, in_place: bool) -> Tran
 
 
 def _certain_loads(group: LoopGroup) -> Iterator[Expr]:
-    """Loads that every point makes, of what other kernels made, at no computed position."""
+    """Direct, unconditional loads of other kernels' results."""
     own = {m.buffer.name for m in group.members}
     seen: set[Expr] = set()
     stack = [m.body for m in group.members]

@@ -1,4 +1,4 @@
-"""Running values of reductions and scans: how they start, take in an element, and finish."""
+"""Accumulators of reductions and scans: initial value, update, and final result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMBINE = {
 
 
 def identity(how: str, dtype: torch.dtype) -> float | int | bool:
-    """The value that changes nothing when combined."""
+    """The neutral element of the combination."""
     if how in ("sum", "any"):
         return False if dtype is torch.bool else 0
     if how in ("prod", "all"):
@@ -73,7 +73,7 @@ class Accumulator:
         return lines
 
     def take(self, target: EmitTarget, value: str, position: str = "") -> list[str]:
-        """Statements that take in ``value`` (a register of this width)."""
+        """Statements that accumulate ``value`` (a register of this width)."""
         if not self.is_position:
             text = combine_text(self.how, target, self.dtype, self.name, value)
             return [f"{self.name} = {text};"]
@@ -108,7 +108,7 @@ class Accumulator:
         )
 
     def fold_lanes(self, scalar: Accumulator, target: EmitTarget, array: str) -> list[str]:
-        """Statements that take every lane of this accumulator into ``scalar``."""
+        """Statements that combine every lane of this accumulator into ``scalar``."""
         if self.is_position or self.dtype is torch.bool:
             kind, place = register_type(self.dtype, 1), self.position_type
             lines = [

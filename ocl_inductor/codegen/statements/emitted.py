@@ -1,4 +1,4 @@
-"""What an emitter knows while it writes: texts of values, blocks, results, stashed rows."""
+"""The state of an emitter: texts of values, blocks, results, cached rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class HeldResult:
-    """The value of a buffer of this kernel that a variable holds: a fold's, or a template's."""
+    """A buffer of this kernel whose value is in a variable: a reduction's, or a template's."""
 
     value: Text
     dtype: torch.dtype
@@ -28,7 +28,7 @@ class HeldResult:
 
 @dataclass(slots=True)
 class Scope:
-    """A C block that is being written: the loop variables it defines and what it has computed."""
+    """A C block being emitted: the loop variables it defines and the values it has computed."""
 
     variables: frozenset[sympy.Symbol]
     lines: list[str] = field(default_factory=list)

@@ -39,7 +39,7 @@ class Emitter(StatementWriter):
 
     ``members`` are the loops whose results live in this kernel; a load from one of them becomes its
     expression, or the variable that ``results`` gives it, or a load from memory when it is in
-    ``in_memory``. ``outside``: where it keeps indices out of range.
+    ``in_memory``. ``outside``: the record of out-of-range indices.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Emitter(StatementWriter):
         self.results: dict[str, HeldResult] = {}
         self.in_memory: set[str] = set()
         self.row_cache: dict[Expr, RowCache] = {}
-        #: What to ask for where it is loaded (prefetch.py).
+        #: Prefetch distances of the buffers that are loaded (prefetch.py).
         self.prefetches: Prefetches = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
 
@@ -104,7 +104,7 @@ class Emitter(StatementWriter):
         for scope in reversed(self.scopes):
             if scope.variables & needed:
                 return scope
-        # What depends on no variable may still depend on a result of this tile.
+        # A value without variables may still depend on a result of this tile.
         return self.scopes[min(1, len(self.scopes) - 1)]
 
     # -- values ----------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Emitter(StatementWriter):
         return result
 
     def _emit_masked_in_scope(self, e: Expr) -> Text:
-        """A branch and its variable go where users of the value may be hoisted to."""
+        """Emits the branch and its variable in the scope to which users may be hoisted."""
         scope_of = self.scope_of(e)
         depth = next(n for n, scope in enumerate(self.scopes) if scope is scope_of)
         inner = self.scopes[depth + 1 :]
@@ -200,7 +200,7 @@ class Emitter(StatementWriter):
         return Text(text, position.lanes)
 
     def _random_run(self, e: Expr) -> Text | None:
-        """Random bits for neighbouring positions that begin with a counter's first one."""
+        """Random bits for consecutive positions that start at the first of a counter."""
         position, *others = e.args
         group = positions_of_a_counter(e)
         if not self.aligned or position.op != "index" or self.width % group:
@@ -216,7 +216,7 @@ class Emitter(StatementWriter):
         return Text(emit_random_run(self.target, e, first, scalars), True)
 
     def _compare_in_block(self, e: Expr) -> Text | None:
-        """A comparison of an index with a multiple of the width is equal in all lanes."""
+        """A comparison of an index with a multiple of the width, which is equal in all lanes."""
         if not self.aligned:
             return None
         assert self.vector_var is not None
@@ -267,7 +267,7 @@ class Emitter(StatementWriter):
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
 
     def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
-        """Whether this is a half type's element as it lies in memory, widened."""
+        """Whether this is a widened element of a half type, straight from memory."""
         if e.op != "as" or e.args[0].op != "load" or e.args[0].dtype != dtype:
             return False
         buffer = e.args[0].payload.buffer
@@ -275,7 +275,7 @@ class Emitter(StatementWriter):
         return not here and buffer not in self.results
 
     def _prefetch(self, e: Expr, index: sympy.Expr) -> None:
-        """Ask for the cache lines that a later round of the loop loads."""
+        """Prefetch the cache lines that a later iteration of the loop loads."""
         buffer, size = e.payload.buffer, e.dtype.itemsize
         base = self.index_text(index, {})
         for start in range(0, self.width * size, self.target.device.caches.line):
@@ -354,7 +354,7 @@ class Emitter(StatementWriter):
                 with lane.block(f"if ({lane_test})", guarded=True):
                     text = lane.emit(value).text
                     if e.dtype is torch.bool:
-                        text = f"-({text})"  # back to a lane's truth
+                        text = f"-({text})"  # a lane's true is -1
                     lane.line(f"{array}[{counter}] = {text};")
                 self.scopes[-1].lines += lane.scopes[-1].lines
             self.line(f"{name} = vload{self.width}(0, {array});")

@@ -1,8 +1,8 @@
-"""Where a kernel keeps an index that is out of range until it ends, and then reports it.
+"""Variables in which a kernel records an out-of-range index, to report it at its end.
 
-A branch at each index, with a write to memory in it, would keep the compiler from moving the loads
-of one round of a loop ahead of another's: scattering a million numbers took a fifth longer. Two
-choices of registers do not.
+A branch at each index, with a write to memory in it, would keep the compiler from moving loads
+across iterations of a loop: scattering a million numbers took a fifth longer. Two selects on
+registers do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Outside:
     def checked(
         self, check: Check, dtype: torch.dtype, width: int, position: str, extent: str
     ) -> str:
-        """The position, or 0 for one that is out of range, which is kept."""
+        """The position, or 0 for one that is out of range, which is recorded."""
         kind = register_type(dtype, width)
         new = f"outside{len(self.variables)}", self.literals.check(check)
         name, _ = self.variables.setdefault((check.number, kind), new)
@@ -40,7 +40,7 @@ class Outside:
         ]
 
     def reports(self) -> list[str]:
-        """At the end: what was kept."""
+        """At the end: report the recorded index."""
         return [
             f"ocl_report_index_{kind}({name}, {FAULT}, {check});"
             for (_, kind), (name, check) in self.variables.items()

@@ -26,11 +26,11 @@ Names = Mapping[sympy.Symbol, str]
 
 
 class Literals:
-    """Large integers of a kernel's text as arguments ``k0..``: layers of other sizes share it.
+    """Large integers of a kernel's text as arguments ``k0..``, so that layer sizes can share it.
 
     Small ones stay in the text, where they let the compiler unroll and avoid divisions. Arguments
-    ``size0..`` are sizes that are computed before the launch, as they take more than integers;
-    ``check0..`` are numbers of checks (``Plan.checks``), which differ where kernels do not.
+    ``size0..`` are sizes that need more than integer arithmetic, computed before the launch;
+    ``check0..`` are numbers of checks (``Plan.checks``), which differ between equal kernels.
     """
 
     def __init__(self, smallest: int = 32) -> None:
@@ -137,16 +137,16 @@ class _Printer:
 
 
 def _subtracts(e: sympy.Expr) -> bool:
-    """Whether a dividend may be negative: sizes as those in ``(s - 4) // 2``, for some shapes; and
-    what sympy leaves when it takes ``v // 2`` out of the division of ``v - 1 >= 0`` by 2.
+    """Whether a dividend may be negative: sizes as in ``(s - 4) // 2``, for some shapes; and the
+    remainder when sympy extracts ``v // 2`` from the division of ``v - 1 >= 0`` by 2.
 
-    Remainders of loop variables stay whole, and are non-negative by construction.
+    Remainders of loop variables are not split, and are non-negative by construction.
     """
     return any(x.could_extract_minus_sign() for x in sympy.preorder_traversal(e))
 
 
 def index_text(e: sympy.Expr, names: Names, literals: Literals | None = None) -> str:
-    """C text of ``e``; symbols that ``names`` does not map print as they are called.
+    """C text of ``e``; symbols that ``names`` does not map print under their own names.
 
     Division truncates in C, which equals flooring where what is divided is not negative. With
     ``literals``, large integers become arguments, and so do sizes that C has no integer expression
@@ -156,7 +156,7 @@ def index_text(e: sympy.Expr, names: Names, literals: Literals | None = None) ->
 
 
 def lane_step(e: sympy.Expr, vector_var: sympy.Symbol | None) -> sympy.Expr | None:
-    """What the index of a lane has more than that of the one before, in symbols; None where that
+    """The difference between the indices of adjacent lanes, in symbols; None where it
     varies."""
     affine = None if vector_var is None else coefficients(e, [vector_var])
     if affine is None or vector_var in affine[1].free_symbols:

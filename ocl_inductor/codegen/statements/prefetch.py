@@ -1,10 +1,10 @@
-"""Asking for what a loop is going to read.
+"""Software prefetch of the data that a loop is going to read.
 
-A core's own prefetcher follows a stream within a page of 4 KiB and begins anew in the next one, so
+The hardware prefetcher follows a stream within a page of 4 KiB and starts anew in the next one, so
 a loop that reads several large buffers waits at each page: ``gelu(a*b + c).sum(-1)`` over 48 MiB
 takes 1.40 ms on Intel's driver and 1.49 on PoCL 3.1 without, 0.95 and 1.05 with it (two cores).
 Where several sweeps go over a row that stays in cache, only the first of them waits for memory; the
-row that comes next is asked for during the one that computes most: ``softmax(layer_norm(x))`` over
+next row is prefetched during the sweep that computes most: ``softmax(layer_norm(x))`` over
 16 MiB goes from 1.50 to 1.02 ms and from 1.58 to 1.18.
 """
 
@@ -20,16 +20,16 @@ from ocl_inductor.ir.expr import EXPENSIVE, Expr
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod, same
 from ocl_inductor.schedule.groups import Member
 
-#: Second-level caches: smaller buffers may lie in one.
+#: In second-level caches: smaller buffers may be cached.
 LEAST_CACHES = 2
-#: From a request to its use: about 100 ns at the speed of two streams from memory.
+#: Prefetch distance: about 100 ns at the speed of two streams from memory.
 AHEAD_BYTES = 3 << 10
 #: Rows up to this share of a first-level cache stay in it from one sweep to the next.
 _MAX_CACHED_ROW = 1 / 2
-#: Runs of memory, of four pages, from which it is no matter what follows them.
+#: Contiguous runs, of four pages, from which the data that follows does not matter.
 LONG_RUN = 16 << 10
 
-#: Elements to ask for ahead, by buffer.
+#: Prefetch distance in elements, by buffer.
 Prefetches = Mapping[str, int]
 
 
@@ -43,11 +43,11 @@ def streams(
     caches: Caches,
     kept: Sequence[Expr] = (),
 ) -> Sequence[Prefetches]:
-    """What to ask for in each sweep.
+    """What to prefetch in each sweep.
 
     ``levels``: members that each sweep visits. ``every``: the kernel's members by name.
     ``variables``: loop variables, outermost first; lanes run along the last. ``row``: elements of
-    a sweep. ``kept``: values that the first sweep which computes them keeps for the others.
+    a sweep. ``kept``: values that the first sweep which computes them caches for the others.
     """
     nodes = list(_nodes_of_sweeps(levels, every, kept))
     found = [_loads(sweep, every) for sweep in nodes]
@@ -84,7 +84,7 @@ def _loads(nodes: Sequence[Expr], every: Mapping[str, Member]) -> dict[str, set[
 def _nodes_of_sweeps(
     levels: Sequence[Sequence[Member]], every: Mapping[str, Member], kept: Sequence[Expr]
 ) -> Iterator[list[Expr]]:
-    """The expressions that one round of each sweep evaluates."""
+    """The expressions that one iteration of each sweep evaluates."""
     ready: set[Expr] = set()
     for members in levels:
         nodes = _nodes(members, every, ready)
@@ -93,7 +93,7 @@ def _nodes_of_sweeps(
 
 
 def _nodes(members: Sequence[Member], every: Mapping[str, Member], ready: Set[Expr]) -> list[Expr]:
-    """Those of members that are computed within others included, ``ready`` ones left out."""
+    """The nodes of members, inlined members included, without ``ready`` ones."""
     stack = [m.body for m in members if m.body not in ready]
     seen = set(stack) | ready
     order = []
@@ -110,7 +110,7 @@ def _nodes(members: Sequence[Member], every: Mapping[str, Member], ready: Set[Ex
 
 
 def _work(nodes: Sequence[Expr]) -> tuple[int, int]:
-    """What a round computes, functions before operations."""
+    """Work of an iteration: function calls, then operations."""
     calls = sum(e.op in EXPENSIVE for e in nodes)
     return calls, sum(e.op not in UNCOUNTED for e in nodes)
 

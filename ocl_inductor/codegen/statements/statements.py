@@ -26,7 +26,7 @@ class StatementWriter:
     """Writes statements into a stack of scopes.
 
     ``width`` lanes run along ``vector_var`` (None: scalar code). ``streamed``: buffers whose whole
-    vectors are written around the caches.
+    vectors are written by nontemporal stores.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class StatementWriter:
         guarded: bool = False,
         pragma: str = "",
     ) -> Iterator[None]:
-        """``head { ... }``; the block's lines follow what it hoisted into the outer scopes."""
+        """``head { ... }``; the block's lines come after those it hoisted into outer scopes."""
         inner_guard = guarded or (bool(self.scopes) and self.scopes[-1].guarded)
         self.scopes.append(Scope(variables, guarded=inner_guard))
         try:
@@ -87,7 +87,7 @@ class StatementWriter:
     # -- indices ---------------------------------------------------------------------------
 
     def lanes_of(self, index: sympy.Expr) -> tuple[sympy.Expr, int] | None:
-        """The first lane's index and what lies between two lanes', where that is one number."""
+        """The first lane's index and the stride between lanes, where that is constant."""
         if self.vector_var is None:
             return index, 0
         return lane_stride(index, self.vector_var, self.width)
@@ -104,13 +104,13 @@ class StatementWriter:
         """The index of each lane, as an integer vector."""
         kind = vector(self.index_type, self.width)
         all_names = {**self.names, **names}
-        if self.index_type == "int":  # sizes are passed as long, which no vector of int may meet
+        if self.index_type == "int":  # sizes are long, which cannot be mixed with vectors of int
             sizes = size_symbols([index])
             all_names = {s: f"(int)({s.name})" for s in sizes} | all_names
         if self.vector_var is not None and self.vector_var in index.free_symbols:
             base = self.names.get(self.vector_var, self.vector_var.name)
             all_names[self.vector_var] = f"(({kind})({base}) + {self._ramp(self.index_type, 1)})"
-        # No arguments for integers here: dividing vectors by what is not constant is slow.
+        # No arguments for integers here: dividing vectors by a non-constant is slow.
         literals = None if self.literals is None else self.literals.without_integers()
         return index_text(index, all_names, literals)
 
@@ -125,9 +125,9 @@ class StatementWriter:
         return f"({kind})(-({t.text}))" if dtype is torch.bool else f"({kind})({t.text})"
 
     def is_aligned(self, index: sympy.Expr) -> bool:
-        """Whether a vector from there is known to be aligned to all of it.
+        """Whether a vector at this index is known to be aligned to its whole size.
 
-        Of the simt profile only: on CPUs an access that may be unaligned costs nothing.
+        In the simt profile only: on CPUs a possibly unaligned access costs nothing.
         """
         if self.device.profile != "simt" or not self.device.aligned_buffers or not self.aligned:
             return False
@@ -137,7 +137,7 @@ class StatementWriter:
     def store_vector(
         self, buffer: str, dtype: torch.dtype, index: str, value: str, aligned: bool = False
     ) -> None:
-        """Store a full register at neighbouring elements."""
+        """Store a full register to contiguous elements."""
         if buffer in self.streamed:
             self.line(emit_streamed(dtype, self.width, buffer, index, value))
         else:

@@ -1,4 +1,4 @@
-"""Stores of a vector's lanes, and where each lane's element is."""
+"""Stores of a vector's lanes, and the position of each lane's element."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def store_elements(
     lanes: bool,
     value: Text,
 ) -> None:
-    """Store a value, an element a lane, at an index that has any steps between lanes.
+    """Store a value, an element a lane, at an index with any stride between lanes.
 
     ``names``: of indirect parts of the index, which differ between lanes if ``lanes``.
     """
@@ -61,11 +61,11 @@ def positions_of_lanes(
     names: Mapping[sympy.Symbol, str],
     indirect: bool,
 ) -> list[str]:
-    """Where each lane's element is, from variables that are declared in ``scope``.
+    """The position of each lane's element, from variables that are declared in ``scope``.
 
     ``split``: the index as :meth:`StatementWriter.lanes_of` has it; ``indirect``: parts of it, by
-    ``names``, differ between lanes. Steps of one length are part of the instructions' addresses;
-    other positions are taken out of a vector one by one.
+    ``names``, differ between lanes. A constant stride becomes part of the instructions' addresses;
+    other positions are extracted from a vector one by one.
     """
     name, kind = writer.fresh("i"), writer.index_type
     if split is not None:
