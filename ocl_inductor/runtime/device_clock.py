@@ -1,9 +1,9 @@
-"""The clock of a device's events in terms of the host's.
+"""Conversion between the clock of a device's events and the host's.
 
-Devices count nanoseconds from a moment of their own. A marker that is enqueued and waited for ends
-between two readings of the host's clock, which bounds the distance of the clocks; the bounds of
-several markers together are tight to microseconds. Only ends are used: a driver was seen that
-leaves the time of queueing 0 for markers.
+Devices count nanoseconds from an arbitrary origin. A marker that is enqueued and waited for ends
+between two readings of the host's clock, which bounds the offset of the clocks; the bounds of
+several markers together are tight to microseconds. Only end times are used: a driver was observed
+that leaves the queueing time of markers at 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 _MARKERS = 12
-#: After this time the clocks may have drifted apart by more than a marker can tell.
+#: After this time the drift of the clocks may exceed the precision of a marker.
 _REFRESH_NS = 1_000_000_000
 
 
@@ -28,11 +28,11 @@ class DeviceClock:
         self._compare()
 
     def to_host(self, device_ns: int) -> int:
-        """The host's time of a moment near the last comparison."""
+        """The host's time of a device time near the last comparison."""
         return device_ns + self._distance
 
     def refresh(self) -> None:
-        """Compare again, where the last comparison is a while ago."""
+        """Compare again if the last comparison is too old."""
         if time.time_ns() - self._taken > _REFRESH_NS:
             self._compare()
 

@@ -1,4 +1,4 @@
-"""What a plan uses each of its names for: found once, when the plan is bound to a device."""
+"""What a plan uses each of its names for: computed once, when the plan is bound to a device."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ocl_inductor.plan.plan import BufferSpec, HostCall, InputSpec, Launch, Plan
 class PlanIndex:
     """Names of a plan by what is done with them.
 
-    ``aliases``: buffers that lie in the memory of another. ``overwritten``: inputs that kernels
-    write; ``noted``: inputs that a call keeps as they were passed; ``on_host``: inputs that the
-    host reads; ``written``: inputs that have new contents after a call; ``passing``: what only the
-    host holds, and no longer than a call. ``saved``: outputs that only the backward graph of this
-    plan reads; ``handed_on``: positions of the inputs that it reads, too. ``in_slot``: the scratch
-    buffers in each slot of the arena. ``done_after``: by a step's id, the outputs that nothing
-    after it touches; not those of the last step, whose end is that of the call.
+    ``aliases``: buffers in the memory of another. ``overwritten``: inputs that kernels write;
+    ``noted``: inputs that a call keeps as they were passed; ``on_host``: inputs that the host
+    reads; ``written``: inputs that have new contents after a call; ``passing``: values that only
+    the host holds, for the duration of a call. ``saved``: outputs that only the backward graph of
+    this plan reads; ``handed_on``: positions of the inputs that it reads, too. ``in_slot``: the
+    scratch buffers in each slot of the arena. ``done_after``: by a step's id, the outputs that no
+    later step touches; without those of the last step, which ends with the call.
     """
 
     buffers: Mapping[str, BufferSpec]
@@ -72,7 +72,7 @@ class PlanIndex:
         )
 
     def root(self, name: str) -> str:
-        """The buffer or input in whose memory ``name`` lies."""
+        """The buffer or input that owns the memory of ``name``."""
         return root_of(name, self.aliases)
 
 

@@ -1,4 +1,4 @@
-"""What to do when memory is short: free everything that is kept only to be used again.
+"""What to do when memory is short: free everything that is only cached for reuse.
 
 Each owner of such memory registers how to free it: idle arenas of scratch memory, device buffers of
 dead tensors, results of the last call.
@@ -25,19 +25,19 @@ def frees(release: Callable[[], int]) -> Callable[[], int]:
 
 
 def release_idle() -> int:
-    """Free the memory of all devices that is only kept; the bytes freed."""
+    """Free the memory of all devices that is only cached; the bytes freed."""
     return sum(release() for release in _releases)
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether it says that there is no memory: ours, PyTorch's for the CPU, or Python's."""
+    """Whether it is an out-of-memory error: ours, PyTorch's for the CPU, or Python's."""
     return isinstance(error, DeviceMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and NO_CPU_MEMORY in str(error)
     )
 
 
 def with_room(allocate: Callable[[], T]) -> T:
-    """``allocate()``, and once more after freeing what is idle if there was not enough memory."""
+    """``allocate()``, retried once after freeing idle memory if there was not enough."""
     try:
         return allocate()
     except DeviceMemoryError:

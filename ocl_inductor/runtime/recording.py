@@ -1,9 +1,9 @@
 """Times of everything that compiled graphs enqueue, from OpenCL's events.
 
-While an :class:`EventRecorder` is active, each call of an executor runs on a queue that takes times
-(the normal one does not: that costs about 0.1 µs a kernel). The call's objects keep their code: for
-the time of the call, their queue is replaced by one that takes times and their pyopencl by one that
-notes events. Without a recorder a call pays for asking whether there is one (0.1 µs).
+While an :class:`EventRecorder` is active, each call of an executor runs on a profiling queue (the
+normal one does not profile: that costs about 0.1 µs a kernel). The call's objects keep their code:
+for the duration of the call, their queue is replaced by a profiling one and their pyopencl by a
+wrapper that records events. Without a recorder a call only checks for one (0.1 µs).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Span:
     """One kernel, transfer or host call. Times in nanoseconds since 1970, on the host's clock.
 
     ``operators``: what the kernel computes; ``flops`` and ``nbytes``: of this one call;
-    ``fallback``: a host call that stands in for a lowering that is missing. ``form``: the kernel's
-    cost as its plan has it, which tells layers of different sizes apart, but not the calls of one.
+    ``fallback``: a host call in place of a missing lowering. ``form``: the kernel's cost as its
+    plan has it, which distinguishes layers of different sizes, but not the calls of one.
     """
 
     kind: Literal["kernel", "transfer", "host"]
@@ -54,7 +54,7 @@ class CallRecord:
 
 
 class Recordable(Protocol):
-    """What the recorder needs of an executor."""
+    """The interface of an executor for the recorder."""
 
     plan: Plan
     sizes: Sizes
@@ -72,7 +72,7 @@ _active: EventRecorder | None = None
 
 
 def active_recorder() -> EventRecorder | None:
-    """Whom each call of an executor reports to, if anybody."""
+    """The recorder that calls of executors report to, if any."""
     return _active
 
 
@@ -146,18 +146,18 @@ class EventRecorder:
 
 
 class _Lane:
-    """A queue, another one of its device that takes times, and the clock of its device."""
+    """A queue, a profiling queue of the same device, and the clock of the device."""
 
     def __init__(self, queue: Any) -> None:
         cl = load_pyopencl()
-        self.queue = queue  # keeps the address that names the lane from being used again
+        self.queue = queue  # prevents reuse of the address that identifies the lane
         properties = queue.properties | cl.command_queue_properties.PROFILING_ENABLE
         self.timed_queue = cl.CommandQueue(queue.context, queue.device, properties=properties)
         self.clock = DeviceClock(self.timed_queue)
 
 
 class CallRecording:
-    """What one call enqueues."""
+    """Everything that one call enqueues."""
 
     def __init__(self, executor: Recordable) -> None:
         self.plan = executor.plan
@@ -168,7 +168,7 @@ class CallRecording:
         self.host: list[Span] = []
 
     def host_call(self, step: HostCall, start_ns: int) -> None:
-        """Note a host call that ends now."""
+        """Record a host call that ends now."""
         end = time.time_ns()
         self.host.append(
             Span("host", step.label, start_ns, end, operators=(step.label,), fallback=step.fallback)
@@ -183,7 +183,7 @@ class CallRecording:
             clock = clocks.get(queue)
             try:
                 first, last = event.profile.start, event.profile.end
-            except cl.Error:  # a command that failed has no times; its error is on its way
+            except cl.Error:  # a failed command has no times; its error is raised later
                 continue
             if clock is None:
                 continue
@@ -206,7 +206,7 @@ class CallRecording:
 
 
 class _NotingLibrary:
-    """pyopencl, with functions that enqueue something noting the event that they return."""
+    """pyopencl, with enqueuing functions that record the event they return."""
 
     def __init__(self, recording: CallRecording) -> None:
         self._cl = load_pyopencl()

@@ -12,7 +12,7 @@ from ocl_inductor.plan.plan import InputSpec, SizeText
 
 
 class Sizes:
-    """Evaluates ``SizeText`` under the size symbols of the present call.
+    """Evaluates ``SizeText`` under the size symbols of the current call.
 
     ``inputs``: of the plan; a symbol is an argument, or the size of some argument's dimension.
     """
@@ -23,7 +23,7 @@ class Sizes:
         self._measured = _measured(set(self.symbols) - {name for _, name in self._passed}, inputs)
         self.values: dict[str, int | float] = {}
         self._compiled: dict[str, object] = {}
-        #: Of a plan without symbols.
+        #: Values for a plan without symbols.
         self._constant: dict[tuple[SizeText, ...], tuple[int, ...]] = {}
 
     @property
@@ -41,14 +41,14 @@ class Sizes:
             self.define(symbol, arguments[position].shape[dim])
 
     def define(self, symbol: str, value: int | float) -> None:
-        """A size that the data of this call decided."""
+        """A size that depends on the data of this call."""
         self.values[symbol] = value
 
     def __call__(self, text: SizeText) -> int:
         return text if isinstance(text, int) else _whole(self.number(text))
 
     def number(self, text: SizeText | float) -> int | float:
-        """As :meth:`__call__`, but a real number stays one (``1 / x.shape[0]``)."""
+        """As :meth:`__call__`, but a real number is not converted (``1 / x.shape[0]``)."""
         if not isinstance(text, str):
             return text
         code = self._compiled.get(text)
@@ -76,14 +76,14 @@ class Sizes:
 
 
 def _whole(x: Any) -> int:
-    """An int; the size of a ragged dimension, which no number stands for, stays what it is."""
+    """An int; the size of a ragged dimension, which is symbolic, is returned as it is."""
     if isinstance(x, torch.SymInt) and x.node.is_nested_int():
         return x  # type: ignore[return-value]
     return int(x)
 
 
 def _measured(symbols: set[str], inputs: Sequence[InputSpec]) -> list[tuple[str, int, int]]:
-    """Each symbol with the argument, and its dimension, whose size it is."""
+    """Each symbol with the argument and the dimension that define it."""
     found: dict[str, tuple[str, int, int]] = {}
     for position, spec in enumerate(inputs):
         for dim, size in enumerate(spec.size):

@@ -1,1 +1,1 @@
-"""Kernels from the cache folder, or from a driver's compiler in a process of its own."""
+"""Kernels from the cache folder, or from a driver's compiler in a child process."""

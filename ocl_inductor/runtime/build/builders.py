@@ -1,7 +1,7 @@
-"""Kernels compiled in other processes, which keep the memory that a compiler takes to themselves.
+"""Kernels compiled in worker processes, so that this process does not keep the compiler's memory.
 
-Whatever goes wrong here, ``build`` says None and the kernel is compiled in this process; but for a
-compiler that crashes, which would take this process with it, or is not done in time.
+On any failure here ``build`` returns None and the kernel is compiled in this process; except for a
+compiler that crashes, which would end this process too, or that exceeds its time limit.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ocl_inductor.support.temporary import make_folder
 
 _log = logger(__name__)
 _MODULE = "ocl_inductor.runtime.build.worker"
-#: No inline device (``quirks.InlineDevice``): it would be tested before it is opened.
+#: No inline device (``quirks.InlineDevice``): opening one would run its tests first.
 _ALONE = {"OCL_INDUCTOR_CALLING_THREAD": "0"}
-#: A driver that ends so many workers is not tried again.
+#: After so many lost workers a driver's compiler is not run in workers any more.
 _MOST_LOST = 3
-#: Each job has this long. The slowest batch of ResNet-50's kernels took 7 s (Zen 4, both of pip's
-#: drivers) while fourteen other processes were at work on two cores.
+#: Least time limit of a job. The slowest batch of ResNet-50's kernels took 7 s (Zen 4, both drivers
+#: from pip) while fourteen other processes were running on two cores.
 LEAST_SECONDS = 60.0
-#: And so many times what sources of its length have taken, on machines that are slower still.
+#: On slower machines, this multiple of the time that sources of its length have taken so far.
 _TIMES = 20.0
 
 
-#: How a process ends that does so by its own fault.
+#: Signals of a process that crashed.
 _CRASHES = {
     -getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGILL", "SIGFPE", "SIGBUS")
@@ -53,11 +53,11 @@ _SECONDS_TO_END = 10.0
 
 
 class WorkerLostError(Exception):
-    """A worker ended, or does not answer as one."""
+    """A worker ended, or gave no valid answer."""
 
 
 class WorkerFailedError(Exception):
-    """The driver's compiler ended the process that it ran in, or was not done in time."""
+    """The driver's compiler crashed its process, or exceeded its time limit."""
 
 
 class _Worker:
@@ -65,7 +65,7 @@ class _Worker:
 
     def __init__(self, device: Device) -> None:
         library, variables = device.child_environment
-        self.folder = ""  # of what the driver compiles there, where it is to compile less
+        self.folder = ""  # the driver's compile cache there, where a variant is to be skipped
         # What drivers print is for the log. A file, unlike a pipe, needs no reader while it fills.
         self.printed = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as it runs)
         self.logged = 0
@@ -80,7 +80,7 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.printed,
-                start_new_session=True,  # Ctrl-C is for us; it ends with its input
+                start_new_session=True,  # no Ctrl-C for it; it ends when its input does
             )
         except OSError as error:
             self.printed.close()
@@ -96,10 +96,10 @@ class _Worker:
         return self.process.poll() is None
 
     def answer(self, job: Job, seconds: float) -> bytes:
-        """A program's binary, maybe empty. After an exception the worker is of no use.
+        """A program's binary, maybe empty. After an exception the worker is unusable.
 
         Raises:
-            WorkerFailedError, WorkerLostError: see there; ``seconds``: when it is too late.
+            WorkerFailedError, WorkerLostError: see there; ``seconds``: the time limit.
         """
         late = threading.Event()
         timer = threading.Timer(seconds, self._stop, (late,))
@@ -129,7 +129,7 @@ class _Worker:
         self.process.kill()
 
     def _log_printed(self) -> None:
-        """What it, and the driver in it, have printed since this was last called."""
+        """Log what it and its driver have printed since the last call."""
         self.printed.seek(self.logged)
         text = self.printed.read().decode(errors="replace")
         self.logged = self.printed.tell()
@@ -137,7 +137,7 @@ class _Worker:
             _log.info("a compile worker printed:\n%s", text.rstrip())
 
     def _code(self) -> int | None:
-        """What it ended with, or is about to."""
+        """Its exit status, or None if it does not end soon."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.process.wait(_SECONDS_TO_END)
         return None
@@ -165,11 +165,11 @@ class Builders:
         self.idle: list[_Worker] = []
         self.busy = 0
         self.lost = 0
-        #: What was built so far: seconds, and characters of source.
+        #: Totals of what was built so far: seconds, and characters of source.
         self.took = (0.0, 0)
 
     def start(self, count: int) -> None:
-        """Have ``count`` workers: they open the driver and load its compiler while others plan."""
+        """Start up to ``count`` workers, which load the driver's compiler during planning."""
         with self.lock:
             for worker in [w for w in self.idle if not w.alive]:
                 worker.end()
@@ -197,7 +197,7 @@ class Builders:
         return bool(self._asked("zero_copy"))
 
     def target(self) -> CompileTarget | None:
-        """What the driver's compiler makes code for; None where it does not tell.
+        """What the driver's compiler targets; None where it does not tell.
 
         Raises:
             WorkerFailedError, WorkerLostError: see there.
@@ -206,7 +206,7 @@ class Builders:
         return CompileTarget(**facts) if facts else None
 
     def bf16_dot(self) -> bool:
-        """Whether kernels reach the CPU's products of bfloat16 (device/cpu/bf16_dot.py).
+        """Whether kernels can use the CPU's bfloat16 dot products (device/cpu/bf16_dot.py).
 
         Raises:
             WorkerFailedError, WorkerLostError: see there.
@@ -253,7 +253,7 @@ class Builders:
         return None
 
     def _limit(self, job: Job) -> float:
-        """Seconds that a job may take: many times what such a source has taken here."""
+        """The time limit of a job: a multiple of what such a source has taken here."""
         seconds, length = self.took
         if not isinstance(job, tuple) or not length:
             return LEAST_SECONDS
@@ -264,7 +264,7 @@ class Builders:
             self.took = (self.took[0] + seconds, self.took[1] + len(job[0]))
 
     def end(self) -> None:
-        """End the workers that do nothing."""
+        """End the idle workers."""
         with self.lock:
             idle, self.idle = self.idle, []
         for worker in idle:
@@ -297,7 +297,7 @@ class Builders:
 def compiles_in_child() -> bool:
     """Whether kernels may be compiled in other processes.
 
-    Where a user or a tool steers the OpenCL loader, everything stays where it looks.
+    Not where a user or a tool redirects the OpenCL loader.
     """
     return surveyed() is not None
 
@@ -307,13 +307,13 @@ _lock = threading.Lock()
 
 
 def builders_of(device: Device) -> Builders:
-    """The device's workers, which all graphs share, and a device that differs in its queue."""
+    """The device's workers, shared by all graphs and by devices that differ only in the queue."""
     with _lock:
         return _builders.setdefault(device.names, Builders(device))
 
 
 def end_idle() -> None:
-    """End the workers of all devices that do nothing."""
+    """End the idle workers of all devices."""
     with _lock:
         everything = list(_builders.values())
     for builders in everything:

@@ -27,7 +27,7 @@ def program_from_binary(binary: bytes, device: Device) -> Any:
 
 
 def binary_of(program: Any) -> bytes:
-    """What the driver gives to keep; empty where it gives nothing."""
+    """The binary that the driver returns; empty where it returns none."""
     cl = load_pyopencl()
     try:
         binaries = program.get_info(cl.program_info.BINARIES)
@@ -38,7 +38,7 @@ def binary_of(program: Any) -> bytes:
 
 
 def compile_all(program: Any) -> None:
-    """Have the driver do what it puts off until it is asked for a program's binary."""
+    """Make the driver do the work it defers until a program's binary is queried."""
     program.get_info(load_pyopencl().program_info.BINARY_SIZES)
 
 
@@ -49,17 +49,17 @@ def kernels_of(program: Any) -> list[str]:
 
 
 def make_ready(program: Any, kernel: str) -> None:
-    """Have the driver do now what it puts off until a program's first kernel object is asked for.
+    """Make the driver do now the work it defers until a program's first kernel object is created.
 
-    With Intel's that takes as long as the loading of a binary, 1.5 ms, and other threads cannot run
-    Python in the time if pyopencl asks. Here they can.
+    With Intel's that takes as long as loading a binary, 1.5 ms, during which pyopencl holds the
+    GIL. This call releases it.
     """
     functions = _functions()
     if functions is None:
         return
     create, release = functions
     handle = create(program.int_ptr, kernel.encode(), None)
-    if handle:  # else pyopencl will say what is wrong
+    if handle:  # else pyopencl will report the error
         release(handle)
 
 

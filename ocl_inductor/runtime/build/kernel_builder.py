@@ -1,7 +1,7 @@
-"""Kernels from the cache folder, or from the driver's compiler and then kept there.
+"""Kernels from the cache folder, or from the driver's compiler and then stored there.
 
 Kernels that are compiled at the same time share a program (program_batches.py), and with it the
-binary in their entries. An entry that is damaged, or that the driver rejects, is built again alone.
+binary in their entries. An entry that is damaged, or that the driver rejects, is rebuilt by itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BuiltKernel:
         return load_pyopencl().Kernel(self.program, self.symbol)
 
 
-#: Told of each kernel when it is there, or why it will not be.
+#: Called with each kernel when it is built, or with the error.
 Settle = Callable[[str, BuiltKernel | Exception], None]
 
 
@@ -125,7 +125,7 @@ class _KernelBuild:
     # -- from the cache folder -------------------------------------------------------------
 
     def load(self, keys: Iterable[str]) -> set[str]:
-        """Settle what is in the folder; its keys. Each program is loaded once."""
+        """Settle the kernels in the folder; their keys. Each program is loaded once."""
         programs: dict[bytes, list[tuple[Entry, bytes]]] = {}
         for entry, data in filter(None, self.each(self.read, keys)):
             programs.setdefault(entry.binary, []).append((entry, data))
@@ -135,7 +135,7 @@ class _KernelBuild:
         return {key for found in loaded for key in found}
 
     def read(self, key: str) -> tuple[Entry, bytes] | None:
-        """An entry, and its file's bytes; None where there is none that can be used."""
+        """An entry, and its file's bytes; None where there is no usable one."""
         try:
             data = self._bytes(key)
             return None if data is None else (decode(key, data), data)
@@ -179,7 +179,7 @@ class _KernelBuild:
         return loaded
 
     def reject(self, entry: Entry, why: object) -> None:
-        """Have a kernel built again whose binary is of no use."""
+        """Mark a kernel for rebuilding whose binary is unusable."""
         _log.info("cached kernel %s is built again, the driver says: %s", entry.metadata.name, why)
         count("cache_rejected")
         self.bad.add(entry.key)
@@ -201,7 +201,7 @@ class _KernelBuild:
             return written
 
     def build_together(self, batch: Mapping[str, Kernel]) -> int | None:
-        """The same, as one program; None where that cannot be, and nothing was settled."""
+        """The same, as one program; None where that failed, and nothing was settled."""
         kernels = list(batch.values())
         try:
             source, symbols = one_program([k.source for k in kernels])
@@ -216,7 +216,7 @@ class _KernelBuild:
             return None
         program, binary = built
         make_ready(program, symbols[0])
-        # What it took, by the length of the sources.
+        # Each kernel's share of the time, by the length of its source.
         share = (time.perf_counter() - began) / sum(len(k.source) for k in kernels)
         written = 0
         for (key, kernel), symbol in zip(batch.items(), symbols, strict=True):
@@ -243,7 +243,7 @@ class _KernelBuild:
 
     def compiled(self, source: str, kernels: Sequence[Kernel]) -> tuple[Any, bytes] | None:
         """The program and its binary from a compile worker; None where it has to be built here, or
-        each kernel alone.
+        each kernel separately.
 
         Raises:
             errors.CompilerFailedError: the driver's compiler crashes or takes too long, even when
@@ -269,11 +269,11 @@ class _KernelBuild:
             return None
 
     def not_optimised(self, kernel: Kernel, failure: WorkerFailedError) -> bytes:
-        """What a compiler that fails on a kernel makes of it without optimising.
+        """The unoptimised binary of a kernel that crashes the compiler's optimiser.
 
         Raises:
-            errors.CompilerFailedError: nothing. It is not compiled here, where it would end this
-                process, or hold it.
+            errors.CompilerFailedError: this fails too. It is not compiled here, where it would
+                crash or block this process.
         """
         build, options = builders_of(self.device).build, (*kernel.options, _DO_NOT_OPTIMISE)
         binary = None
@@ -330,7 +330,7 @@ def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> Any
 
 
 def describe(kernel: Kernel, symbol: str, device: Device, build_seconds: float) -> Metadata:
-    """What is kept beside source and binary."""
+    """The metadata stored with source and binary."""
     info = device.info
     return Metadata(
         name=kernel.name,

@@ -10,12 +10,12 @@ from ocl_inductor.plan.plan import Kernel
 #: Each kernel's entry in the cache holds the binary of its whole batch: 8 KiB for a program and 2
 #: for each kernel in it, on Intel's driver.
 MOST_KERNELS = 8
-#: A worker more, if it is not there yet, loads the compiler for as long as some kernels take.
+#: Starting one more worker, which loads the compiler, takes as long as compiling some kernels.
 _FEWEST_KERNELS = 4
 
 
 def workers_for(kernels: int, workers: int) -> int:
-    """How many of ``workers`` are worth while for so many kernels."""
+    """How many of ``workers`` pay off for so many kernels."""
     return min(workers, -(-kernels // _FEWEST_KERNELS))
 
 
@@ -32,8 +32,8 @@ def _even(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kernel]
     workers = workers_for(len(kernels), workers)
     rounds = -(-len(kernels) // (MOST_KERNELS * workers))
     found: list[dict[str, Kernel]] = [{} for _ in range(rounds * workers)]
-    # The longest first, each to where the least is yet: the source's length is as good a measure
-    # of the compiler's time as any.
+    # The longest first, each to the shortest batch so far; the compiler's time is estimated by the
+    # source's length.
     length = [0] * len(found)
     for key in sorted(kernels, key=lambda k: len(kernels[k].source), reverse=True):
         not_full = (n for n, batch in enumerate(found) if len(batch) < MOST_KERNELS)

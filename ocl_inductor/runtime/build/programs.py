@@ -1,4 +1,4 @@
-"""The kernels of a process: each is made once, by the first thread that asks for it."""
+"""The kernels of a process: each is built once, by the first thread that requests it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build_kernels(
 ) -> list[BuiltKernel]:
     """What runs each kernel, built in ``settings.compile_threads`` threads.
 
-    Kernels that another graph or thread of this process has, or is building, are shared with it.
+    Kernels that another graph or thread of this process has built, or is building, are shared.
 
     Raises:
         KernelBuildError: the driver refused a source; holds its log and where the source is.
@@ -44,7 +44,7 @@ def build_kernels(
         found, written = programs.get(wanted, store, settings, advance)
     if programs.made:
         programs.made = False
-        release_code()  # the driver's compiler and loader have done their work
+        release_code()  # the driver's compiler and loader are not needed any more
     evicted = programs.guard(store, settings).wrote(written)
     if evicted:
         count("cache_evicted", evicted)
@@ -52,9 +52,7 @@ def build_kernels(
 
 
 def start_builders(device: Device, settings: Settings, kernels: int) -> None:
-    """Say that about so many ``kernels`` will be built: what builds them loads the compiler
-    meanwhile.
-    """
+    """Start workers for about so many ``kernels``: they load the compiler in the background."""
     count = workers_for(kernels, min(settings.compile_processes, settings.compile_threads))
     if count:
         builders_of(device).start(count)
@@ -102,12 +100,12 @@ def kernel_folder(settings: Settings) -> Path | None:
 
 
 def kernel_key(kernel: Kernel, device: Device) -> str:
-    """Everything a binary depends on."""
+    """The hash of everything a binary depends on."""
     return make_key(kernel.source, kernel.options, device.info.key)
 
 
 def forget_programs() -> None:
-    """Share nothing that was built before with what is compiled from here on."""
+    """Do not share earlier builds with later compilations."""
     _tables.clear()
 
 
@@ -116,7 +114,7 @@ _Future = Future[BuiltKernel | None]
 
 
 class _Programs:
-    """The programs of one OpenCL context: those alive, and those being built in some thread."""
+    """The programs of one OpenCL context: live ones, and those being built in some thread."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -168,9 +166,9 @@ class _Programs:
     def _claim(
         self, keys: Sequence[str], folder: Path | None
     ) -> tuple[dict[str, BuiltKernel], dict[str, _Future], dict[str, _Future]]:
-        """Kernels that are alive, those that other threads are at, and those this one has to make.
+        """Live kernels, those that other threads are building, and those this one has to build.
 
-        Each folder gets its own copy, so that what one process used is complete there.
+        Each folder gets its own copy, so that it holds all kernels that one process used.
         """
         here: dict[str, BuiltKernel] = {}
         pending: dict[str, _Future] = {}
@@ -220,7 +218,7 @@ class _Programs:
 
 
 _tables: weakref.WeakKeyDictionary[Device, _Programs] = weakref.WeakKeyDictionary()
-# A build that the parent was at will never end in the child.
+# A build in progress in the parent never finishes in the child.
 after_fork_in_child(forget_programs)
 
 

@@ -1,4 +1,4 @@
-"""A line on the terminal while compiling takes long: nothing in pipes, files and logs."""
+"""A progress bar on the terminal for long compilations: nothing in pipes, files and logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: Shorter work is over before anybody wonders.
+#: Shorter work needs no progress bar.
 DELAY_SECONDS = 3.0
 
 

@@ -1,4 +1,4 @@
-"""A shared library that has names and nothing behind them: a few hundred bytes, of no compiler.
+"""A shared library that defines symbols without code: a few hundred bytes, without a compiler.
 
 Laid out as the System V ABI says (gABI, chapters 4 and 5: ELF header, program header, symbol table,
 hash table, dynamic section), for the processor that runs this Python.

@@ -1,11 +1,10 @@
-"""A version of each kernel that no launch of ours runs, neither compiled nor kept.
+"""Skips a variant of each kernel that our launches never use: it is neither compiled nor stored.
 
-A driver that makes several versions of a kernel looks whether one is there already, in the folder
-where it keeps what it compiled, and loads it. So a compile worker gives it a folder of its own, and
-a library with the right names in the version's place (``quirks.UnusedVariant``). When the driver
-has loaded that, it is taken away again: the same program, built once more, has nothing to compile
-and nothing of the version to put into its binary. A launch that wants the version finds none, and
-compiles it.
+A driver that compiles several variants of a kernel first looks for each in its own compile cache,
+and loads it from there. So a compile worker gives it a private cache folder with a stub library in
+the variant's place (``quirks.UnusedVariant``). When the driver has loaded the stub, it is removed:
+the same program, built once more, has nothing to compile and no variant to put into its binary. A
+launch that needs the variant does not find it, and compiles it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def can_leave_out(folder: Path) -> bool:
 
 
 def binary_without(unused_variant: UnusedVariant, folder: Path, build: Callable[[], Any]) -> bytes:
-    """The binary of the program that ``build`` builds in ``folder``, without the version.
+    """The binary of the program that ``build`` builds in ``folder``, without the variant.
 
     Raises:
         OSError: the folder cannot be written.
@@ -51,7 +50,7 @@ def binary_without(unused_variant: UnusedVariant, folder: Path, build: Callable[
         for found in built - before or built  # one of those that are there, if it is not new
         for kernel in kernels
     ]
-    if not places:  # it keeps what it compiles elsewhere, or nothing
+    if not places:  # its compile cache is elsewhere, or off
         return binary_of(program)
     for place in places:
         place.parent.mkdir(parents=True)

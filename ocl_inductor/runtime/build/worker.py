@@ -2,19 +2,19 @@
 
 ``python -m ocl_inductor.runtime.build.worker <device> <folder> <library>``
 
-A driver's compiler keeps what it takes: after a dozen kernels a process is 100 to 200 MiB larger,
-and never gets smaller. So sources come here, binaries go back (see builders.py), and the memory
-goes with the process. It ends when its input does, or when nothing came for a while. The
-folder, unless its name is empty, is its own (unused_variant.py): it is removed at the end, after
-SIGTERM too, and a later worker removes what one that was killed has left. The library is that of
-the only driver to open, or empty (``Device.child_environment``).
+A driver's compiler does not free its memory: after a dozen kernels a process is 100 to 200 MiB
+larger, and never gets smaller. So sources are sent here, binaries returned (see builders.py), and
+the memory is freed with the process. It ends when its input does, or after a while without jobs.
+The folder, unless its name is empty, is private (unused_variant.py): it is removed at the end,
+after SIGTERM too, and a later worker removes the folder of one that was killed. The library is that
+of the only driver to open, or empty (``Device.child_environment``).
 
 Standard input: pickled jobs, each the source and the build options of a program. Standard output:
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
-empty where the driver refuses the source or gives no binary. A job may be a question instead:
-``zero_copy``, whether the device works in place (device/zero_copy.py), is answered by something, or
-empty; ``bf16_dot``, whether it multiplies bfloat16 (device/cpu/bf16_dot.py), likewise; ``target``,
-what its compiler makes code for (device/cpu/compile_target.py), by its facts as JSON.
+empty where the driver refuses the source or gives no binary. A job may be a query instead:
+``zero_copy``, whether the device works in place (device/zero_copy.py): non-empty for yes;
+``bf16_dot``, whether it multiplies bfloat16 (device/cpu/bf16_dot.py), likewise; ``target``,
+what its compiler makes code for (device/cpu/compile_target.py), as JSON.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from ocl_inductor.support.temporary import hold, remove_abandoned
 Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
 Job: TypeAlias = tuple[str, tuple[str, ...]] | Literal["zero_copy", "target", "bf16_dot"]
 
-#: Without a job for so long, it ends by itself.
+#: The worker exits after so long without a job.
 IDLE_SECONDS = 20.0
-#: Built before there are jobs: the first program has a driver load its compiler's own library, 0.45
-#: s on PoCL, 0.1 on Intel's.
+#: Built before there are jobs: the first program makes a driver load its compiler's library, 0.45 s
+#: on PoCL, 0.1 on Intel's.
 _FIRST = "__kernel void first(__global float *a) { a[0] = 1.0f; }"
 _YES = b"yes"
 _WATCH_SECONDS = 0.5
@@ -116,13 +116,13 @@ def _send(answers: BinaryIO, value: bool | bytes) -> None:
 
 
 def _main(names: quirks.Names, folder: str, library: str) -> None:
-    # Drivers print to standard output; the answers go where they do not.
+    # Drivers print to standard output, so answers use a duplicate of it.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     listed = [] if library else list_devices()
     take = _steer(names, folder)
     device = next(d for d in listed or devices_in(library) if d.names == names)
-    # A job comes when the last one was answered, so the buffer holds nothing that select() misses.
+    # The next job is sent after the last answer, so select() misses nothing in the buffer.
     serve(device, take, os.fdopen(0, "rb"), answers)
 
 

@@ -1,4 +1,4 @@
-"""Points kernels to the tensors of a call: those that were passed, and results that are made."""
+"""Binds kernels to the tensors of a call: the inputs, and the results that are allocated."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Bind = Callable[[str, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """A tensor among the inputs. ``used``: a kernel reads or writes it; ``borrowed``: what another
-    plan has on the device may be read in its place."""
+    """A tensor among the inputs. ``used``: a kernel reads or writes it; ``borrowed``: the copy of
+    another plan on the device may be read instead."""
 
     position: int
     spec: InputSpec
@@ -55,12 +55,12 @@ class Binding:
         self.memory = memory
         #: The same where there are transfers, else None.
         self.discrete = memory if isinstance(memory, DiscreteMemory) else None
-        #: Where tensors lie on the device, and not all where vectors may.
+        #: For tensors on the device, some of which may be unaligned for vectors.
         self.aligned = memory.aligned if isinstance(memory, ResidentMemory) else None
         self.bound: dict[str, Any] = {}
         self._bind = bind
         self.exact_weights = exact_weights
-        #: Of these a copy is kept: packed or folded by the prologue, or uploaded.
+        #: Parameters of which a copy is kept: packed or folded by the prologue, or uploaded.
         self.parameters = Parameters(
             (
                 s.name
@@ -72,14 +72,14 @@ class Binding:
             writes=memory.version if isinstance(memory, ResidentMemory) else None,
         )
         self.prologue_due = bool(plan.prologue)
-        #: During a call: tensors that kernels work on, what was passed under names that a result
-        #: refers to, and what only the host holds.
+        #: During a call: tensors that kernels work on, inputs that a result refers to, and values
+        #: that only the host holds.
         self.tensors: dict[str, torch.Tensor] = {}
         self.given: dict[str, torch.Tensor] = {}
         self.host: dict[str, Any] = {}
-        #: Copies that stand for parameters as long as these do not change.
+        #: Copies that replace parameters as long as these do not change.
         self.pinned: dict[str, torch.Tensor] = {}
-        #: Of results that come home: they find their pages mapped.
+        #: For results that are downloaded: their pages are mapped already.
         self.makers: Mapping[str, Maker] = (
             {b.name: recycler_of(b) for b in plan_index.outputs if b.name not in plan_index.saved}
             if self.discrete is not None and not plan.symbols
@@ -110,8 +110,8 @@ class Binding:
     # -- inputs ----------------------------------------------------------------------------
 
     def inputs(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
-        """Bind what was passed; parameters only when they were replaced or written since the last
-        call. The tensors have to live as long as the call.
+        """Bind the inputs; parameters only if they were replaced or written since the last call.
+        The tensors have to live as long as the call.
         """
         keep: list[torch.Tensor] = []
         changed = self._changed_parameters(arguments)
@@ -182,7 +182,7 @@ class Binding:
         return changed
 
     def lend(self, arguments: Sequence[Any]) -> None:
-        """Let the backward graph read, where they are, the inputs that are handed on to it."""
+        """Lend the inputs that are passed on to the backward graph, which reads them in place."""
         if self.discrete is None:
             return
         for position in self.plan_index.handed_on:
@@ -197,7 +197,7 @@ class Binding:
     # -- outputs ---------------------------------------------------------------------------
 
     def outputs(self, makers: Mapping[str, Maker] | None = None) -> dict[str, torch.Tensor]:
-        """Make results, with these makers where they are not the usual ones, and bind them."""
+        """Allocate and bind results; ``makers`` replace the default ones."""
         produced: dict[str, torch.Tensor] = {}
         private = bool(self.plan_index.saved) and saved_tensors_are_private()
         makers = self.makers if makers is None else makers
@@ -232,7 +232,7 @@ class Binding:
         return self.sizes(spec.extent) * spec.dtype.itemsize
 
     def over(self) -> None:
-        """Forget what was passed and made in a call."""
+        """Forget the inputs and results of a call."""
         self.tensors.clear()
         self.given.clear()
         for name in self.plan_index.passing:
@@ -240,6 +240,6 @@ class Binding:
 
     def forget(self) -> None:
         """Bind everything anew at the next call, which follows one that failed."""
-        # Parameters count as seen before they are bound, so look at all of them again.
+        # Parameters count as seen before they are bound, so check all of them again.
         self.parameters.forget()
         self.prologue_due = bool(self.plan.prologue)

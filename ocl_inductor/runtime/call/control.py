@@ -28,7 +28,7 @@ class Control:
         return self.bodies[0 if pred else 1](operands)
 
     def while_loop(self, carried: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
-        """The second body for as long as the first one says so."""
+        """The second body while the first one returns true."""
         condition, body = self.bodies
         while condition((*carried, *others))[0]:
             carried = body((*carried, *others))
@@ -37,7 +37,7 @@ class Control:
     def while_loop_stack_output(
         self, carried: Sequence[Any], others: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """As ``while_loop``, with the values of all rounds; the first ones where there is none."""
+        """As ``while_loop``, with the values of all iterations; the initial ones if none."""
         condition, body = self.bodies
         rounds = []
         first = carried
@@ -69,12 +69,12 @@ class Control:
 
 
 def _taking(run: Run) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """``run`` on operands that stay the caller's."""
+    """``run`` on a copy of the operand list, as it takes the list over."""
     return lambda operands: run(list(operands))
 
 
 def _stacked(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """Row by row, what is None in all of them stays None."""
+    """Stack each result over the rows; one that is None in all rows stays None."""
     return tuple(
         torch.stack(list(of)) if isinstance(of[0], torch.Tensor) else of[0]
         for of in zip(*rows, strict=True)

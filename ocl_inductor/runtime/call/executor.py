@@ -56,7 +56,7 @@ class Executor:
     """
 
     def __init__(self, plan: Plan, device: Device, settings: Settings) -> None:
-        # For this graph's memory: the batch of another one may have been too large, or is over.
+        # Room for this graph's memory: idle memory may be left from another, larger one.
         release_idle()
         self.plan = plan
         self.device = device = choose_queue(plan, device, settings)
@@ -110,10 +110,10 @@ class Executor:
         self.faults = Faults(plan, self.memory, self.sizes) if plan.checks else None
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call
-        #: Moves results to where they should be, where that takes anything.
+        #: Moves results to their device, where needed.
         self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
         self.first = True
-        self.started = False  # whether the present call may have run something
+        self.started = False  # whether this call may have run something
         self.results = Results(
             plan, self.plan_index, self.sizes, self.binding.given, self.tensors, self.host
         )
@@ -155,8 +155,8 @@ class Executor:
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
         if self.discrete is not None and (plan.constants or self.faults is not None):
-            self.discrete.finish()  # their uploads are not part of a call, which may fail
-        # What a recording knows does not move.
+            self.discrete.finish()  # their uploads are not part of a call that may fail
+        # A recording has fixed addresses.
         moves = self.fast_path is not None and self.fast_path.replay is None
         if moves and plan.residence is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.plan_index, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ class Executor:
     def _bind(self, name: str, buffer: Any) -> None:
         if self.bound.get(name) is buffer:
             return
-        self.bound.pop(name, None)  # in case that not all kernels can be pointed to it
+        self.bound.pop(name, None)  # in case binding fails half-way
         self._point(name, buffer)
         self.bound[name] = buffer
 
@@ -196,7 +196,7 @@ class Executor:
             kernel.set_arg(position, buffer)
 
     def _bind_memory(self) -> None:
-        """Kept buffers once; scratch memory whenever it is not where it was."""
+        """Bind kept buffers once; scratch memory whenever it has moved."""
         for spec in self.plan.buffers:
             if spec.where == "kept" and spec.name not in self.bound:
                 nbytes = self.binding.extent(spec)
@@ -223,7 +223,7 @@ class Executor:
         return self.arena is not None and self.arena.contains(pointer)
 
     def function(self) -> Callable[..., tuple[Any, ...]]:
-        """What to call with the inputs: a generated function where the plan has one."""
+        """The entry point for calls: a generated function where the plan has one."""
         if self.launcher is None and Launcher.serves(self):
             self.launcher = Launcher(self)
         return self.launcher.call if self.launcher else lambda *inputs: self.run([*inputs])
@@ -232,7 +232,7 @@ class Executor:
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         inputs = list(args)
-        args.clear()  # boxed calling convention: the caller's references go away here
+        args.clear()  # boxed calling convention: drops the caller's references
         return self.run(inputs)
 
     def run(self, inputs: list[Any]) -> tuple[Any, ...]:
@@ -249,7 +249,7 @@ class Executor:
                 return self._run_locked(inputs)
 
     def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """A call; once more where its memory was not there, as what is in the way is free then."""
+        """A call; retried once after a shortage of memory, with idle memory freed."""
         try:
             return self._try(inputs)
         except (RuntimeError, MemoryError) as error:
@@ -295,10 +295,10 @@ class Executor:
             self.binding.over()
 
     def abandon(self, error: BaseException) -> None:
-        """Leave a call in which something was raised, so that the next one binds everything anew.
+        """Clean up after an exception in a call, so that the next one binds everything anew.
 
         Raises:
-            DeviceMemoryError: in place of what a driver says when it has no memory.
+            DeviceMemoryError: in place of the driver's own out-of-memory error.
         """
         self.binding.forget()
         self._finish_quietly()
@@ -313,12 +313,12 @@ class Executor:
         if no_memory or is_shortage(error):
             self._make_room()
         if no_memory:
-            self.started = True  # a driver may say so at a launch
+            self.started = True  # a driver may report it as late as at a launch
             raise self.memory.out_of_memory() from error
 
     def _make_room(self) -> None:
-        """Keep nothing that the call which failed was to have, nor anything that is idle, so that a
-        smaller one has what it needs."""
+        """Free the memory of the call that failed, and all idle memory, so that a smaller call
+        fits."""
         self.scratch.forget()
         if self.arena is not None:
             self.arena.free()
@@ -326,22 +326,22 @@ class Executor:
         release_idle()
 
     def _lay_out(self, reuse: Reuse) -> None:
-        """Take over where scratch memory and results are to lie from now on."""
+        """Adopt a new layout of scratch memory and results."""
         assert self.fast_path is not None
         self.scratch = reuse.scratch
         self.scratch.bound = None
         self.fast_path.make_with(reuse.makers)
 
     def _run_within(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """A call from a host call of this very plan: its kernels' arguments are in use, so that it
-        needs kernel objects of its own.
+        """A reentrant call from a host call of this plan: as its kernel objects are in use, it
+        needs new ones.
         """
         if self.inner is None:
             self.inner = Executor(self.plan, self.device, self.settings)
         return self.inner.run(inputs)
 
     def _finish_quietly(self) -> None:
-        """Nothing that was enqueued may still use memory that others are about to have."""
+        """Wait until nothing enqueued uses memory that is about to be reused; raises nothing."""
         with contextlib.suppress(self.cl.Error):
             self.memory.abandon()
 
@@ -366,7 +366,7 @@ class Executor:
         self.binding.lend(inputs)
         if self.first:
             self.first = False
-            release_code()  # what a driver does for kernels that it never ran
+            release_code()  # of a driver's work for a kernel's first run
         results = self.results.make(produced)
         del keep
         return results
@@ -379,7 +379,7 @@ class Executor:
             global_size = site.prepare(self.sizes)
             if 0 in global_size:
                 return
-            # Once: a second try would not know any more what the kernel has to wait for.
+            # Once: a retry would not know which events the kernel has to wait for.
             after = None
             if self.discrete is not None:
                 after = self.discrete.arrivals(map(self.plan_index.root, step.buffers))
@@ -409,5 +409,5 @@ class Executor:
 
 
 def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the next call can use theirs; a guard of Dynamo's says that it is the same then."""
+    """Whether the next call can reuse their memory; a Dynamo guard checks that it is the same."""
     return not any(x._is_zerotensor() for x in tensors)

@@ -1,8 +1,8 @@
-"""The usual call: nothing changed since the last one but the tensors that were passed.
+"""The usual call: only the passed tensors changed since the last one.
 
 After a large kernel the caches hold its data, not the interpreter's, so that each Python object a
-call touches costs a trip to memory. The general path (executor.py) looks at every input, buffer and
-step through several objects; this one keeps what a call needs in a few flat tuples. It serves plans
+call touches is a cache miss. The general path (executor.py) handles every input, buffer and step
+through several objects; this one keeps what a call needs in a few flat tuples. It serves plans
 with static sizes, on CPU devices that work in place on tensors, and of host calls only draws: those
 at a plan's beginning that read nothing, such as the seed of its random numbers.
 """
@@ -36,33 +36,33 @@ from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.parameters.parameters import Parameters
 from ocl_inductor.runtime.parameters.watch import Watch
 
-#: Windows onto host memory kept for each argument: tensors tend to come back at the same addresses.
+#: Windows onto host memory cached for each argument: the allocator tends to reuse addresses.
 MAX_WINDOWS = 64
-#: Bytes behind these windows together; one is always kept. What a driver allocates for a window may
-#: lie right behind its tensor, and then the C library can use the tensor's memory for nothing of
-#: the same size (with what it adds for alignment) as long as the window exists: 64 windows of
-#: 25 MiB kept 1.6 GiB. To make one takes 1 µs, to write a MiB 50.
+#: Total bytes of these windows; one is always kept. A driver's allocation for a window may lie just
+#: behind its tensor, and then the C library cannot reuse the tensor's memory for the same size
+#: (plus alignment) as long as the window exists: 64 windows of 25 MiB kept 1.6 GiB. Creating one
+#: takes 1 µs, writing a MiB 50.
 MAX_WINDOW_BYTES = 2 << 20
 
 Uses = Sequence[tuple[Any, int]]
 
-#: What a draw writes is no larger, so that it is never placed among saved tensors.
+#: Limit of a draw's results, so that they are never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
 
 #: Runs a host call, with the output of this call that it writes, if any, by name.
 Draw = Callable[[HostCall, Mapping[str, torch.Tensor]], None]
 
-#: How a result comes about: an output whole, a view of one, an input, a view of one, or a constant.
+#: The kind of a result: a whole output, a view of one, an input, a view of one, or a constant.
 OUTPUT, VIEW, INPUT, INPUT_VIEW, CONSTANT = range(5)
 
 
 class Argument:
-    """A tensor that may lie elsewhere at each call, and the kernel arguments that point to it."""
+    """A tensor whose address may change with each call, and the kernel arguments bound to it."""
 
     __slots__ = ("most_windows", "nbytes", "pointer", "uses", "windows")
 
     def __init__(self, nbytes: int, uses: Uses, addresses: bool = False) -> None:
-        """``addresses``: a window is an address of the device's, behind which nothing is held."""
+        """``addresses``: a window is a plain device address, which keeps nothing alive."""
         self.nbytes = nbytes
         self.uses = tuple(uses)
         self.pointer = -1
@@ -71,11 +71,11 @@ class Argument:
         self.most_windows = max(1, min(MAX_WINDOWS, most))
 
     def bind(self, pointer: int, memory: UnifiedMemory) -> None:
-        """Point the kernels to ``nbytes`` of host memory."""
+        """Bind the kernels to ``nbytes`` of host memory."""
         window = self.windows.get(pointer)
         if window is None:
             if len(self.windows) >= self.most_windows:
-                # Before the new one is made, which then lies where this one lay.
+                # Before the new one is created, which can then reuse its memory.
                 del self.windows[next(iter(self.windows))]
                 if self.most_windows == 1:
                     memory.turnover.moved(self.nbytes)
@@ -127,14 +127,14 @@ def draws_of(plan: Plan) -> tuple[HostCall, ...]:
 
 
 def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
-    """Whether it is a tensor that the plan makes, an input, a view of either, or a constant."""
+    """Whether it is a tensor that the plan computes, an input, a view of either, or a constant."""
     if result.kind != "tensor":
         return result.kind == "constant"
     return made or any(s.name == result.name for s in plan.inputs)
 
 
 class FastPath:
-    """Runs a plan whose parameters are as they were, or says that they are not."""
+    """Runs a plan if its parameters are unchanged; else reports that they are not."""
 
     def __init__(
         self,
@@ -148,16 +148,16 @@ class FastPath:
         faults: Faults | None,
     ) -> None:
         self.memory = memory
-        #: Bits of an input's address that are to be 0.
+        #: Bits of an input's address that must be 0.
         self.unaligned = memory.unaligned
         self.queue = memory.queue
         self.cl = memory.cl
         #: Position, identity and address.
         self.parameters: tuple[tuple[int, int, int], ...] = ()
-        #: Of the parameters that the plan keeps copies of: position and version. A training step
+        #: For parameters that the plan keeps copies of: position and version. A training step
         #: writes them all, so then the prologue runs, too.
         self.versions: list[list[int]] = []
-        #: Of the same: position, and the storage; dead where other memory is at its address.
+        #: For the same: position, and a weak reference to the storage, whose address may be reused.
         self.storages: tuple[tuple[int, Callable[[], Any]], ...] = ()
         self.watch = Watch(())
         self.known = False
@@ -176,9 +176,9 @@ class FastPath:
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
         own: dict[str, Maker] = {b.name: memory.maker(b) for b in outputs}
-        if plan.residence is None:  # the allocator of such tensors has its own order
+        if plan.residence is None:  # such tensors have an allocator of their own
             own |= makers_of_saved([b for b in outputs if b.name in saved])
-        #: The general path makes results with these as well.
+        #: The general path uses these makers as well.
         self.makers: Mapping[str, Maker] = own
         self.own_makers: Mapping[str, Maker] = own
         self.outputs = tuple((own[b.name], argument(b)) for b in outputs)
@@ -202,7 +202,7 @@ class FastPath:
             return (OUTPUT if _is_whole(o, outputs[n]) else VIEW), n, o
 
         self.results = tuple(map(result, plan.outputs))
-        #: Positions of inputs that kernels write, where that is to be noted.
+        #: Positions of inputs that kernels write, whose version is to be bumped.
         written = {root(buffer) for buffer, _ in plan.aliases} & position.keys()
         self.noted = tuple(position[n] for n in written) if plan.residence is not None else ()
         self.prologue, self.launches = (
@@ -215,7 +215,7 @@ class FastPath:
         )
 
     def make_with(self, makers: Mapping[str, Maker]) -> None:
-        """From now on, make these results otherwise than all the others."""
+        """From now on, use these makers for their results."""
         self.makers = {**self.own_makers, **makers}
         self.outputs = tuple(
             (maker, argument)
@@ -223,7 +223,7 @@ class FastPath:
         )
 
     def learn(self, present: Sequence[tuple[int, torch.Tensor]], parameters: Parameters) -> None:
-        """Take over the state after a general call: parameters by position."""
+        """Record the state after a general call: parameters by position."""
         versions = [parameters.version(self.names[position], x) for position, x in present]
         self.known = -1 not in versions
         self.watch = parameters.watch
@@ -247,7 +247,7 @@ class FastPath:
     def run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
         """The results, or None when the general path has to run, followed by ``learn``."""
         results = self._run(tensors) if self.known else None
-        # The general path binds anew; should it fail half-way, nothing here holds any more.
+        # The general path rebinds; if that fails half-way, the state here is invalid.
         self.known = results is not None
         return results
 

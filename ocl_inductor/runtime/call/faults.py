@@ -1,5 +1,5 @@
-"""Indices out of range, and values that eager refuses: kernels note the first one of a call, which
-raises when it is over."""
+"""Indices out of range, and values that eager refuses: kernels record the first one of a call,
+which raises at its end."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ocl_inductor.runtime.sizes import Sizes
 
 
 class Faults:
-    """The words in which a plan's kernels note a fault.
+    """The words in which a plan's kernels record a fault.
 
-    ``words``: as the host sees them when a call is over; all 0 if nothing was found.
+    ``words``: as seen by the host after a call; all 0 if nothing was found.
     """
 
     def __init__(self, plan: Plan, memory: Strategy, sizes: Sizes) -> None:
@@ -33,7 +33,7 @@ class Faults:
         self.buffer = memory.input(FAULT, self.host, self.nbytes)
 
     def expect(self) -> None:
-        """Before a call: have the words come home with its results, where there are transfers."""
+        """Before a call: download the words with its results, where there are transfers."""
         self.memory.output(FAULT, self.host, self.nbytes)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""ATen operators between the kernels of a plan: their arguments, and where their results go."""
+"""ATen operators between the kernels of a plan: their arguments and results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ocl_inductor.runtime.sizes import Sizes
 class HostCalls:
     """Runs host calls with the memory of one plan.
 
-    ``buffers``: the plan's own; ``values``: by name, what the host passed or made that is no
-    buffer; ``tensors``: inputs and outputs of the present call. ``root`` follows aliases,
-    ``buffer`` gives a buffer and its bytes where the host can read them, ``in_scratch`` says
+    ``buffers``: the plan's own; ``values``: by name, values of the host that are not buffers;
+    ``tensors``: inputs and outputs of the current call. ``root`` follows aliases,
+    ``buffer`` gives a buffer and its bytes where the host can read them, ``in_scratch`` tells
     whether a host pointer points into scratch memory; ``regions``: what runs instead of an
     operator, by the step's id; ``written``: inputs that the plan writes; ``resident``: see
     :class:`Plan`.
@@ -75,7 +75,7 @@ class HostCalls:
         result = operator(*given[0], **given[1])
         if hasattr(operator, "_schema"):
             borrowed.written(operator, args, kwargs)
-        else:  # control flow: what its bodies write is not known
+        else:  # control flow: the writes of its bodies are unknown
             for x in borrowed.all():
                 borrowed.wrote(x)
         return result
@@ -113,19 +113,19 @@ class HostCalls:
             tensor = self.tensors.get(name, self.values.get(name))
             assert tensor is not None
             if offset == 0 and tensor.size() == size and tensor.stride() == stride:
-                return tensor  # the same object at each call, so that a body knows a parameter
+                return tensor  # the same object at each call, so that a body recognises a parameter
             return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
         buffer, host = self.buffer(name)
         nbytes = self._nbytes(spec)
         data = self.memory.read(buffer, nbytes, host)
         if nbytes and data.storage_offset():
-            # A window of the arena, as memory of its own: operators may count from its beginning.
+            # A window of the arena as a separate storage: operators may address from its start.
             data = torch.frombuffer(host_bytes(data, nbytes), dtype=torch.uint8)
         data = data.view(spec.dtype)
         return torch.as_strided(data, size, stride, data.storage_offset() + offset)
 
     def _file(self, names: Any, result: Any, label: str, made: Mapping[str, torch.Tensor]) -> None:
-        """Put what a host call returned where later steps look for it."""
+        """Store the result of a host call where later steps look for it."""
         if isinstance(names, tuple):
             for n, r in zip(names, result, strict=True):
                 self._file(n, r, label, made)
@@ -134,7 +134,7 @@ class HostCalls:
             return
         spec = self.buffers.get(names)
         if spec is None:
-            # Scratch memory that a host call returned a view of is about to be used again.
+            # The result may be a view of scratch memory that is about to be reused.
             self.values[names] = self._outside_scratch(result)
             return
         size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)

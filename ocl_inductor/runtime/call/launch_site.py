@@ -1,4 +1,4 @@
-"""One launch of a plan: a kernel object of its own, so that constant arguments are bound once."""
+"""One launch of a plan, with its own kernel object, so that constant arguments are bound once."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The call of an inference plan as one generated function.
 
-``fast_path.py`` looks at parameters, inputs and results in loops, through several objects. Around a
+``fast_path.py`` checks parameters, inputs and results in loops, through several objects. Around a
 kernel of 2 µs that takes longer than the kernel, the more so as the kernel's data has displaced the
 interpreter's: three layers of ``tanh(Linear(64, 64))`` took 25.4 µs a call, and 22.6 with the same
-questions written out for the plan, one after the other (eager: 24.0). Where an answer is not the
-expected one, the function leaves the call to the general path.
+checks unrolled for the plan (eager: 24.0). Where a check fails, the function leaves the call to the
+general path.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ocl_inductor.runtime.recording import active_recorder
 
 
 class Launched(Protocol):
-    """What a launcher needs of the executor whose calls it takes over."""
+    """The interface of an executor whose calls a launcher replaces."""
 
     plan: Plan
     device: Device
@@ -48,10 +48,10 @@ class Launched(Protocol):
 
 
 class Launcher:
-    """``call(*inputs)`` runs a plan that has a steady call and makes all of its results.
+    """``call(*inputs)`` runs a plan that has a fast path and allocates all of its results.
 
-    What it knows holds as long as the executor's general path is not taken: that one calls
-    ``disarm`` before it binds anything, and ``arm`` when all went well, both with the lock held.
+    Its state is valid as long as the executor's general path is not taken, which calls ``disarm``
+    before it binds anything, and ``arm`` after success, both with the lock held.
     """
 
     def __init__(self, executor: Launched) -> None:
@@ -60,13 +60,13 @@ class Launcher:
         assert fast_path is not None
         self.fast_path, self.scratch = fast_path, executor.scratch
         in_host_memory = executor.plan.residence is None
-        #: Whatever the function knows: its global names.
+        #: The global names of the function.
         self.facts: dict[str, Any] = {
             "active_recorder": active_recorder,
             "armed": False,
             "enqueue": executor.cl.enqueue_nd_range_kernel,
             "executor": executor,
-            # Results on the device need no wait where whatever uses them is enqueued behind them.
+            # Results on the device need no wait where their users are enqueued behind them.
             "finish": executor.device.queue.finish if in_host_memory else fast_path.memory.finish,
             "fork": fork,
             "general": executor.run,
@@ -113,7 +113,7 @@ class Launcher:
 
     @staticmethod
     def serves(executor: Launched) -> bool:
-        """Whether nothing happens in a call but what the function has a place for."""
+        """Whether the generated function supports everything that happens in a call."""
         fast_path = executor.fast_path
         return (
             fast_path is not None
@@ -131,7 +131,7 @@ class Launcher:
         self.facts["armed"] = False
 
     def arm(self) -> None:
-        """Take over what the steady call knows, if anything."""
+        """Copy the state of the fast path, if it is valid."""
         fast_path, facts, bound = self.fast_path, self.facts, self.scratch.bound
         if not fast_path.known or (self.scratch.slots and bound is None):
             return

@@ -1,4 +1,4 @@
-"""Which of a processor's two ways runs a plan: all cores, or the calling thread alone."""
+"""Which of a processor's two queues runs a plan: all cores, or only the calling thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ocl_inductor.settings import Settings
 
 def choose_queue(plan: Plan, device: Device, settings: Settings) -> Device:
     """The device itself, or its inline device (device/inline_queue.py)."""
-    # Tensors on the device are used in order with everything else there, so by its one queue.
+    # Tensors on the device are used in order with everything else there, so through one queue.
     in_order = plan.residence is not None or settings.memory == "discrete"
     if in_order or not settings.calling_thread or not plan.single_core:
         return device

@@ -1,4 +1,4 @@
-"""Calls of operators that address their arguments from the beginning of the memory they lie in."""
+"""Calls of operators that address their arguments from the start of their storage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rebased:
 
 
 def _at(base: Any, offset: int | None) -> Any:
-    """A tensor with this offset in its storage: a copy, unless it is where it should be."""
+    """A tensor with this offset in its storage: a copy, unless it has that offset already."""
     if offset is None or base is None or base.storage_offset() == offset or base.numel() == 0:
         return base
     reach = 1 + sum((n - 1) * s for n, s in zip(base.shape, base.stride(), strict=True))

@@ -1,10 +1,10 @@
 """``mode="reduce-overhead"``: how to launch kernels and wait for them, measured at the first calls.
 
 Three ways. Launch all and let clFinish put the thread to sleep; but a driver's wake-up can take
-longer than small kernels do. Ask for the end instead; but that takes a processor that kernels may
-need. Replay a command buffer, which has all launches in it, with one call; but drivers for CPUs may
-take longer for that than for the launches. Which is fastest differs from driver to driver and from
-plan to plan, so all are tried.
+longer than small kernels do. Poll for the end instead; but that occupies a processor that kernels
+may need. Replay a command buffer, which holds all launches, with one call; but drivers for CPUs may
+take longer for that than for the launches. Which is fastest depends on the driver and the plan, so
+all are tried.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ocl_inductor.runtime.counters import count
 _log = logger(__name__)
 #: Calls of each way before one is chosen.
 SAMPLES = 7
-#: Calls after which one is chosen all the same: tensors may move too often to record anything.
+#: Calls after which one is chosen in any case: tensors may move too often to record anything.
 MOST_CALLS = 6 * SAMPLES
 #: Another way must be this much faster than clFinish to be taken; less than that may be noise.
 WORTH_IT = 0.9
-#: Asking ends in sleep after this time: then the wake-up no longer matters.
+#: Polling ends in sleep after this time: then the wake-up no longer matters.
 POLL_SECONDS = 200e-6
-#: Recordings kept, each for other addresses of inputs and outputs.
+#: Most recordings kept, one for each set of addresses of inputs and outputs.
 MAX_RECORDINGS = 8
 
 #: The counter of each way.
@@ -43,7 +43,7 @@ COUNTERS = {"finish": "finished_plans", "poll": "polled_plans", "record": "recor
 
 
 class Movable(Protocol):
-    """A tensor that may lie elsewhere at each call: where it is now, and buffers over it."""
+    """A tensor whose address may change with each call: its address, and buffers over it."""
 
     pointer: int
     windows: dict[int, Any]
@@ -81,7 +81,7 @@ class Replay:
             self._choose()
 
     def moved(self) -> None:
-        """Something else than ``arguments`` was moved: nothing that was recorded holds any more."""
+        """Something other than ``arguments`` was moved: all recordings are invalid."""
         self.recordings.forget()
 
     def _choose(self) -> None:
@@ -120,11 +120,11 @@ class Replay:
         while event is not None and event.command_execution_status != self.complete:
             if time.perf_counter() > end:
                 break
-        self.queue.finish()  # at once if nothing is left, and the driver may tidy up
+        self.queue.finish()  # returns at once if idle, and lets the driver clean up
 
 
 class Recordings:
-    """Recordings of the same launches, for each place where their tensors have been twice."""
+    """Recordings of the same launches, one for each set of addresses that was seen twice."""
 
     def __init__(self, device: Device, launches: Sequence[RecordedLaunch]) -> None:
         self.launches = launches
@@ -136,7 +136,7 @@ class Recordings:
         self.seen: set[tuple[int, ...]] = set()
 
     def of(self, queue: Any, arguments: Sequence[Movable]) -> Recording | None:
-        """The recording for where the arguments are; None where nothing is recorded for it yet."""
+        """The recording for the arguments' current addresses; None if there is none yet."""
         if queue is not self.home[0]:  # a profile is being taken, on a queue of its own
             return None
         key = tuple([x.pointer for x in arguments])

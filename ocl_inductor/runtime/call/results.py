@@ -1,4 +1,4 @@
-"""What a call hands back: tensors, sizes and constants, and inputs that are filled from them."""
+"""The results of a call: tensors, sizes and constants, and inputs that are updated from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ocl_inductor.runtime.sizes import Sizes
 class Results:
     """Makes the results of one plan's calls.
 
-    ``given``: the noted inputs of the present call, as the caller passed them; ``used``: the
-    tensors that kernels worked on; ``host``: by name, what the host made that is no buffer.
+    ``given``: the noted inputs of the current call, as the caller passed them; ``used``: the
+    tensors that kernels worked on; ``host``: by name, values of the host that are not buffers.
     """
 
     plan: Plan
@@ -36,7 +36,7 @@ class Results:
         return tuple(self._result(o, produced) for o in self.plan.outputs)
 
     def _update_inputs(self, produced: Mapping[str, torch.Tensor]) -> None:
-        """Fill inputs from results, and those that kernels wrote in a copy from that."""
+        """Copy results to updated inputs, and back to inputs of which kernels wrote a copy."""
         with torch.no_grad():
             specs = self.plan.updates
             inputs = any(o.name in self.plan_index.inputs for _, o in specs)

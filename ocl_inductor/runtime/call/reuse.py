@@ -1,8 +1,8 @@
-"""Results and scratch memory of a backward plan where its saved inputs lay.
+"""Results and scratch memory of a backward plan in the memory of its saved inputs.
 
-A forward plan saves activations side by side in a block (``saved_memory.py``). While the backward
-plan runs they die one after the other; what the plan makes later takes their place, so that both
-never need memory at the same time. Only in calls after which the saved tensors are unreachable: not
+A forward plan saves activations contiguously in a block (``saved_memory.py``). While the backward
+plan runs they die one after the other, and later results reuse their memory, so that both never
+need memory at the same time. Only in calls after which the saved tensors are unreachable: not
 with ``retain_graph``, nor where a hook has kept one.
 """
 
@@ -26,13 +26,13 @@ from ocl_inductor.runtime.memory.scratch import Scratch
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.plan_index import PlanIndex
 
-#: Calls in which saved tensors are looked for.
+#: Number of calls in which saved tensors are looked for.
 _TRIES = 3
 
 
 def reads_saved(plan: Plan) -> bool:
-    """Whether inputs of the plan may be what another one saved: it is no forward plan, and has no
-    parameters that stay where they are."""
+    """Whether inputs of the plan may be saved by another one: it is no forward plan, and has no
+    parameters with fixed addresses."""
     tensors = [s for s in plan.inputs if s.kind == "tensor"]
     return plan.visible_outputs is None and bool(tensors) and not any(s.static for s in tensors)
 
@@ -50,7 +50,7 @@ class _Saved:
 
 
 class _Part:
-    """Makes a result in the block of the present call."""
+    """Allocates a result in the block of the current call."""
 
     __slots__ = ("offset", "reuse", "spec")
 
@@ -77,7 +77,7 @@ class _Layout:
 
 
 class Reuse:
-    """For one plan: what lies where in a call. Serves plans that ``fast_path.serves`` does."""
+    """The layouts of one plan's calls. Serves the same plans as ``fast_path.serves``."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class Reuse:
     ) -> None:
         self.plan, self.plan_index, self.memory, self.uses = plan, plan_index, memory, uses
         self._all_scratch = scratch
-        self.block: TensorBlock | None = None  # of the present call
+        self.block: TensorBlock | None = None  # of the current call
         self.layout: _Layout | None = None
         self._saved: tuple[_Saved, ...] = ()
         self._layouts: dict[bool, _Layout] = {}
         self._tries = _TRIES
 
     def begin(self, inputs: Sequence[Any]) -> bool:
-        """Choose the layout of this call; whether it is another one than before.
+        """Choose the layout of this call; whether it differs from the last one.
 
-        ``inputs`` must be all that refers to the saved tensors.
+        ``inputs`` must hold the only references to the saved tensors.
         """
         self.block = block = self._block(inputs)
         before, self.layout = self.layout, None
@@ -118,11 +118,11 @@ class Reuse:
         return changed
 
     def end(self) -> None:
-        """The call is over; its block is the tensors' alone."""
+        """The call is over; only its tensors keep the block alive."""
         self.block = None
 
     def forget(self) -> None:
-        """After an error: nothing is known of where kernels' arguments point."""
+        """After an error: the addresses bound to kernels are unknown."""
         self.layout = None
 
     @property
@@ -132,7 +132,7 @@ class Reuse:
 
     @property
     def makers(self) -> Mapping[str, Maker]:
-        """What makes the results that are in the block."""
+        """The makers of the results in the block."""
         return {} if self.layout is None else self.layout.makers
 
     # -- the block of a call ---------------------------------------------------------------
@@ -197,7 +197,7 @@ def _saved_inputs(plan: Plan, inputs: Sequence[Any]) -> tuple[_Saved, ...]:
 
 
 def _references(inputs: Sequence[Any], position: int) -> tuple[int, ...]:
-    """How many refer to a tensor and to its storage, in Python and in C++."""
+    """Reference counts of a tensor and its storage, in Python and in C++."""
     x = inputs[position]
     storage = x.untyped_storage()
     return (
@@ -208,5 +208,5 @@ def _references(inputs: Sequence[Any], position: int) -> tuple[int, ...]:
     )
 
 
-#: Of a tensor in a list and nowhere else, whose storage is in no other tensor.
+#: The counts of a tensor whose only reference is a list, with an unshared storage.
 _ALONE = _references([torch.empty(1)], 0)

@@ -1,4 +1,4 @@
-"""Where in a block of saved tensors a plan's results and scratch memory lie."""
+"""The places of a plan's results and scratch memory in a block of saved tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocl_inductor.runtime.memory.arena import Lifetime, aligned, place_within
 from ocl_inductor.runtime.memory.block import MIN_PART_BYTES, bytes_in_block
 from ocl_inductor.runtime.plan_index import PlanIndex
 
-#: Results keep their block alive, so they should fill at least this part of it.
+#: Results keep their block alive, so they should fill at least this share of it.
 _LEAST_FILLED = 0.25
 
 #: Smaller slots cost time to place and save nothing.
@@ -44,11 +44,11 @@ class Occupied:
 def places_in_block(
     plan: Plan, plan_index: PlanIndex, nbytes: int, saved: Sequence[Occupied], with_results: bool
 ) -> Places:
-    """Where what the plan makes may lie in ``nbytes`` that its saved inputs are in.
+    """Places for the plan's results and scratch memory in the ``nbytes`` of its saved inputs.
 
-    Offsets and sizes of ``saved`` are multiples of ``arena.ALIGNMENT``. A result is alive from the
+    Offsets and sizes of ``saved`` are multiples of ``arena.ALIGNMENT``. A result is live from the
     first step that touches it on; a saved input until the last one, or for ever where it is a
-    result as well. Large pieces come first. Without results if they would fill little of the block.
+    result as well. Large ones are placed first. No results if they would fill little of the block.
     """
     spans = _spans(plan, plan_index)
     end = len(plan.steps)
@@ -93,7 +93,7 @@ def _spans(plan: Plan, plan_index: PlanIndex) -> dict[str, Span]:
 def _slot_lives(
     plan: Plan, plan_index: PlanIndex, spans: Mapping[str, Span]
 ) -> dict[int, Lifetime]:
-    """Of each large slot that is used: from the first to the last step of all that lies there."""
+    """For each large slot in use: the first and the last step of all its buffers."""
     lives = {}
     for n, names in plan_index.in_slot.items():
         own, nbytes = [spans[x] for x in names if x in spans], int(plan.slots[n].nbytes)

@@ -28,7 +28,7 @@ class StagedExecutor:
             if isinstance(step.stage, PlanStage)
         }
         strategies = (executor.discrete for executor in self.executors.values())
-        #: Of the devices, usually one, on which plans have memory with transfers.
+        #: The loans of the devices, usually one, on which plans have discrete memory.
         self.loans = frozenset(d.loans for d in strategies if d is not None)
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
@@ -39,8 +39,8 @@ class StagedExecutor:
         return results if self.arrive is None else self.arrive(results)
 
     def _end_loans(self, inputs: list[Any]) -> None:
-        """None of these plans knows what is handed on to a backward graph, which could otherwise
-        find what another graph once lent of the same tensor."""
+        """These plans do not know which inputs are passed on to a backward graph, which could
+        otherwise find an outdated loan of the same tensor by another graph."""
         for loans in self.loans:
             for x in inputs:
                 if isinstance(x, torch.Tensor):

@@ -1,10 +1,10 @@
-"""Tensors as kernels take them: of a known type, with the strides that were planned."""
+"""Tensors as kernels expect them: of a known type, with the planned strides."""
 
 from __future__ import annotations
 
 import torch
 
-#: What a kernel can read; a constant of another kind is for host calls.
+#: Dtypes that a kernel can read; constants of other dtypes are for host calls.
 KERNEL_DTYPES = frozenset(
     {
         torch.float32,
@@ -29,7 +29,7 @@ KERNEL_DTYPES = frozenset(
 
 
 def as_planned(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
-    """``x`` with the strides that kernels were generated for; a copy when it has others."""
+    """``x`` with the strides that kernels were generated for; a copy if its own differ."""
     if x._is_zerotensor():
         x = _zeros(tuple(x.shape), stride, x.dtype)
     # A mode that watches the first call refuses classes that it does not know.
@@ -46,7 +46,7 @@ def as_planned(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
 
 
 def _zeros(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """What autograd only notes to be zero (``torch._efficientzerotensor``), in memory."""
+    """A tensor that autograd only marks as zero (``torch._efficientzerotensor``), in memory."""
     steps = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     elements = 0 if 0 in size else 1 + steps
     return torch.zeros(elements, dtype=dtype).as_strided(size, stride)

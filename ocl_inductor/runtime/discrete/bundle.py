@@ -1,9 +1,9 @@
-"""Small tensors of a plan, side by side in one buffer of the device, so that they travel together.
+"""Small tensors of a plan, packed into one buffer of the device, to be transferred together.
 
-To start a transfer takes some 20 µs and to wait for one as long, for a byte as for 64 KiB, and a
+Starting a transfer takes some 20 µs and waiting for one as long, for a byte as for 64 KiB, and a
 training step has hundreds of small parameters, running statistics and gradients. Those of a plan
-with static sizes go up in one transfer and come home in one, or in as many as there are gaps
-between those that travel.
+with static sizes are uploaded in one transfer and downloaded in one, or in one for each contiguous
+run of members to transfer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ocl_inductor.runtime.memory.strategy import Allocation, Strategy
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.pressure import frees
 
-#: To copy so many bytes to and from pinned memory takes about as long as to start a transfer.
+#: Copying this many bytes to and from pinned memory takes about as long as starting a transfer.
 MEMBER_BYTES = 128 << 10
-#: So many sets of members are known at most.
+#: Most sets of members to remember.
 _MOST_KNOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbours: the bytes of the buffer from ``start`` to ``end``, and who lies there, where."""
+    """Contiguous members: bytes ``start`` to ``end`` of the buffer, and the members' places."""
 
     start: int
     end: int
@@ -42,15 +42,15 @@ class Run:
 
 
 def members_of(plan: Plan, plan_index: PlanIndex) -> list[tuple[str, int]]:
-    """The small inputs and results of a plan that cross the bus, with their bytes, so that those
-    which travel at the same time are neighbours; none where nothing would travel together.
+    """The small inputs and results of a plan that cross the bus, with their bytes, ordered so that
+    those transferred at the same time are contiguous; none where nothing would be combined.
     """
     if plan.symbols:
         return []
     launches = (s for s in (*plan.prologue, *plan.steps) if isinstance(s, Launch))
     used = {plan_index.root(name) for step in launches for name in step.buffers}
     inputs = [s for s in plan.inputs if s.kind == "tensor" and s.name in used and _is_small(s)]
-    # Parameters, which may stay, then what always goes up, and at last what comes home as well.
+    # Parameters, which may stay, then what is always uploaded, and at last what is downloaded too.
     written, filled = plan_index.overwritten, {name for name, _ in plan.updates}
     inputs.sort(key=lambda s: (s.name in written, s.name in filled, not s.static))
     home = [s for s in plan_index.outputs if s.name not in plan_index.saved and _is_small(s)]
@@ -66,27 +66,27 @@ class Bundle:
 
     def __init__(self, members: Sequence[tuple[str, int]], alignment: int) -> None:
         self.alignment = alignment
-        #: Of each member: its number, and where it starts and ends.
+        #: For each member: its number, start and end.
         self.places: dict[str, tuple[int, int, int]] = {}
         self.nbytes = 0
         for number, (name, nbytes) in enumerate(members):
             self.places[name] = (number, self.nbytes, self.nbytes + nbytes)
             self.nbytes += -(-nbytes // alignment) * alignment
         self.allocation: Allocation | None = None
-        #: Call after call, the same ones travel.
+        #: Runs by members: most calls transfer the same ones.
         self._known: dict[tuple[str, ...], list[Run]] = {}
 
     @property
     def buffer(self) -> Any:
-        """The whole of it."""
+        """The whole buffer."""
         assert self.allocation is not None
         return self.allocation.buffer
 
     def make(self, memory: Strategy) -> dict[str, tuple[int, Any]]:
-        """Allocate the buffer; of each member, its bytes and the window that stands for it.
+        """Allocate the buffer; for each member, its bytes and its window.
 
         Raises:
-            DeviceMemoryError: there is not as much.
+            DeviceMemoryError: there is not enough memory.
         """
         _free_retired()
         allocation = self.allocation = memory.allocate(self.nbytes)
@@ -120,15 +120,15 @@ class Bundle:
         return found
 
 
-#: The windows of plans that are there, and of plans that are gone; the oldest of each plan first.
+#: The windows of live plans, and of plans that were freed; the oldest of each plan first.
 _live: dict[int, list[Any]] = {}
 _retired: list[list[Any]] = []
 
 
 def _free_after(owner: Any, windows: list[Any]) -> None:
-    """Free ``windows``, made in this order, some time after ``owner`` and all who use them went.
+    """Free ``windows``, created in this order, some time after ``owner`` and all other users.
 
-    Not at once: they are to go newest first, and others may still refer to them.
+    Not at once: the newest has to be freed first, and there may be other references.
     """
     _live[id(windows)] = windows
     weakref.finalize(owner, _retire, id(windows)).atexit = False
@@ -148,10 +148,10 @@ def _leave_to_the_system() -> None:
 
 @frees
 def _free_retired() -> int:
-    if fork.forked:  # the driver cannot be asked for anything
+    if fork.forked:  # the driver is unusable in a forked child
         return 0
     # Newest first: NVIDIA's driver (580, OpenCL 3.0 CUDA) crashes in clReleaseMemObject when the
-    # oldest sub-buffer of several goes first.
+    # oldest sub-buffer of several is released first.
     while _retired:
         windows = _retired.pop()
         while windows:

@@ -1,11 +1,11 @@
-"""Memory of the device's own: explicit transfers.
+"""Discrete device memory: explicit transfers.
 
-Parameters stay on the device and are uploaded again when they changed. What is small, or would only
-keep others waiting on another queue, goes in order with the kernels, and where sizes are static it
-goes together (bundle.py). Large tensors go on a queue
-beside that of the kernels, through pinned memory (transfers.py) where the device has a use for it:
-each is uploaded before the first kernel that reads it, so earlier kernels run meanwhile, and a
-result goes home as soon as the last kernel that touches it is done.
+Parameters stay on the device and are uploaded again when they changed. Transfers that are small, or
+would only delay others on another queue, are enqueued in order with the kernels, and combined where
+sizes are static (bundle.py). Large tensors are transferred on a second queue, through pinned memory
+(transfers.py) where that helps the device: each is uploaded before the first kernel that reads it,
+overlapping earlier kernels, and a result is downloaded as soon as the last kernel that touches it
+has finished.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ocl_inductor.runtime.memory.strategy import (
     window_on_device,
 )
 
-#: Up to here a transfer takes less than it costs to have another queue wait for it.
+#: Up to this size a transfer takes less than synchronising with another queue.
 SMALL_BYTES = 64 << 10
 
 
@@ -41,7 +41,7 @@ class DiscreteMemory:
     """The strategy with transfers, for one plan."""
 
     def __init__(self, device: Device, small: Sequence[tuple[str, int]] = ()) -> None:
-        """``small``: inputs and results that travel together, with their bytes."""
+        """``small``: inputs and results that are transferred together, with their bytes."""
         cl = load_pyopencl()
         self.cl = cl
         self.device = device
@@ -51,7 +51,7 @@ class DiscreteMemory:
         self.transfers = cl.CommandQueue(device.context)
         self.residents = residents_of(device)
         self.loans = loans_of(device)
-        #: Of the tensors lent by this plan: the address by the name of the input.
+        #: The tensors lent by this plan: address by the name of the input.
         self.lent: dict[str, int] = {}
         self.buffers: dict[str, tuple[int, Any]] = {}
         pool = pinned_pool_of(device)
@@ -59,15 +59,15 @@ class DiscreteMemory:
         self.downloads = None if pool is None else Downloads(pool)
         self.gathering = Gathering(pool)
         self.bundle = Bundle(small, device.info.base_address_align_bytes)
-        #: Members of the bundle that go up with the next transfer of it: address and bytes.
+        #: Members of the bundle to upload with its next transfer: address and bytes.
         self.boarding: dict[str, tuple[int, int]] = {}
         #: Inputs to be uploaded before a kernel reads them.
         self.wanted: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Uploads on the second queue that no kernel has waited for, by the name of the input.
         self.arriving: dict[str, Any] = {}
-        #: Results that have not started on their way home.
+        #: Results whose download was not enqueued yet.
         self.pending: dict[str, tuple[Any, torch.Tensor, int]] = {}
-        #: Events of transfers from and to tensors: to let go of one is to wait for it.
+        #: Events of transfers from and to tensors: destroying one waits for it.
         self.travelling: list[Any] = []
         #: Whether a kernel of this call was launched; whether the second queue has something to do
         #: that nothing else waits for; whether dead tensors were looked for.
@@ -101,7 +101,7 @@ class DiscreteMemory:
         return torch.empty_strided(size, stride, dtype=dtype)
 
     def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
-        self.output(name, tensor, nbytes)  # it comes home from where it was uploaded to
+        self.output(name, tensor, nbytes)  # it is downloaded from the buffer it was uploaded to
 
     # -- to the device ---------------------------------------------------------------------
 
@@ -119,8 +119,8 @@ class DiscreteMemory:
         return buffer
 
     def arrivals(self, names: Iterable[str]) -> list[Any] | None:
-        """Before a launch: what the kernel, which reads these buffers, has to wait for beside what
-        is in order with it; later ones queue behind it."""
+        """Before a launch: events, besides queue order, that the kernel, which reads these buffers,
+        has to wait for; later kernels are ordered behind it."""
         if self.boarding:
             self._depart()
         if not self.wanted and not self.arriving:
@@ -166,7 +166,7 @@ class DiscreteMemory:
         self.travelling.append(event)
 
     def _upload(self, name: str) -> None:
-        """Upload an input: in order with the kernels as long as none of them has anything to do."""
+        """Upload an input: in order with the kernels as long as none was launched."""
         if not self.launched:
             self._send(self.queue, *self.wanted[name])
         else:
@@ -198,8 +198,8 @@ class DiscreteMemory:
     # -- tensors that stay there -----------------------------------------------------------
 
     def stay(self, tensor: torch.Tensor, nbytes: int, preferred: Any = None) -> Any:
-        """A buffer of its own for a new tensor, whose contents are never brought home; the
-        ``preferred`` one if it is free, so that no kernel must be told of another.
+        """A buffer for a new tensor whose contents are never downloaded; the ``preferred`` one if
+        it is free, so that no kernel has to be rebound.
         """
         size = max(nbytes, MIN_BYTES)
         buffer = self.residents.spare_buffer(size, preferred, look=not self.looked)
@@ -219,7 +219,7 @@ class DiscreteMemory:
         return buffer if nbytes <= size and tensor.storage_offset() == 0 else None
 
     def bring_home(self, tensor: torch.Tensor) -> None:
-        """Make host memory hold the contents of a tensor that stayed on the device."""
+        """Download the contents of a tensor that stayed on the device to its host memory."""
         found = self.residents.find(tensor)
         if found is not None:
             whole = tensor.untyped_storage().nbytes()
@@ -243,21 +243,21 @@ class DiscreteMemory:
         return buffer
 
     def ready(self, names: Iterable[str], event: Any) -> None:
-        """Bring these outputs home once ``event``, the last kernel to touch them, is over; small
-        ones stay until ``finish``.
+        """Download these outputs after ``event``, the last kernel to touch them; small ones wait
+        until ``finish``.
         """
         large = [n for n in names if n in self.pending and not self._is_small(n)]
         if not large:
             return
         self.beside = self.downloads is None
-        self.queue.flush()  # only what was flushed is sure to start
+        self.queue.flush()  # only flushed commands are guaranteed to start
         for name in large:
             self._download(self.transfers, *self.pending.pop(name), event)
 
     def _download(
         self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int, after: Any = None
     ) -> None:
-        """Enqueue a transfer of a large output, or what can be of it."""
+        """Enqueue a transfer of a large output, or of as much as chunks allow."""
         count("bytes_downloaded", nbytes)
         if self.downloads is not None:
             self.downloads.ask(queue, buffer, tensor.data_ptr(), nbytes, after)
@@ -278,7 +278,7 @@ class DiscreteMemory:
         return result
 
     def _fetch(self, buffer: Any, pointer: int, nbytes: int) -> None:
-        """Bring a buffer's bytes to host memory now, after everything enqueued so far."""
+        """Download a buffer's bytes now, after everything enqueued so far."""
         count("bytes_downloaded", nbytes)
         if self.downloads is not None and nbytes > SMALL_BYTES:
             self.downloads.ask(self.queue, buffer, pointer, nbytes)
@@ -297,7 +297,7 @@ class DiscreteMemory:
         landing = self.downloads is not None and self.downloads.under_way
         runs = self.bundle.runs(n for n in small if n in self.bundle.places)
         apart = [p for n, p in small.items() if n not in self.bundle.places]
-        # In an in-order queue, who has waited for the last command has waited for all.
+        # In an in-order queue, waiting for the last command waits for all.
         waits = bool(small) and not (beside or landing or large)
         for n, run in enumerate(runs, 1):
             pieces = [
@@ -316,7 +316,7 @@ class DiscreteMemory:
         self._over()
 
     def _is_small(self, name: str) -> bool:
-        """Whether an output, one of those that are pending, comes home at the end."""
+        """Whether a pending output is downloaded at the end of the call."""
         return name in self.bundle.places or self.pending[name][2] <= SMALL_BYTES
 
     def _bring_run(self, run: Run, pieces: Pieces, waits: bool) -> None:
@@ -331,7 +331,7 @@ class DiscreteMemory:
 
     def _bring_small(self, buffer: Any, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
         count("bytes_downloaded", nbytes)
-        # A single one that is waited for goes where it belongs at once.
+        # A single one that is waited for is copied directly to its destination.
         home = self.gathering.pinned(nbytes) if self.gathering.expected or not waits else None
         if home is None:
             home = host_bytes(tensor, nbytes)
@@ -348,7 +348,7 @@ class DiscreteMemory:
         self.wanted.clear()
         self.boarding.clear()
         self.pending.clear()
-        # Each queue may wait for the other, and only what was flushed is sure to start.
+        # Each queue may wait for the other, and only flushed commands are guaranteed to start.
         self.queue.flush()
         try:
             self.transfers.finish()
@@ -357,7 +357,7 @@ class DiscreteMemory:
             self._over()
 
     def _over(self) -> None:
-        """Nothing is under way any more."""
+        """No transfer is in flight any more."""
         self.arriving.clear()
         self.travelling.clear()
         self.launched = self.beside = self.looked = False

@@ -1,6 +1,6 @@
-"""Small results on their way home: through memory that one transfer fills, and from there on.
+"""Downloads of small results: one transfer to staging memory, from which they are copied.
 
-A transfer to memory that is not pinned waits for its end, however it is asked for.
+A transfer to memory that is not pinned blocks until its end, even where it is asynchronous.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ocl_inductor.runtime.memory.strategy import MIN_BYTES
 
 
 class Gathering:
-    """Of one call. ``pool``: where pinned memory comes from; None where there is none."""
+    """The small downloads of one call. ``pool``: of pinned memory; None where there is none."""
 
     def __init__(self, pool: PinnedPool | None) -> None:
         self.pool = pool
         self.chunks: list[Chunk] = []
         self.used = CHUNK_BYTES
-        #: The memory that a transfer fills, and what goes where from there.
+        #: The memory that a transfer fills, and the destinations of its pieces.
         self.expected: list[tuple[Any, Pieces]] = []
 
     def pinned(self, nbytes: int) -> Any:
-        """Room in pinned memory, none of which is left over where the answer is None."""
+        """Room in pinned memory; None if there is not enough left."""
         if self.pool is None:
             return None
         if self.used + nbytes > CHUNK_BYTES:
@@ -38,15 +38,15 @@ class Gathering:
         return room
 
     def room(self, nbytes: int) -> Any:
-        """Room in pinned memory if there is some, else in other."""
+        """Room in pinned memory if there is some, else in pageable memory."""
         return self.pinned(nbytes) or (ctypes.c_char * nbytes)()
 
     def expect(self, room: Any, pieces: Pieces) -> None:
-        """A transfer will fill ``room``, and then the pieces go where they belong."""
+        """A transfer will fill ``room``; the pieces are to be copied to their destinations then."""
         self.expected.append((room, pieces))
 
     def deliver(self) -> None:
-        """Take what has arrived by now to where it belongs."""
+        """Copy what has arrived by now to its destinations."""
         for room, pieces in self.expected:
             start = ctypes.addressof(room)
             for offset, pointer, nbytes in pieces:
@@ -54,7 +54,7 @@ class Gathering:
         self.expected.clear()
 
     def over(self) -> None:
-        """Nothing travels any more: what was not delivered stays away."""
+        """No transfer is in flight any more: drop what was not delivered."""
         self.expected.clear()
         self.used = CHUNK_BYTES
         while self.chunks:

@@ -1,9 +1,9 @@
-"""What a forward graph has on the device and its backward graph reads, too: parameters and inputs.
+"""Device copies of a forward graph that its backward graph reads, too: parameters and inputs.
 
 Without it, each training step would upload every weight twice. The forward graph lends its copy
-when it hands a tensor to autograd, and the backward graph finds it by the tensor. A loan is for one
-version of the tensor. What is written between the two without a new version, as through ``.data``,
-is not seen: the gradients are then those of the values that the forward graph used.
+when it passes a tensor to autograd, and the backward graph finds it by the tensor. A loan is for
+one version of the tensor. A write between the two without a new version, as through ``.data``, is
+not noticed: the gradients are then those of the values that the forward graph used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Lender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Loan:
-    """A copy of ``nbytes`` of a tensor, which its lender has under ``name`` as long as it lives."""
+    """A copy of ``nbytes`` of a tensor, which its lender holds under ``name`` while it lives."""
 
     lender: weakref.ref[Lender]
     name: str
@@ -38,7 +38,7 @@ class _Loan:
     nbytes: int
 
     def is_of(self, x: torch.Tensor, nbytes: int) -> bool:
-        """Whether so much of a tensor is what was copied."""
+        """Whether the copy covers this tensor and number of bytes."""
         return (
             not x.is_inference()
             and self.version == x._version
@@ -49,7 +49,7 @@ class _Loan:
         )
 
 
-#: Of that many loans, those of tensors that are gone are looked for.
+#: From this number of loans on, those of dead tensors are removed.
 _MANY = 256
 
 
@@ -88,7 +88,7 @@ class Loans:
             )
 
     def end(self, pointer: int, lender: Lender | None = None) -> None:
-        """What was lent (by this lender) of a tensor at an address may not be borrowed any more."""
+        """End the loan (of this lender) of the tensor at an address."""
         with self.lock:
             loan = self.open.get(pointer)
             if loan is not None and lender in (None, loan.lender()):
@@ -108,6 +108,6 @@ _lock = threading.Lock()
 
 
 def loans_of(device: Device) -> Loans:
-    """The device's loans, shared by all plans: one lends, another borrows."""
+    """The device's loans, shared by all plans."""
     with _lock:
         return _loans.setdefault(device, Loans())

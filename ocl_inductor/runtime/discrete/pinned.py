@@ -1,9 +1,9 @@
 """Staging memory that the driver has pinned, through which large transfers go.
 
-A device fetches data from host memory by itself only where the pages are pinned. Of other memory
-the driver first copies a piece into pinned memory of its own, in one thread, and waits for that
-piece: 3 to 4 GB/s were measured on an NVIDIA H200 (driver 580), whose bus does 55. Chunks are
-allocated and mapped once and kept, for all plans of a device.
+A device reads host memory by DMA only where the pages are pinned. Of pageable memory the driver
+first copies a piece into its own pinned memory, in one thread, and waits for that piece: 3 to 4
+GB/s were measured on an NVIDIA H200 (driver 580), whose bus does 55. Chunks are allocated and
+mapped once and kept, for all plans of a device.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import bytes_at
 from ocl_inductor.runtime.pressure import frees
 
-#: Long enough that starting a transfer (some µs) does not show, short enough that what one thread
-#: copies lies in caches when the device fetches it.
+#: Large enough to hide the start of a transfer (some µs), small enough that the data copied by one
+#: thread is still in caches when the device reads it.
 CHUNK_BYTES = 4 << 20
 #: Limit for one device: pinned system memory is lost to all other processes.
 MOST_CHUNKS = 16
@@ -53,11 +53,11 @@ class Chunk:
         self.pointer = int(self.array.ctypes.data)
 
     def part(self, start: int, nbytes: int) -> Any:
-        """Some of its bytes, as transfers take them."""
+        """A range of its bytes, as transfers take them."""
         return bytes_at(self.pointer + start, nbytes)
 
     def release(self, queue: Any) -> None:
-        """Give it back to the driver; nothing may use it any more."""
+        """Return it to the driver; it must not be in use any more."""
         self.array.base.release(queue)
 
 
@@ -66,7 +66,7 @@ class PinnedPool:
 
     def __init__(self, device: Device) -> None:
         self.context = device.context
-        # Of its own: to map memory waits for what is enqueued before.
+        # A separate queue: mapping memory waits for what is enqueued before.
         self.queue: Any = None
         self.lock = threading.Lock()
         self.idle: list[Chunk] = []
@@ -74,7 +74,7 @@ class PinnedPool:
         self.refused = False
 
     def take(self) -> Chunk | None:
-        """A chunk for the caller alone until ``give``; None where there is none: transfers then go
+        """A chunk for exclusive use until ``give``; None where there is none: transfers then do
         without."""
         with self.lock:
             if self.idle:
@@ -118,7 +118,7 @@ _lock = threading.Lock()
 
 
 def pinned_pool_of(device: Device) -> PinnedPool | None:
-    """The pool that all plans of a device share; None where it has no use for one."""
+    """The pool that all plans of a device share; None where it does not help the device."""
     if not device.info.pinned_staging:
         return None
     with _lock:
@@ -138,5 +138,5 @@ def release_pinned() -> int:
     return sum(pool.release() for pool in pools)
 
 
-# While the driver still works: a mapping that is left would be undone after its end.
+# While the driver still works: otherwise a mapping would be undone after its shutdown.
 at_exit(release_pinned)

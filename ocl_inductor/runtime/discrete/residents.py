@@ -4,8 +4,8 @@ The activations that a forward graph saves for its backward graph are such tenso
 autograd carries them from one to the other and their values are not read on the way. Their host
 memory is never written, so they cost only address space.
 
-An entry is found by the storage itself, not by its address: the weak reference keeps the storage's
-identity from being used again, so a tensor at the same address is never taken for a dead one.
+An entry is found by the storage itself, not by its address: the weak reference prevents reuse of
+the storage's identity, so a tensor at the same address is never mistaken for a dead one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _Entry:
 
 
 class Residents:
-    """The tensors of one device that are only there."""
+    """The tensors of one device whose contents are only there."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.entries: dict[int, _Entry] = {}
-        #: Buffers of dead tensors: the next step of a training loop wants the same sizes.
+        #: Buffers of dead tensors: the next step of a training loop needs the same sizes.
         self.spare: dict[int, list[Any]] = {}
 
     def keep(self, tensor: torch.Tensor, buffer: Any, nbytes: int) -> None:
@@ -87,14 +87,14 @@ _lock = threading.Lock()
 
 
 def residents_of(device: Device) -> Residents:
-    """The device's tensors, shared by all plans: one plan makes them, another reads them."""
+    """The device's tensors, shared by all plans: one plan writes them, another reads them."""
     with _lock:
         return _residents.setdefault(device, Residents())
 
 
 @frees
 def release_dead() -> int:
-    """Free the buffers that dead tensors of all devices had; the bytes freed."""
+    """Free the buffers of dead tensors on all devices; the bytes freed."""
     with _lock:
         everything = list(_residents.values())
     return sum(r.release() for r in everything)

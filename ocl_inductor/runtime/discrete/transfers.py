@@ -1,7 +1,7 @@
-"""Large transfers in parts, through pinned memory: one part travels while the next is copied.
+"""Large transfers in parts, through pinned memory: transfer of one part overlaps copy of the next.
 
 Large parts are copied between a tensor and pinned memory by PyTorch, with all of its threads. Where
-there is no pinned memory left, the rest of a transfer goes directly.
+there is no pinned memory left, the rest of a transfer bypasses it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES, Chunk, PinnedPool
 from ocl_inductor.runtime.host_bytes import bytes_at
 
-#: Of each direction: one travels, one is copied, one has just been or is about to be.
+#: In each direction: one is transferred, one is copied, one has just been or is about to be.
 _CHUNKS_IN_FLIGHT = 4
-#: About so many parts make a transfer, so that little of it waits for the first and the last.
+#: Number of parts to aim at, so that the first and the last, which do not overlap, are small.
 _PARTS = 6
-#: But into none below this, as long as no chunk must be divided: to start one takes some µs.
+#: Least size of a part, unless a chunk is smaller: starting one takes some µs.
 _LEAST_PART = 512 << 10
-#: From here on all threads copy a part: one takes 50 us for it, all with waking them about 20.
+#: From this size on all threads copy a part: one takes 50 us for it, all with waking them about 20.
 THREADED_BYTES = 512 << 10
 
-#: What lies together in one place and apart on the host: offset in the one, address, and bytes.
+#: Contiguous on one side and scattered on the host: offset in the former, address, and bytes.
 Pieces: TypeAlias = Sequence[tuple[int, int, int]]
 
 
 def parts(nbytes: int) -> Iterator[tuple[int, int]]:
-    """Where each part of a transfer starts, and its bytes."""
+    """The start and bytes of each part of a transfer."""
     step = min(CHUNK_BYTES, max(_LEAST_PART, -(-nbytes // _PARTS // 4096) * 4096))
     for start in range(0, nbytes, step):
         yield start, min(step, nbytes - start)
 
 
 def copy_bytes(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory to where it does not overlap."""
+    """Copy host memory; the ranges must not overlap."""
     if nbytes < THREADED_BYTES:
         ctypes.memmove(to, source, nbytes)
         return
@@ -53,7 +53,7 @@ def copy_bytes(to: int, source: int, nbytes: int) -> None:
 
 
 def together(pieces: Pieces, nbytes: int) -> Any:
-    """The bytes of the pieces as one transfer takes them: one piece where it lies, more copied."""
+    """The bytes of the pieces as one transfer takes them: a single one in place, several copied."""
     if len(pieces) == 1:
         return bytes_at(pieces[0][1], nbytes)
     host = (ctypes.c_char * nbytes)()
@@ -62,7 +62,7 @@ def together(pieces: Pieces, nbytes: int) -> Any:
 
 
 def put_together(start: int, pieces: Pieces) -> None:
-    """Copy the pieces to where they lie together, from ``start`` on."""
+    """Pack the pieces contiguously, from ``start`` on."""
     for offset, pointer, size in pieces:
         ctypes.memmove(start + offset, pointer, size)
 
@@ -108,7 +108,7 @@ def given_back_on_error(pool: PinnedPool, chunk: Chunk) -> Iterator[None]:
 
 
 class Uploads:
-    """What one call sends to the device: a part leaves the caller's memory before it travels."""
+    """The uploads of one call: a part is copied out of the caller's memory before its transfer."""
 
     def __init__(self, pool: PinnedPool) -> None:
         self.pool = pool
@@ -133,8 +133,8 @@ class Uploads:
     def send_pieces(
         self, cl: Any, queue: Any, buffer: Any, start: int, pieces: Pieces, nbytes: int
     ) -> Any:
-        """Enqueue a transfer of at most a chunk to ``start`` in the buffer, of pieces of memory
-        that lie apart on the host; None if there is no pinned memory for it."""
+        """Enqueue a transfer of at most a chunk to ``start`` in the buffer, of scattered pieces of
+        host memory; None if there is no pinned memory for it."""
         chunk = self._chunk()
         if chunk is None:
             return None
@@ -158,15 +158,15 @@ class Uploads:
         return chunk
 
     def over(self) -> None:
-        """Everything has arrived: others may have the chunks."""
+        """All transfers have finished: release the chunks."""
         while self.flying:
             self.pool.give(self.flying.popleft()[1])
 
 
 @dataclass(slots=True)
 class _Request:
-    """A buffer that is to come to host memory; the first of its ``parts``, of those that have not
-    been enqueued, waits for the event ``after``, if any."""
+    """A buffer to download; the first of its ``parts`` that were not enqueued yet waits for the
+    event ``after``, if any."""
 
     queue: Any
     buffer: Any
@@ -176,26 +176,26 @@ class _Request:
 
 
 class Downloads:
-    """What one call brings home, in the order in which it is asked for."""
+    """The downloads of one call, in the order of the requests."""
 
     def __init__(self, pool: PinnedPool) -> None:
         self.pool = pool
         self.waiting: deque[_Request] = deque()
         self.flying: deque[tuple[Any, Chunk, int, int]] = deque()
-        #: Parts that travel without a chunk.
+        #: Parts that are transferred without a chunk.
         self.direct: list[Any] = []
 
     def ask(self, queue: Any, buffer: Any, pointer: int, nbytes: int, after: Any = None) -> None:
-        """Have ``nbytes`` of a buffer come to ``pointer`` once the event ``after`` is over."""
+        """Request a download of ``nbytes`` of a buffer to ``pointer`` after the event ``after``."""
         self.waiting.append(_Request(queue, buffer, pointer, deque(parts(nbytes)), after))
 
     @property
     def under_way(self) -> bool:
-        """Whether anything is to be landed."""
+        """Whether any download has not finished."""
         return bool(self.waiting or self.flying)
 
     def start(self, cl: Any) -> None:
-        """Enqueue as much as there are chunks for."""
+        """Enqueue as many parts as there are chunks for."""
         while self.waiting and len(self.flying) < _CHUNKS_IN_FLIGHT:
             chunk = self.pool.take()
             if chunk is None:
@@ -214,7 +214,7 @@ class Downloads:
             self.waiting.popleft()
 
     def land(self, cl: Any) -> None:
-        """Bring everything home that was asked for, and wait for it."""
+        """Finish all requested downloads, and wait for them."""
         self.start(cl)
         while self.flying:
             event, chunk, pointer, size = self.flying[0]
@@ -225,7 +225,7 @@ class Downloads:
                 self._enqueue(cl, chunk)
             else:
                 self.pool.give(chunk)
-        while self.waiting:  # not a single chunk is there
+        while self.waiting:  # no chunk is available
             self._directly(cl, self.waiting.popleft())
         while self.direct:
             self.direct.pop().wait()
@@ -239,7 +239,7 @@ class Downloads:
         request.queue.flush()
 
     def over(self) -> None:
-        """Nothing travels any more: what has not come home stays away."""
+        """No transfer is in flight any more: drop unfinished downloads."""
         self.waiting.clear()
         self.direct.clear()
         while self.flying:
@@ -247,6 +247,6 @@ class Downloads:
 
 
 def _waiting_for(request: _Request) -> dict[str, Any]:
-    """Arguments of its next transfer; those behind it are in order."""
+    """The wait list of its next transfer; later ones are ordered behind it."""
     after, request.after = request.after, None
     return {} if after is None else {"wait_for": [after]}

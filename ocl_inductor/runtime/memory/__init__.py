@@ -1,1 +1,1 @@
-"""Where tensors and scratch memory lie on a device, and when memory is used again."""
+"""Placement of tensors and scratch memory on a device, and reuse of memory."""

@@ -1,4 +1,4 @@
-"""Where blocks of scratch memory lie: offsets such that blocks alive together never overlap.
+"""Placement of scratch memory: offsets such that blocks live at the same time never overlap.
 
 The compiler plans static sizes with it; the runtime uses the same functions for sizes that are
 only known at a call.
@@ -15,8 +15,8 @@ from ocl_inductor.device.facts import DeviceInfo
 #: Bytes that offsets are multiples of: two cache lines, and more than any vector.
 ALIGNMENT = 128
 
-#: Tries to improve a layout that is above the lower bound, fewer where there are many blocks: the
-#: work of a try grows with the square of their number.
+#: Attempts to improve a layout that is above the lower bound, fewer where there are many blocks:
+#: the work of an attempt grows with the square of their number.
 MAX_REPAIRS = 400
 MOST_WORK = 1_000_000
 
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each block lies, and the bytes of each arena."""
+    """The place of each block, and the bytes of each arena."""
 
     places: tuple[Place, ...]
     arenas: tuple[int, ...]
@@ -55,10 +55,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How blocks may lie in a device's memory.
+    """Constraints on the placement of blocks in a device's memory.
 
-    ``alignment``: what offsets are multiples of. ``most_bytes``: of one arena; None: any.
-    ``apart``: each block begins an arena.
+    ``alignment``: of offsets. ``most_bytes``: limit of one arena; None: any.
+    ``apart``: each block is at the start of an arena.
     """
 
     alignment: int = ALIGNMENT
@@ -67,7 +67,7 @@ class Rules:
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Rules:
-        """In place on host memory a block is a window of any kind; elsewhere it is a sub-buffer."""
+        """In unified memory a block is an arbitrary window; otherwise it is a sub-buffer."""
         if info.unified_memory and info.zero_copy:
             return cls()
         alignment = max(ALIGNMENT, info.base_address_align_bytes)
@@ -87,7 +87,7 @@ def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:
 
 
 def lower_bound(lifetimes: Sequence[Lifetime]) -> int:
-    """Bytes of the largest set of blocks that are alive together: no layout needs less."""
+    """Bytes of the largest set of blocks live at the same time: no layout needs less."""
     changes: list[tuple[int, int]] = []
     for x in lifetimes:
         changes += [(x.first, x.nbytes), (x.last + 1, -x.nbytes)]
@@ -112,8 +112,8 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
     """A layout near the lower bound: greedy best fit in several orders, the smallest result.
 
     Sizes must be multiples of the alignment; offsets then are too. ``most_bytes``: what one arena
-    may have; a block that is larger gets an arena of its own. While the result is above the lower
-    bound, other orders are tried, beginning with the blocks that reach its end.
+    may have; a larger block gets its own arena. While the result is above the lower bound, other
+    orders are tried, beginning with the blocks that reach its end.
     """
     if not lifetimes:
         return Layout((), ())
@@ -128,9 +128,9 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
         if best.nbytes <= bound:
             return best
     assert best is not None
-    # First the blocks at the end go to the front, round after round; then blocks swap turns.
+    # First the blocks at the end are moved to the front, repeatedly; then blocks swap positions.
     order, layout = best_order, best
-    draw = random.Random(0)  # equal plans in every process
+    draw = random.Random(0)  # deterministic: equal plans in every process
     rounds = min(MAX_REPAIRS, MOST_WORK // len(lifetimes) ** 2)
     for n in range(rounds):
         if n < rounds // 4:
@@ -149,10 +149,10 @@ def place(lifetimes: Sequence[Lifetime], most_bytes: int | None = None) -> Layou
 
 
 def place_separately(lifetimes: Sequence[Lifetime]) -> Layout:
-    """A layout in which each block begins an allocation, which blocks share that never meet.
+    """A layout with each block at the start of an allocation, shared by disjoint lifetimes.
 
-    The largest first, each in the allocation that those before it leave free for the longest time
-    beside it, so that others find room (greedy by size: Pisarchyk and Lee, "Efficient memory
+    The largest first, each in the allocation with the longest idle time around its lifetime, which
+    leaves room for others (greedy by size: Pisarchyk and Lee, "Efficient memory
     management for deep neural net inference", 2020).
     """
     places: list[Place] = [Place(0, 0)] * len(lifetimes)
@@ -173,16 +173,16 @@ def place_separately(lifetimes: Sequence[Lifetime]) -> Layout:
 
 
 def _idle(own: Lifetime, others: Sequence[Lifetime]) -> int:
-    """Steps between a block and the nearest of others, none of which it meets."""
+    """Steps between a block's lifetime and the nearest of others, which are disjoint from it."""
     return min(max(own.first - x.last, x.first - own.last) for x in others)
 
 
 def place_within(
     nbytes: int, fixed: Sequence[tuple[Lifetime, int]], lifetimes: Sequence[Lifetime]
 ) -> list[int | None]:
-    """Offsets in an arena of ``nbytes`` where ``fixed`` ones lie already; None: there is no room.
+    """Offsets in an arena of ``nbytes`` with ``fixed`` blocks already placed; None: no room.
 
-    Earlier ones of ``lifetimes`` have the first choice; sizes must be multiples of the alignment.
+    Earlier ones of ``lifetimes`` are placed first; sizes must be multiples of the alignment.
     """
     known = [x for x, _ in fixed] + list(lifetimes)
     places = [Place(0, offset) for _, offset in fixed] + [Place(0, 0)] * len(lifetimes)
@@ -233,7 +233,7 @@ def _place_in_order(
 def _offset(
     own: Lifetime, lifetimes: Sequence[Lifetime], places: Sequence[Place], inside: Sequence[int]
 ) -> int:
-    """The smallest gap that fits between blocks that are alive with this one, else above them."""
+    """The smallest sufficient gap between blocks live with this one, else the end above them."""
     best, best_gap, top = -1, 0, 0
     for k in inside:
         other = lifetimes[k]

@@ -1,4 +1,4 @@
-"""One piece of memory in which several tensors lie, each with a storage of its own."""
+"""One allocation that holds several tensors, each with its own storage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.memory.arena import aligned
 from ocl_inductor.runtime.memory.recycling import allocated
 
-#: Smaller tensors are not worth a place in a block.
+#: Smaller tensors are not placed in a block.
 MIN_PART_BYTES = 128 << 10
 
 #: Those that exist, by address.
@@ -21,11 +21,11 @@ _blocks: weakref.WeakValueDictionary[int, TensorBlock] = weakref.WeakValueDictio
 class TensorBlock:
     """``nbytes`` of memory, alive as long as any tensor in it.
 
-    To PyTorch each tensor's storage is memory of its own, of exactly the tensor's bytes. That no
-    two live tensors overlap is for the callers to see to.
+    To PyTorch each tensor has a separate storage, of exactly the tensor's bytes. Callers ensure
+    that no two live tensors overlap.
 
     Raises:
-        RuntimeError: PyTorch has no memory for it, not even after everything idle was freed.
+        RuntimeError: PyTorch has no memory for it, even after everything idle was freed.
     """
 
     __slots__ = ("__weakref__", "array", "has_results", "nbytes", "pointer", "takes_results")
@@ -34,7 +34,7 @@ class TensorBlock:
         memory = allocated(lambda: torch.empty(nbytes, dtype=torch.uint8, device="cpu"))
         self.nbytes, self.pointer = nbytes, memory.data_ptr()
         self.array = memory.numpy()
-        #: Whether tensors that the user gets may lie in it, and whether any did.
+        #: Whether results returned to the user may be placed in it, and whether any was.
         self.takes_results, self.has_results = takes_results, False
         _blocks[self.pointer] = self
 
@@ -50,7 +50,7 @@ class TensorBlock:
 
 
 def bytes_in_block(spec: BufferSpec) -> int:
-    """What a tensor of static size takes there, up to the next one's offset."""
+    """The bytes of a tensor of static size there, up to the next one's offset."""
     return aligned(int(spec.extent) * spec.dtype.itemsize)
 
 
@@ -60,7 +60,7 @@ def block_at(pointer: int) -> TensorBlock | None:
 
 
 def block_around(pointer: int) -> TensorBlock | None:
-    """The block in which an address lies."""
+    """The block that contains an address."""
     for block in list(_blocks.values()):
         if block.pointer <= pointer < block.pointer + block.nbytes:
             return block

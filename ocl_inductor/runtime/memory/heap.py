@@ -1,22 +1,22 @@
-"""When memory that large tensors left is given back to the system."""
+"""When the memory of freed large tensors is returned to the system."""
 
 from __future__ import annotations
 
 from ocl_inductor.patches.process.malloc_trim import give_back_freed
 
-#: Bytes of large tensors that came to lie elsewhere before freed memory is given back the first
-#: time, and how many times as many it takes from each time to the next.
+#: Bytes of large tensors whose address changed before freed memory is first returned to the system,
+#: and the factor from each time to the next.
 _FIRST_BYTES = 256 << 20
 _TIMES = 2
 
 
 class Turnover:
-    """Has memory that tensors left given back, more and more rarely.
+    """Returns the memory of freed tensors to the system, more and more rarely.
 
-    Whatever small thing is allocated behind a large tensor while that lives, here or in PyTorch,
-    splits the heap there for good. What lay before it fits nothing of the same size any more, as
-    that is allocated with room to be aligned. Such holes come with the first calls, mostly up to
-    ten of them; then new tensors lie where others lay.
+    A small allocation behind a live large tensor, here or in PyTorch, fragments the heap there for
+    good. The hole before it does not fit a tensor of the same size any more, as that is allocated
+    with room for alignment. Such holes appear in the first calls, mostly up to ten of them; then
+    new tensors reuse the memory of old ones.
     """
 
     __slots__ = ("due", "moved_bytes")
@@ -25,7 +25,7 @@ class Turnover:
         self.moved_bytes, self.due = 0, _FIRST_BYTES
 
     def moved(self, nbytes: int) -> None:
-        """A tensor of these bytes lies elsewhere than the last one."""
+        """A tensor of these bytes has another address than the last one."""
         self.moved_bytes += nbytes
         if self.moved_bytes >= self.due:
             self.due = _TIMES * self.moved_bytes

@@ -1,12 +1,12 @@
 """Results of a call in the memory of the last call's, where that is no longer referenced.
 
 A training step makes and drops the same large tensors each time: saved activations, gradients. The
-allocator gives such memory back to the system in between, and then every page is mapped and cleared
-anew, which takes longer than writing it. Smaller tensors come to lie elsewhere each time, and a
-kernel needs a buffer object for each place: 8 µs, for 40 tensors as long as a small model's step.
-PyTorch still owns the lifetimes: a storage is used again only when no tensor, view, array or graph
-but this module refers to it. When memory is short, and at ``torch.compiler.reset()``, nothing is
-kept.
+allocator returns such memory to the system in between, and then every page is mapped and cleared
+anew, which takes longer than writing it. Smaller tensors get another address each time, and a
+kernel needs a buffer object for each: 8 µs, for 40 tensors as long as a small model's step.
+PyTorch still owns the lifetimes: a storage is reused only when this module holds the only reference
+to it, with no tensor, view, array or graph left. When memory is short, and at
+``torch.compiler.reset()``, everything is released.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.pressure import frees, release_idle
 
-#: Smaller results mostly lie where the allocator had the last ones, which takes 0.4 µs, not 1.7.
+#: Smaller results mostly get the address of the last ones from the allocator: 0.4 µs, not 1.7.
 MIN_BYTES = 4 << 10
 
-#: How many tensors and Python objects refer to a storage, by its ``_cdata``.
+#: Reference count of a storage, by its ``_cdata``: tensors and Python objects.
 users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
-#: ``torch.empty_strided`` for the CPU, without what parsing its arguments takes (1 µs).
+#: ``torch.empty_strided`` for the CPU, without the parsing of its arguments (1 µs).
 allocate = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
 
 
 class Maker(Protocol):
-    """Makes one result of a plan at each call."""
+    """Allocates one result of a plan at each call."""
 
     def make(self) -> torch.Tensor:
         """An uninitialised tensor; RuntimeError where there is no memory."""
@@ -46,7 +46,7 @@ class MemoryKeeper(Protocol):
         """Drop what is kept; the bytes that had no other reference."""
 
 
-#: Those that have kept something.
+#: Keepers that have something to release.
 _keeping: weakref.WeakSet[MemoryKeeper] = weakref.WeakSet()
 _lock = threading.Lock()
 
@@ -67,7 +67,7 @@ def release_results() -> int:
 
 
 def allocated(make: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """``make()``, and once more after freeing what is idle where PyTorch has no memory."""
+    """``make()``, retried once after freeing idle memory if PyTorch is out of memory."""
     try:
         return make()
     except RuntimeError:  # what PyTorch's allocator raises
@@ -98,7 +98,7 @@ class Recycler:
         """
         kept = self.kept
         if kept is not None:
-            # Memory that was moved (to be shared between processes) or resized is not ours alone.
+            # Memory that was moved (to be shared between processes) or resized is not private.
             if (
                 users(kept._cdata) == 1
                 and kept.data_ptr() == self.pointer
@@ -119,7 +119,7 @@ class Recycler:
         return 0 if kept is None or users(kept._cdata) > 1 else kept.nbytes()
 
     def references(self) -> int:
-        """Python's references to the storage: an object like any other, which anyone may hold."""
+        """Python's references to the storage object, which any code may hold."""
         return sys.getrefcount(self.kept)
 
 
@@ -133,7 +133,7 @@ def _our_references() -> int:
     """What :meth:`Recycler.references` says within ``make`` if there is no other reference."""
     recycler = Recycler((1,), (1,), torch.uint8, MIN_BYTES)
     recycler.make()
-    kept = recycler.kept  # as the local variable of ``make``
+    kept = recycler.kept  # like the local variable of ``make``
     count = recycler.references()
     del kept
     return count

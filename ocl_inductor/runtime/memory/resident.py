@@ -1,8 +1,7 @@
 """Memory of plans whose tensors live on the device (``ocl``): nothing crosses the bus.
 
-Kernels work in the tensors' own memory. A call returns when everything is enqueued, as whatever
-uses its results is enqueued behind it or waits; only a plan that checks indices waits for what its
-kernels found.
+Kernels work in the tensors' own memory. A call returns when everything is enqueued, as all users of
+its results are enqueued behind it or wait; only a plan that checks indices waits for the outcome.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from ocl_inductor.runtime.memory.strategy import (
     window_on_device,
 )
 
-#: Bits of an address that are 0 where kernels read vectors, which have up to 16 bytes.
+#: Bits of an address that must be 0 where kernels read vectors, of up to 16 bytes.
 _UNALIGNED = 15
 
 
 class ResidentMaker:
-    """Makes one result of a plan, of static sizes, on the device."""
+    """Allocates one result of a plan, of static sizes, on the device."""
 
     __slots__ = ("allocator", "block_bytes", "dtype", "nbytes", "size", "stride")
 
@@ -52,8 +51,8 @@ class ResidentMaker:
 
 
 class ResidentMemory(UnifiedMemory):
-    """The strategy of plans on ``ocl`` tensors. ``verify``: refuse other addresses in kernels, as
-    they would work with a CPU's driver."""
+    """The strategy of plans on ``ocl`` tensors. ``verify``: refuse foreign addresses in kernels,
+    which a CPU's driver would accept."""
 
     def __init__(self, device: Device, verify: bool = False) -> None:
         super().__init__(device)
@@ -61,12 +60,12 @@ class ResidentMemory(UnifiedMemory):
         self.allocator = allocator_of(device)
         self.has_addresses = not self.allocator.in_place
         self.unaligned = _UNALIGNED if self.has_addresses else 0
-        #: Buffers that CPU tensors were sent to, by the name of the input.
+        #: Buffers that CPU tensors were uploaded to, by the name of the input.
         self.sent: dict[str, Any] = {}
-        #: CPU tensors whose new contents come home at the end of a call, and where they are.
+        #: CPU tensors to download at the end of a call, and their buffers.
         self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
         #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
-        #: host at any time; and on a CPU the host would only take the cores that they run on.
+        #: host at any time; and on a CPU the host would only compete for the kernels' cores.
         self.waits = self.allocator.in_place or device.kind == "cpu"
 
     # -- tensors ---------------------------------------------------------------------------
@@ -81,7 +80,7 @@ class ResidentMemory(UnifiedMemory):
         return writes(x) if is_resident(x) else x._version
 
     def aligned(self, x: torch.Tensor) -> torch.Tensor:
-        """``x``, or a copy of it that lies where kernels may read vectors."""
+        """``x``, or a copy of it that is aligned for vector loads."""
         if not is_resident(x) or not x.data_ptr() & self.unaligned:
             return x
         y = empty_strided(x.size(), x.stride(), x.dtype)
@@ -170,7 +169,7 @@ class ResidentMemory(UnifiedMemory):
 
 
 def arrival_of(residence: Residence | None, kinds: Sequence[str]) -> Arrival | None:
-    """What brings results of these kinds to where they should be; None where they are there."""
+    """Moves results of these kinds to their device; None where nothing has to move."""
     if residence is None or not (residence.to_host or "host" in kinds or "value" in kinds):
         return None
     return Arrival(residence.to_host, place_device())

@@ -1,7 +1,7 @@
-"""What a forward plan saves for its backward plan, side by side in one block of memory.
+"""The tensors that a forward plan saves for its backward plan, contiguous in one block of memory.
 
-The backward plan puts gradients and scratch memory where what it has read lay (``reuse.py``). The
-next call of the forward plan has the block again if nothing in it is alive.
+The backward plan places gradients and scratch memory over saved tensors it has read (``reuse.py``).
+The next call of the forward plan reuses the block if nothing in it is alive.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.memory.block import MIN_PART_BYTES, TensorBlock, bytes_in_block
 from ocl_inductor.runtime.memory.recycling import Maker, keeps
 
-#: Less is not worth a block.
+#: Smaller totals do not get a block.
 MIN_BLOCK_BYTES = 1 << 20
-#: So many blocks are kept for one plan: in the other one gradients may lie that the user drops only
-#: between forward and backward. Where results fill both when a third one is wanted, the user keeps
-#: results for longer, and each keeps a block: from then on they get memory of their own.
+#: Most blocks of one plan: the second one may hold gradients that the user drops only between
+#: forward and backward. If results occupy both when a third one is needed, the user keeps results
+#: for longer, and each keeps a block alive: from then on they are allocated separately.
 _MOST_BLOCKS = 2
 
 
 def makers_of_saved(specs: Sequence[BufferSpec]) -> dict[str, Maker]:
-    """What makes those of a plan's saved outputs, of static sizes, that lie in a block."""
+    """The makers of those of a plan's saved outputs, of static sizes, that lie in a block."""
     large = [s for s in specs if bytes_in_block(s) >= MIN_PART_BYTES]
     nbytes = sum(map(bytes_in_block, large))
     if nbytes < MIN_BLOCK_BYTES:
@@ -47,10 +47,10 @@ class SavedMemory:
         self.nbytes = nbytes
         self.blocks: list[TensorBlock] = []
         self.takes_results = True
-        self.lock = threading.RLock()  # to make a block may release others, and these
+        self.lock = threading.RLock()  # reentrant: creating a block may release others, and these
 
     def renew(self) -> None:
-        """Have a block first in which nothing is alive."""
+        """Put a block without live tensors first."""
         free: list[TensorBlock] = []
         used: list[TensorBlock] = []
         for block in self.blocks:
@@ -72,7 +72,7 @@ class SavedMemory:
 
 
 class SavedPart:
-    """Makes one of the tensors; the first one of a call sees to the block."""
+    """Allocates one of the tensors; the first one of a call provides the block."""
 
     __slots__ = ("memory", "offset", "spec")
 
@@ -81,7 +81,7 @@ class SavedPart:
 
     def make(self) -> torch.Tensor:
         with self.memory.lock:
-            # None: released by another thread since the first one was made.
+            # None: released by another thread since the first one was allocated.
             if self.offset == 0 or not self.memory.blocks:
                 self.memory.renew()
             return self.memory.blocks[0].tensor(self.offset, self.spec)

@@ -1,8 +1,8 @@
-"""Scratch memory: arenas that the plans of a device take for the time of a call.
+"""Scratch memory: arenas that the plans of a device take for the duration of a call.
 
 Nothing in scratch memory outlives a call, so plans that never run at the same time share one
 arena, which has the size of the largest. Plans that do run at the same time, in several threads,
-get an arena each. Idle arenas go when memory is short, and at ``torch.compiler.reset()``.
+get an arena each. Idle arenas are freed when memory is short, and at ``torch.compiler.reset()``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _versions = itertools.count()
 
 
 class Arena:
-    """Allocations that one running plan at a time uses, and the windows that plans have onto them.
+    """Allocations used by one running plan at a time, and the plans' windows onto them.
 
     ``version`` changes whenever a window becomes invalid. Plans hold no window themselves, so that
-    memory which was replaced goes at once.
+    replaced memory is freed at once.
     """
 
     def __init__(self) -> None:
@@ -41,23 +41,23 @@ class Arena:
         self.version = next(_versions)
 
     def __del__(self) -> None:
-        self._close()  # a dictionary that goes by itself lets its oldest value go first
+        self._close()  # a dictionary's destructor would free its oldest value first
 
     @property
     def nbytes(self) -> int:
         return sum(a.nbytes for a in self.allocations)
 
     def reserve(self, needs: Sequence[int], memory: Strategy) -> None:
-        """Have at least these bytes in each allocation.
+        """Ensure at least these bytes in each allocation.
 
         Raises:
-            DeviceMemoryError: not even after everything idle was freed.
+            DeviceMemoryError: not possible even after everything idle was freed.
         """
         have = [a.nbytes for a in self.allocations]
         if len(have) >= len(needs) and all(a >= b for a, b in zip(have, needs)):
             return
         wanted = [max(a, b) for a, b in itertools.zip_longest(have, needs, fillvalue=0)]
-        self.free()  # before the new ones are made: nothing in them is needed
+        self.free()  # before allocating the new ones: their contents are not needed
         try:
             for nbytes in wanted:
                 self.allocations.append(with_room(lambda n=nbytes: memory.allocate(n)))  # type: ignore[misc]
@@ -80,14 +80,14 @@ class Arena:
         return any(start <= pointer < start + nbytes for start, nbytes in hosts)
 
     def free(self) -> None:
-        """Give all of it back; windows that plans know are invalid."""
+        """Free all of it; the plans' windows become invalid."""
         self._close()
         self.version = next(_versions)
 
     def _close(self) -> None:
-        # Also when the interpreter ends, where nothing global is left.
+        # Also at interpreter exit, when module globals are gone.
         # Newest first: NVIDIA's driver (580, OpenCL 3.0 CUDA) crashes in clReleaseMemObject when
-        # the oldest sub-buffer of several goes first (15 of one buffer, on an H200).
+        # the oldest sub-buffer of several is released first (15 of one buffer, on an H200).
         while self.windows:
             self.windows.popitem()
         self.allocations.clear()
@@ -101,18 +101,18 @@ class ScratchPool:
         self.idle: list[Arena] = []
 
     def take(self, preferred: Arena | None) -> Arena:
-        """An arena for the caller alone until ``give``; the preferred one if it is idle."""
+        """An arena for exclusive use until ``give``; the preferred one if it is idle."""
         with self.lock:
             if not self.idle:
                 return Arena()
-            # The last one that was given back is the usual case.
+            # Usually the preferred one is the last that was returned.
             if self.idle[-1] is not preferred and preferred in self.idle:
                 self.idle.remove(preferred)
                 return preferred
             return self.idle.pop()
 
     def take_last(self, version: int) -> Arena | None:
-        """The arena that was given back last, if it still has this version."""
+        """The arena that was returned last, if it still has this version."""
         with self.lock:
             if self.idle and self.idle[-1].version == version:
                 return self.idle.pop()
@@ -151,11 +151,11 @@ def release_arenas() -> int:
 
 
 class Scratch:
-    """The scratch memory of one plan: which arena it has now, and where its slots lie in it."""
+    """The scratch memory of one plan: its current arena, and the places of its slots there."""
 
     def __init__(self, plan: Plan, pool: ScratchPool, info: DeviceInfo) -> None:
         self.slots = plan.slots
-        self.numbers: Sequence[int] = range(len(plan.slots))  # by which the plan knows them
+        self.numbers: Sequence[int] = range(len(plan.slots))  # the plan's own numbers
         self.pool = pool
         self.rules = Rules.of(info)
         self.needs: list[int] = []
@@ -170,8 +170,8 @@ class Scratch:
         self.bound: tuple[int, Layout] | None = None
 
     def without(self, numbers: Collection[int]) -> Scratch:
-        """The scratch memory of the same plan, of static sizes, less some slots, which another
-        keeps elsewhere.
+        """The scratch memory of the same plan, of static sizes, without some slots, which are
+        placed elsewhere.
         """
         rest = copy.copy(self)
         rest.numbers = [n for n in self.numbers if n not in numbers]
@@ -185,7 +185,7 @@ class Scratch:
         return rest
 
     def take(self) -> Arena | None:
-        """An arena for one call, to be given back; None for a plan without scratch memory."""
+        """An arena for one call, to be returned; None for a plan without scratch memory."""
         if not self.slots:
             return None
         preferred = self.arena()
@@ -199,7 +199,7 @@ class Scratch:
             self.pool.give(arena)
 
     def forget(self) -> None:
-        """After a call that did not fit: the next one's sizes are not those of the largest."""
+        """After a call that did not fit: the next one is sized without regard to larger ones."""
         self.bound = None
         if not self.static:
             self.needs, self.layout, self.exact = [], None, True
@@ -207,7 +207,7 @@ class Scratch:
     def bind(
         self, arena: Arena, sizes: Sizes, memory: Strategy, point: Callable[[int, Any], None]
     ) -> None:
-        """Make room, and ``point`` each slot's number to its buffer if that is another one."""
+        """Make room, and ``point`` each slot's number to its buffer if that has changed."""
         if sizes.dynamic:
             self._place(sizes)
         layout = self.layout
@@ -229,12 +229,12 @@ class Scratch:
         return self._window(arena, at, nbytes, memory), host
 
     def _window(self, arena: Arena, at: Place, nbytes: int, memory: Strategy) -> Any:
-        """The buffer of a block: a part of an allocation, or where blocks are apart all of it."""
+        """The buffer of a block: a part of an allocation, or all of it for ``Rules.apart``."""
         whole = arena.allocations[at.arena].nbytes
         return arena.window(at, whole if self.rules.apart else nbytes, memory)
 
     def _place(self, sizes: Sizes) -> None:
-        """A new layout when a slot has grown over what the present one gives it.
+        """A new layout when a slot has outgrown the current one.
 
         Sizes are rounded up by at most an eighth, so that sizes that grow step by step, as in
         decoding, do not move everything at each step.

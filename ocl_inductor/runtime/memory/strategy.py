@@ -1,6 +1,6 @@
-"""Where tensors live on the device: in place over host memory, or in buffers of the device's own.
+"""Strategies for the memory of tensors: in place over host memory, or in device buffers.
 
-Both strategies answer the same questions, so the executor does not know which one it has.
+Both strategies have the same interface, so the executor does not depend on which one it has.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MIN_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """``nbytes`` of memory to cut into windows: the host's, or the device's own."""
+    """``nbytes`` of memory to divide into windows: the host's, or the device's own."""
 
     nbytes: int
     host: torch.Tensor | None = None
     buffer: Any = None
 
     def host_part(self, offset: int, nbytes: int) -> torch.Tensor | None:
-        """Some of its bytes as a tensor of uint8, where the host can read them in place."""
+        """A range of its bytes as a tensor of uint8, where the host can read them in place."""
         return None if self.host is None else self.host[offset : offset + nbytes]
 
 
@@ -50,16 +50,16 @@ class Strategy(Protocol):
         """An uninitialised tensor, as the caller gets it."""
 
     def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
-        """Kernels of this call write the input: ``tensor`` is to have that when it is over."""
+        """Kernels of this call write the input: ``tensor`` must hold the new contents after it."""
 
     def scratch(self, name: str, nbytes: int) -> Any:
         """A device buffer that lives as long as the plan."""
 
     def allocate(self, nbytes: int) -> Allocation:
-        """Memory to cut into windows.
+        """Memory to divide into windows.
 
         Raises:
-            DeviceMemoryError: there is not as much.
+            DeviceMemoryError: there is not enough memory.
         """
 
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
@@ -75,20 +75,20 @@ class Strategy(Protocol):
         """Replace the buffer's bytes by those of a host tensor."""
 
     def finish(self) -> None:
-        """Wait for everything, and bring outputs home."""
+        """Wait for everything, and download outputs."""
 
     def abandon(self) -> None:
-        """After an error: wait for what was enqueued, bring nothing home."""
+        """After an error: wait for what was enqueued, download nothing."""
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
-        """The error to raise when ``nbytes`` more (0: unknown) could not be had."""
+        """The error to raise when ``nbytes`` more (0: unknown) could not be allocated."""
 
 
 def allocated_on_device(memory: OwnMemory, nbytes: int) -> Allocation:
-    """A buffer in memory of the device's own.
+    """A buffer in the device's own memory.
 
     Raises:
-        DeviceMemoryError: there is not as much.
+        DeviceMemoryError: there is not enough memory.
     """
     size = max(nbytes, MIN_BYTES)
     if size > memory.global_mem_bytes:
@@ -96,7 +96,7 @@ def allocated_on_device(memory: OwnMemory, nbytes: int) -> Allocation:
     cl = memory.cl
     try:
         buffer = cl.Buffer(memory.context, cl.mem_flags.READ_WRITE, size)
-    except (cl.MemoryError, cl.LogicError) as error:  # too much, or too much at once
+    except (cl.MemoryError, cl.LogicError) as error:  # too much in total, or for one allocation
         raise memory.out_of_memory(size) from error
     return Allocation(size, None, buffer)
 
@@ -123,9 +123,9 @@ class OwnMemory(Protocol):
 class UnifiedMemory:
     """Zero copy: device buffers are windows onto host memory (checked by the self-test)."""
 
-    #: Whether arguments of kernels are addresses of the device's own memory instead.
+    #: Whether arguments of kernels are device addresses instead of buffers.
     has_addresses = False
-    #: Bits that are to be 0 in a tensor's address.
+    #: Bits that must be 0 in a tensor's address.
     unaligned = 0
 
     def __init__(self, device: Device) -> None:
@@ -143,15 +143,15 @@ class UnifiedMemory:
         return torch.empty_strided(size, stride, dtype=dtype)
 
     def maker(self, spec: BufferSpec) -> Maker:
-        """What makes a result of static sizes at each call."""
+        """The allocator of a result of static sizes at each call."""
         return recycler_of(spec)
 
     def version(self, x: torch.Tensor) -> int:
-        """A number that is another one after each write that PyTorch knows of."""
+        """A number that changes with each write that PyTorch knows of."""
         return x._version
 
     def at(self, pointer: int, nbytes: int) -> Any:
-        """What kernels take as an argument for memory of a tensor's."""
+        """The kernel argument for a tensor's memory."""
         return self.cl.Buffer(self.context, self.flags, hostbuf=bytes_at(pointer, nbytes))
 
     def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
@@ -172,7 +172,7 @@ class UnifiedMemory:
     def allocate(self, nbytes: int) -> Allocation:
         size = max(nbytes, MIN_BYTES)
         if size > self.global_mem_bytes:
-            raise self.out_of_memory(size)  # a system that overcommits would end the process later
+            raise self.out_of_memory(size)  # a system that overcommits would kill the process later
         try:
             return Allocation(size, torch.empty(size, dtype=torch.uint8))
         except RuntimeError as error:  # what PyTorch's allocator raises

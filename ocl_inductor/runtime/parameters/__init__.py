@@ -1,1 +1,1 @@
-"""Parameters of a plan: what is kept of them, and how a write to one is noticed."""
+"""Parameters of a plan: their copies, and how a write to one is detected."""

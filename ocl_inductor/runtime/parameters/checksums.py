@@ -1,7 +1,7 @@
-"""Notices changed memory by sums over pieces of it, without a copy of it.
+"""Detects changed memory by checksums of pieces of it, without a copy of it.
 
-A look at all the pieces reads all of the memory. A look at some, going round, takes a share of that
-each time, and sees a change after at most as many looks as there are shares.
+Checking all pieces reads all of the memory. Checking a share of them each time, in rotation, costs
+a share of that, and detects a change after at most as many checks as there are shares.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-#: Most bytes of a piece: what stays in a second-level cache for the two passes over it.
+#: Most bytes of a piece: fits into a second-level cache for the two passes over it.
 PIECE = 64 << 10
 _LEAST_PIECE = 4 << 10
 _WORD = 8
@@ -23,10 +23,10 @@ Sum = tuple[int, int]
 
 
 class Checksums:
-    """Sums over ranges of memory, which must be readable at each look."""
+    """Checksums of ranges of memory, which must be readable at each check."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]], looks: int) -> None:
-        """``ranges``: addresses, multiples of 8. ``looks``: how many of them see all the memory."""
+        """``ranges``: addresses, multiples of 8. ``looks``: checks that cover all the memory."""
         ranges = list(ranges)
         total = sum(end - start for start, end in ranges)
         nbytes = min(PIECE, max(_LEAST_PIECE, total // looks // _LEAST_PIECE * _LEAST_PIECE))
@@ -61,7 +61,7 @@ def _pieces(start: int, end: int, nbytes: int) -> list[np.ndarray]:
 @functools.cache
 def _factors() -> tuple[np.ndarray, np.ndarray]:
     """Random odd numbers, for the words of a piece and for their upper halves."""
-    generator = np.random.default_rng()  # of its own: no program's random numbers change
+    generator = np.random.default_rng()  # separate: the program's random numbers do not change
     numbers = generator.integers(0, 1 << 64, (2, PIECE // _WORD), dtype=np.uint64)
     return numbers[0] | np.uint64(1), numbers[1] | np.uint64(1)
 
@@ -69,9 +69,9 @@ def _factors() -> tuple[np.ndarray, np.ndarray]:
 def _sum(piece: np.ndarray) -> Sum:
     """Sums, modulo 2^64, of words times factors.
 
-    One changed word always makes another sum, as factors are odd; several cancel out for one in
-    2^32 choices of factors. The upper halves are summed up once more, because there the two signs
-    of two negated numbers would always cancel out.
+    One changed word always changes the sum, as factors are odd; several cancel out for one in 2^32
+    choices of factors. The upper halves are summed separately once more, because there the sign
+    bits of two negated numbers would always cancel out.
     """
     n = len(piece)
     whole, upper = _factors()

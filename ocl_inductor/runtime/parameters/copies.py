@@ -1,4 +1,4 @@
-"""Notices changed memory by comparing it with a copy: for many small ranges, all at once."""
+"""Detects changed memory by comparing it with a copy: for many small ranges, all at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _WORD = 8
 
 
 class Copies:
-    """Copies of ranges of memory, which must be readable at each look."""
+    """Copies of ranges of memory, which must be readable at each check."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """``ranges``: addresses, of no more bytes than one would like to compare at each look."""
+        """``ranges``: addresses; all of their bytes are compared at each check."""
         words = [np.empty(0, np.int64)]
-        #: Address and bytes of what is no whole word.
+        #: Address and bytes of parts that are not whole words.
         self.rest: list[tuple[int, int]] = []
         for start, end in ranges:
             first, last = -(-start // _WORD), end // _WORD
@@ -30,7 +30,7 @@ class Copies:
         numbers = np.concatenate(words)
         base = int(numbers.min()) if len(numbers) else 0
         reach = int(numbers.max()) + 1 - base if len(numbers) else 0
-        # Of this array, which reaches over all ranges, only their words are ever read.
+        # This array spans all ranges; only their words are ever read.
         window = (ctypes.c_uint64 * reach).from_address(base * _WORD)
         self.memory = np.ctypeslib.as_array(window)
         self.positions = numbers - base
@@ -42,7 +42,7 @@ class Copies:
         self.changed()
 
     def changed(self) -> bool:
-        """Whether any byte differs from the last look; looks at all of them."""
+        """Whether any byte differs from the last check; compares all of them."""
         words = self.memory.take(self.positions).tobytes() if len(self.positions) else b""
         rest = [string_at(a, n) for a, n in self.rest]
         changed = words != self.words or rest != self.bytes

@@ -1,4 +1,4 @@
-"""What lies behind a range of this process's memory, as Linux tells it: files, other processes."""
+"""What a range of this process's memory is mapped to (Linux): files, other processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Stamp = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Memory from ``start`` to ``end``. ``shared``: what others write there is seen here.
+    """Memory from ``start`` to ``end``. ``shared``: writes of other processes are visible here.
 
     ``path``: the file that is mapped, or "".
     """
@@ -28,12 +28,12 @@ class Mapping:
 
     @property
     def own(self) -> bool:
-        """Whether this process alone has it."""
+        """Whether it is private to this process."""
         return not self.shared and not self.path
 
 
 def mappings() -> tuple[Mapping, ...]:
-    """Those that are not this process's own; none where the system does not tell."""
+    """Mappings that are not private to this process; none where the system does not tell."""
     try:
         lines = _MAPS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -42,7 +42,7 @@ def mappings() -> tuple[Mapping, ...]:
 
 
 def behind(start: int, end: int, known: Iterable[Mapping]) -> tuple[Mapping, ...]:
-    """The mappings that a range of memory reaches into."""
+    """The mappings that a range of memory overlaps."""
     return tuple(m for m in known if m.start < end and start < m.end)
 
 

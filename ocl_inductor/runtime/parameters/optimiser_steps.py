@@ -1,7 +1,7 @@
-"""Tells watched parameters of each step of an optimiser.
+"""Notifies watches of parameters of each optimiser step.
 
 ``SGD``, ``Adam``, ``AdamW`` and ``Adagrad`` with ``fused=True`` write parameters without a new
-version, as optimisers do that write ``p.data``. All optimisers of PyTorch's class run hooks.
+version, as optimisers do that write ``p.data``. All subclasses of ``Optimizer`` run hooks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ocl_inductor.patches.pytorch.optimiser_steps import after_each_step
 
 
 class Watching(Protocol):
-    """Something that depends on parameters. ``storages``: addresses of what they lie in."""
+    """Something that depends on parameters. ``storages``: addresses of their storages."""
 
     storages: frozenset[int]
 
@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 
 def tell_of_steps(watching: Watching) -> None:
-    """From now on, ``note_write`` is called after each step that wrote what it depends on."""
+    """From now on, call ``note_write`` after each step that wrote parameters it depends on."""
     _register()
     with _lock:
         _watching.add(watching)
@@ -49,7 +49,7 @@ def _after_step(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
         untold = list(_watching)
     storages = _storages(optimiser)
     seen: set[int] = set()
-    while untold:  # mostly all are told after the first parameter
+    while untold:  # mostly done after the first parameter
         storage = next(storages, None)
         if storage is None:
             return
@@ -62,7 +62,7 @@ def _after_step(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
 
 
 def _storages(optimiser: Optimizer) -> Iterator[int]:
-    """Addresses of the memory that its parameters lie in."""
+    """Addresses of the storages of its parameters."""
     for group in optimiser.param_groups:
         for p in group["params"]:
             if isinstance(p, torch.Tensor):
@@ -70,7 +70,7 @@ def _storages(optimiser: Optimizer) -> Iterator[int]:
 
 
 def _plain(x: torch.Tensor) -> Iterator[torch.Tensor]:
-    """What a parameter consists of: itself, or the tensors inside a wrapper such as DTensor."""
+    """The plain tensors of a parameter: itself, or those inside a wrapper such as DTensor."""
     if not is_traceable_wrapper_subclass(x):
         yield x
         return
@@ -85,5 +85,5 @@ def _lies_here(x: torch.Tensor) -> bool:
 
 
 def storage_address(x: torch.Tensor) -> int:
-    """Where a tensor's storage begins."""
+    """The start address of a tensor's storage."""
     return int(x.untyped_storage().data_ptr())

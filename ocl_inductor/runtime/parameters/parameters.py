@@ -13,7 +13,7 @@ from ocl_inductor.runtime.parameters.watch import Watch
 
 @dataclass(frozen=True, slots=True)
 class ParameterPlace:
-    """Which tensor a parameter is, and where. There is no weak reference to the tensor itself:
+    """A parameter's tensor and its address. There is no weak reference to the tensor itself:
     ``torch.utils.swap_tensors`` refuses those that have one.
     """
 
@@ -26,17 +26,17 @@ class ParameterPlace:
         return cls(id(x), x.data_ptr(), weakref.ref(x.untyped_storage()))
 
     def holds(self, x: torch.Tensor) -> bool:
-        """Whether ``x`` is that tensor, still there, in memory that was not freed since."""
+        """Whether ``x`` is that tensor, at the same address, in memory that was not freed since."""
         alive = self.storage() is not None
         return alive and id(x) == self.tensor and x.data_ptr() == self.pointer
 
 
 class Parameters:
-    """What a plan knows of its parameters. Of those named in ``copied`` it keeps copies.
+    """The state of a plan's parameters. It keeps copies of those named in ``copied``.
 
-    ``apart``: it makes each copy by itself, so that it matters which was written. Those without an
-    observed write still share one watch, which takes a hundredth of the time: one that turns out to
-    be written, as by an optimiser, has a watch of its own from then on.
+    ``apart``: each copy is updated separately, so that it matters which one was written. Those
+    without an observed write still share one watch, which takes a hundredth of the time: one that
+    turns out to be written, as by an optimiser, has a separate watch from then on.
     ``exact``: see :class:`Watch`. ``writes``: where every write is known (``ocl``), a number that
     changes with each; nothing is watched then.
     """
@@ -52,14 +52,14 @@ class Parameters:
         self.writes = writes
         self.apart = apart
         self.exact = exact
-        #: Those that are watched together.
+        #: Names that are watched together.
         self.groups = [self.copied]
         self.watches: dict[frozenset[str], Watch] = {}
         self._seen: dict[str, tuple[ParameterPlace, int]] = {}
 
     @property
     def watch(self) -> Watch:
-        """Of those that are watched, if all are watched together."""
+        """The watch of all watched parameters, if there is a single one."""
         return self.watches.get(self.copied) or Watch(())
 
     def changed(
@@ -110,9 +110,9 @@ class Parameters:
         written: frozenset[str],
         watch: Callable[[frozenset[str]], Watch],
     ) -> None:
-        """Let each of ``written`` have a watch of its own.
+        """Give each of ``written`` a separate watch.
 
-        What the others were like before is not known any more: they count as written this once.
+        The earlier state of the others is unknown then: they count as written this once.
         """
         rest = group - written
         new = [frozenset([name]) for name in sorted(written)] + ([rest] if rest else [])
@@ -132,5 +132,5 @@ class Parameters:
         return -1 if x.is_inference() else x._version
 
     def forget(self) -> None:
-        """Let all of them count as changed at the next call."""
+        """Treat all of them as changed at the next call."""
         self._seen.clear()

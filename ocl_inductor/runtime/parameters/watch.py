@@ -1,12 +1,12 @@
-"""Notices writes to parameters that leave no trace in PyTorch's version counters.
+"""Detects writes to parameters that do not change PyTorch's version counters.
 
 ``p.data.mul_(2)``, ``p.detach().numpy()[...] = 0`` and many others write memory without a new
-version. How such a write is noticed (docs/memory.md says what that guarantees):
+version. How such a write is detected (docs/memory.md says what that guarantees):
 
 - ranges of memory up to 16 KiB are compared with a copy;
 - larger ones are watched by the system, page by page (patches/process/written_pages.py);
-- what other processes may write is compared whole, by checksums (checksums.py);
-- where the system does not watch, checksums go round, a share of them at each call.
+- memory that other processes may write is checked completely, by checksums (checksums.py);
+- where the system does not watch, a share of the checksums is checked at each call, in rotation.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ocl_inductor.runtime.parameters.copies import Copies
 from ocl_inductor.runtime.parameters.mappings import Stamp, behind, mappings, stamp
 from ocl_inductor.runtime.parameters.optimiser_steps import storage_address, tell_of_steps
 
-#: Bytes up to which a range is compared with a copy: that takes no longer than to ask the system.
+#: Bytes up to which a range is compared with a copy: that takes no longer than the system call.
 COPIED_BYTES = 16 << 10
 #: Checks of unwatched memory until all of it was compared.
 LOOKS = 100
-#: Most calls for which memory that is written all the time is not looked at.
+#: Most calls for which memory that is written all the time is not checked.
 _LONGEST_REST = 64
 _WORD = 8
 
@@ -44,7 +44,7 @@ class _Means:
 
 
 class Watch:
-    """Whether any of some tensors was written, as far as memory tells.
+    """Whether any of some tensors was written, judged by their memory.
 
     The tensors must be alive, and at the same addresses, whenever ``changed`` is called.
     """
@@ -58,7 +58,7 @@ class Watch:
         self.exact = exact
         self.means = None if self.ranges else _Means()
         self.stamps: list[Stamp] = []
-        #: Whether it is known how the memory was when dependents were last computed.
+        #: Whether the state of the memory when dependents were last computed is known.
         self.known = not self.ranges
         self.written = False
         self.in_a_row = 0
@@ -70,17 +70,17 @@ class Watch:
     def forget(self) -> None:
         """All that depends on the tensors is being recomputed, and their contents were not checked.
 
-        The next look finds a change, and only then it is known again how they are: tensors that
-        are written before each call are never looked at.
+        The next check reports a change, and only then their state is recorded again: tensors that
+        are written before each call are never checked.
         """
         self.known = not self.ranges
 
     def note_write(self) -> None:
-        """Let the next look find a change."""
+        """Make the next check report a change."""
         self.written = True
 
     def changed(self) -> bool:
-        """Whether a change is found since the last look, or may have happened."""
+        """Whether there was, or may have been, a change since the last check."""
         if self.written:
             self.written = False
             self.forget()
@@ -95,7 +95,7 @@ class Watch:
             self.in_a_row = 0
             return False
         self.in_a_row += 1
-        if self.in_a_row > 2:  # protecting and comparing is in vain
+        if self.in_a_row > 2:  # protecting and comparing would be wasted
             self.rest = min(1 << self.in_a_row, _LONGEST_REST)
             self.forget()
         return True
@@ -157,7 +157,7 @@ def _means(ranges: Iterable[tuple[int, int]], exact: bool) -> _Means:
         if pages is not None:
             watched.append(pages)
             copied += [(start, pages.start), (pages.end, end)]
-        # The pages of a file change, too, when others write the file.
+        # The pages of a file change, too, when other processes write the file.
         if pages is None or found:
             first, last = -(-start // _WORD) * _WORD, end // _WORD * _WORD
             (whole if shared or exact else in_turn).append((first, last))

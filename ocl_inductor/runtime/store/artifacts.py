@@ -13,13 +13,13 @@ from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArti
 KERNEL = "opencl_kernel"
 PLAN = "opencl_plan"
 
-# What was loaded into this process, for compilations that use another folder than the usual one.
+# Artefacts loaded into this process, for compilations that use another folder than the default.
 _loaded: dict[tuple[str, str], list[bytes]] = {}
 _lock = threading.Lock()
 
 
 class KernelArtifact(CacheArtifact):
-    """One kernel: the bytes of its entry in the store, which prove themselves when read."""
+    """One kernel: the bytes of its entry in the store, which are verified when read."""
 
     @staticmethod
     def type() -> str:
@@ -32,7 +32,7 @@ class KernelArtifact(CacheArtifact):
 
         try:
             KernelStore(default_cache_dir() / "kernels").write_bytes(self.key, self.content)
-        except DamagedEntryError:  # of another version of this package: it will not be asked for
+        except DamagedEntryError:  # of another version of this package, so it is never requested
             return
         _remember(KERNEL, self.key, self.content)
 
@@ -61,12 +61,12 @@ def register() -> None:
 
 def record(kind: str, key: str, content: bytes) -> None:
     """Note that this process used an entry, for ``save_cache_artifacts()``."""
-    with _lock:  # PyTorch counts on its compile lock; kernels are built in threads
+    with _lock:  # PyTorch relies on its compile lock; kernels are built in threads
         CacheArtifactManager.record_artifact(kind, key, content)
 
 
 def loaded(kind: str, key: str) -> list[bytes]:
-    """The contents that ``load_cache_artifacts()`` brought under a key."""
+    """The contents that ``load_cache_artifacts()`` loaded under a key."""
     with _lock:
         return list(_loaded.get((kind, key), ()))
 

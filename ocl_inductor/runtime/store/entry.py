@@ -1,4 +1,4 @@
-"""One kernel on disk: source, binary and what is known of them, in one file that proves itself.
+"""One kernel on disk: source, binary and metadata, in one file with a digest.
 
 ::
 
@@ -9,12 +9,12 @@
     source                                UTF-8
     binary
 
-The binary may be of a program with other kernels beside this one, which are in entries of their own
-with the same binary: an entry never depends on another.
+The binary may be of a program with further kernels, which have their own entries with the same
+binary: an entry never depends on another.
 
 An entry that was cut, altered, renamed, or written by something else is refused before any of it is
-used. The key is the hash of everything the binary depends on, so the name of the file vouches for
-the source even where the digest does not match: it can be built again.
+used. The key is the hash of everything the binary depends on, so the name of the file verifies the
+source even where the digest does not match: it can be built again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ocl_inductor.plan.launch_example import LaunchExample
 MAGIC = b"ocl-inductor kernel 4\n"
 KEY_PATTERN = re.compile(r"[0-9a-f]{64}")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: Part of every key: raise it when kernels are called differently or the file format changes.
+#: Part of every key: increment it when the kernels' interface or the file format changes.
 STORE_SCHEMA = 4
 _DIGEST_BYTES = 32
 _LENGTH = struct.Struct("<I")
@@ -43,12 +43,12 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticErro
 
 
 class DamagedEntryError(ValueError):
-    """A file that is no entry, or not the entry its name says. The message says why."""
+    """A file that is no entry, or not the one of its name. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """The device and driver an entry was built by; ``key`` is ``DeviceInfo.key``."""
+    """The device and driver for which an entry was built; ``key`` is ``DeviceInfo.key``."""
 
     spec: str
     name: str
@@ -61,7 +61,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What is known of a kernel beside its source.
+    """Metadata of a kernel.
 
     ``symbol`` is the kernel's name in the binary, ``user_code`` the line of the model, where known,
     ``build_seconds`` the driver's time, ``created`` seconds since 1970. None of it enters the key.
@@ -101,7 +101,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kernel as it is kept."""
+    """A kernel as it is stored."""
 
     key: str
     metadata: Metadata
@@ -112,7 +112,7 @@ class Entry:
 def make_key(source: str, options: Sequence[str], device_key: str) -> str:
     """SHA-256, in hexadecimal, of everything a binary depends on."""
     parts = (str(STORE_SCHEMA), device_key, *options, source)
-    # Lengths, so that no two lists of parts give one text.
+    # With lengths, so that different lists of parts give different texts.
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -141,9 +141,9 @@ def decode(key: str, data: bytes) -> Entry:
 
 
 def salvage(key: str, data: bytes) -> tuple[Metadata, str] | None:
-    """Metadata and source of a damaged entry, if they are sound enough to build it again.
+    """Metadata and source of a damaged entry, if they are intact enough to build it again.
 
-    The key proves the source, its options and the device; the rest of the metadata is only shown.
+    The key verifies the source, its options and the device; the rest of the metadata is only shown.
     """
     try:
         metadata, source, _ = _parse(data)
@@ -155,7 +155,7 @@ def salvage(key: str, data: bytes) -> tuple[Metadata, str] | None:
 
 
 def read_metadata(file: BinaryIO) -> Metadata:
-    """The metadata of an entry without reading the rest, for lists. Not proved: only for showing.
+    """The metadata of an entry without reading the rest, for lists. Not verified: only for display.
 
     Raises:
         DamagedEntryError: there is no head that can be read.
@@ -207,12 +207,12 @@ def _check_start(data: bytes) -> None:
 
 
 def _digest(key: str, content: bytes) -> bytes:
-    """Of the key too, so that an entry under another's name is not taken."""
+    """Includes the key, so that an entry under another's name is rejected."""
     return hashlib.sha256(key.encode() + content).digest()
 
 
 def _symbol(value: Any) -> str:
-    """What goes to the driver, and must not end it: an identifier of C."""
+    """A name that is safe to pass to the driver: an identifier of C."""
     if not _SYMBOL.fullmatch(value):
         raise ValueError(f"{value!r} is no name of a kernel")
     return str(value)

@@ -6,8 +6,8 @@
     <cache_dir>/kernels/ab/cdef….used      one byte for each hit; its time is that of the last use
     <cache_dir>/kernels/ab/c.lock          held by the process that builds a kernel named abc…
 
-Entries appear whole, by renaming, and are never changed. Whatever else is found is a miss. Without
-a folder that can be used (support/private_folder.py), everything here does nothing.
+Entries appear atomically, by renaming, and are never changed. Anything else found is a miss.
+Without a usable folder (support/private_folder.py), everything here does nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logger(__name__)
 ENTRY_SUFFIX = ".kernel"
 USED_SUFFIX = ".used"
 LOCK_SUFFIX = ".lock"
-#: A process that was stopped while it builds must not stop the others for longer.
+#: Most seconds that a process stopped during a build can block the others.
 BUILD_WAIT_SECONDS = 30.0
 
 
@@ -44,7 +44,7 @@ class KernelStore:
         return None if self.files is None else self.files.path
 
     def path(self, key: str) -> Path:
-        """Where an entry lies; for showing."""
+        """The path of an entry; for display."""
         shard, name = self._place(key)
         return shard.path / name
 
@@ -55,7 +55,7 @@ class KernelStore:
     # -- reading ---------------------------------------------------------------------------
 
     def read(self, key: str) -> Entry | None:
-        """The entry, proved; None where there is none.
+        """The entry, verified; None where there is none.
 
         Raises:
             DamagedEntryError: there is a file that cannot be used.
@@ -64,7 +64,7 @@ class KernelStore:
         return None if data is None else decode(key, data)
 
     def read_bytes(self, key: str) -> bytes | None:
-        """The entry's file as it is, not proved (``decode`` does that).
+        """The entry's file as it is, not verified (``decode`` does that).
 
         Raises:
             DamagedEntryError: there is a file, and it cannot be read or is not ours.
@@ -95,7 +95,7 @@ class KernelStore:
             raise DamagedEntryError(f"it cannot be read: {error}") from None
 
     def has(self, key: str) -> bool:
-        """Whether there is a file of ours, sound or not."""
+        """Whether there is a file of ours, intact or not."""
         try:
             file = self.open(key)
         except DamagedEntryError:
@@ -105,14 +105,14 @@ class KernelStore:
         return file is not None
 
     def touch(self, key: str) -> None:
-        """Remember a hit. Best effort: appending one byte never loses another process's."""
+        """Record a hit. Best effort: appending one byte never loses another process's."""
         if self.files is not None:
             shard, name = self._place(key, USED_SUFFIX)
             with contextlib.suppress(OSError):
                 shard.append(name, b".")
 
     def date_now(self, key: str) -> None:
-        """Say that an entry was used now, without a hit. Best effort."""
+        """Mark an entry as used now, without a hit. Best effort."""
         for suffix in (ENTRY_SUFFIX, USED_SUFFIX):
             with contextlib.suppress(OSError):
                 shard, name = self._place(key, suffix)
@@ -121,11 +121,11 @@ class KernelStore:
     # -- writing ---------------------------------------------------------------------------
 
     def write(self, entry: Entry) -> int:
-        """Keep an entry; bytes written, 0 where it could not be kept (said once a process)."""
+        """Store an entry; bytes written, 0 where it could not be stored (logged once a process)."""
         return self._write(entry.key, encode(entry))
 
     def write_bytes(self, key: str, data: bytes) -> int:
-        """Keep what ``read_bytes`` gave elsewhere; bytes written, 0 where it could not be kept.
+        """Store another store's ``read_bytes``; bytes written, 0 where it could not be stored.
 
         Raises:
             DamagedEntryError: the bytes are not a whole entry of this key.
@@ -146,7 +146,7 @@ class KernelStore:
         return len(data)
 
     def remove(self, key: str) -> None:
-        """Forget an entry; another process that reads it now still gets it whole, or a miss."""
+        """Remove an entry; another process that reads it now still gets all of it, or a miss."""
         if self.files is not None:
             for suffix in (ENTRY_SUFFIX, USED_SUFFIX):
                 with contextlib.suppress(OSError):
@@ -158,9 +158,9 @@ class KernelStore:
         """Held by one process at a time, so that the others find the kernels when they are built.
 
         Each kernel has its lock: processes that miss different kernels of one plan, because they
-        looked while another was writing them, still wait for each other. All take theirs in the
-        same order. Never fails: where the folder cannot be locked, or a holder takes too long, all
-        build.
+        looked while another was writing them, still wait for each other. All take their locks in
+        the same order. Never fails: where the folder cannot be locked, or a holder takes too long,
+        all build.
         """
         with contextlib.ExitStack() as stack:
             if self.files is not None:

@@ -1,8 +1,8 @@
 """Compiled graphs on disk: ``plans/<key>/<hash of the content>`` below the cache folder.
 
 One key may have several entries: the same graph under different guards on sizes. A file whose
-content is not what its name says is a miss, and is removed. Reading an entry runs what is in it, so
-that files count only where no other user can have written them (support/private_folder.py).
+content does not match its name is a miss, and is removed. Reading an entry executes its contents,
+so that files count only where no other user can have written them (support/private_folder.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PlanFiles:
     """The entries below ``folder``. Nothing here raises for what happens on the disk."""
 
     def __init__(self, folder: Path, limit: int | None = None) -> None:
-        """``limit``: bytes of the whole cache; beyond, what was not used for longest goes."""
+        """``limit``: bytes of the whole cache; above it, the least recently used are evicted."""
         self.folder = folder
         self.limit = limit
         files = PrivateFolder.at(folder)
@@ -62,16 +62,16 @@ class PlanFiles:
             evict(KernelStore(self.folder.parent / "kernels"), self.limit)
 
     def remove(self, key: str, content: bytes) -> None:
-        """Forget an entry that turned out to be of no use."""
+        """Remove an entry that turned out to be unusable."""
         of_key = self._of(key)
         if of_key is not None:
             _remove(of_key, plan_name(content))
 
     def _of(self, key: str) -> PrivateFolder | None:
-        """The folder of a key; None where there is none to be used, or the key is no name."""
+        """The folder of a key; None where there is no usable one, or the key is no valid name."""
         try:
             return None if self._files is None else self._files.folder(key)
-        except DistrustedError as error:  # it came with artefacts, from wherever
+        except DistrustedError as error:  # it came with artefacts of unknown origin
             _log.info("plan neither read nor kept: %s", error)
             return None
 

@@ -1,4 +1,4 @@
-"""What lies in the folder of plans (see plan_files.py); nothing in it is run."""
+"""The contents of the folder of plans (see plan_files.py); nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StoredGraph:
 
 
 def scan_plans(folder: PrivateFolder) -> list[StoredGraph]:
-    """Every entry, in no order; files that vanish meanwhile are left out."""
+    """Every entry, unordered; files that vanish during the scan are skipped."""
     return [
         StoredGraph(of_key.names[-1], file)
         for of_key in folder.folders()
@@ -56,7 +56,7 @@ def scan_plans(folder: PrivateFolder) -> list[StoredGraph]:
 
 
 def plan_leftovers(folder: PrivateFolder, now: float) -> list[FoundFile]:
-    """What processes left that died while they wrote."""
+    """Leftover files of processes that died while writing."""
     return [
         file
         for of_key in folder.folders()

@@ -1,7 +1,7 @@
-"""What lies in the store, what it was used for, and the limit on its size, which plans count in.
+"""The contents of the store, their use, and the limit on its size, which includes plans.
 
-The least recently used entries go first. A time of use that lies in the future (a clock that was
-wrong once) counts as now, and is written down as now, so that it ages from there on.
+The least recently used entries are evicted first. A time of use in the future (a clock that was
+wrong once) counts as now, and is rewritten as now, so that it ages from there on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logger(__name__)
 _KEPT_SHARE = 0.9
 #: A temporary file that was not written for so long was left by a process that died.
 _ABANDONED_SECONDS = 3600.0
-#: Other processes write too: look at the folder again after writing this share of the limit.
+#: Other processes write too: scan the folder again after writing this share of the limit.
 _LOOK_SHARE = 1 / 32
 
 
@@ -47,7 +47,7 @@ class Stored:
 
 
 def scan(store: KernelStore) -> list[Stored]:
-    """Every entry, in no order; files that vanish meanwhile are left out."""
+    """Every entry, unordered; files that vanish during the scan are skipped."""
     found: list[Stored] = []
     for shard, files in _shards(store):
         for name, file in files.items():
@@ -62,7 +62,7 @@ def scan(store: KernelStore) -> list[Stored]:
 
 
 def leftovers(store: KernelStore, now: float) -> list[FoundFile]:
-    """Files that serve nothing: of processes that died, of removed entries, of older formats."""
+    """Unused files: of processes that died, of removed entries, of older formats."""
     found: list[FoundFile] = []
     for shard, files in _shards(store):
         for name, file in files.items():
