@@ -1,11 +1,11 @@
-"""Small kernels of one form side by side, so that code generation can launch them together.
+"""Small kernels of one form next to each other, so that code generation can combine them.
 
-An optimiser's step updates each parameter by itself: the same loop over other memory, each shorter
+An optimiser's step updates each parameter separately: the same loop over other memory, each shorter
 than a launch takes. Here such kernels move to the earliest one of their form that they do not
 depend on; codegen/launches/combo_kernel.py makes one launch of a batch.
 
-Kernels of a batch run at the same time, so what any of them uses stays alive for all of them.
-That, and that what was just written is still in cache, is why only small ones move if they use
+Kernels of a batch run concurrently, so buffers that any of them uses stay live for all of them. For
+that reason, and because data just written is still in cache, only small kernels move if they use
 scratch memory.
 """
 
@@ -23,18 +23,18 @@ from ocl_inductor.memory.order import dependencies
 from ocl_inductor.runtime.memory.arena import Lifetime, lower_bound
 from ocl_inductor.schedule.groups import Group, LoopGroup, Schedule
 
-#: Fewer launches of a form are not worth a program of their own.
+#: Fewer launches of a form do not justify a separate program.
 MIN_BATCH = 4
 #: Most scratch memory that a kernel may touch to be moved.
 _SMALL_BYTES = 1 << 16
-#: As little as this may raise the peak.
+#: Kernels with no more scratch memory than this may raise the peak.
 _TINY_BYTES = 64
 
 
 def batch_launches(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) -> Schedule:
-    """The schedule with independent kernels of one form next to each other.
+    """The schedule with independent kernels of one form adjacent to each other.
 
-    Unless they use next to no scratch memory, only where its peak stays as low. ``hint`` gives a
+    Unless they use hardly any scratch memory, only where its peak does not rise. ``hint`` gives a
     typical value of a symbolic size.
     """
     live = analyse(graph, schedule.groups)
@@ -62,7 +62,7 @@ def _batched(
     schedule: Schedule, forms: Sequence[Hashable | None], needs: Sequence[set[int]]
 ) -> Schedule:
     many = {n for b in _gather(forms, needs) if len(b) >= MIN_BATCH for n in b}
-    # Once more without those that stay alone in the end, which then keep their places.
+    # Once more without kernels that found no batch, which then keep their places.
     batches = _gather([f if n in many else None for n, f in enumerate(forms)], needs)
     order = [n for b in batches for n in b]
     spans: list[range] = []
@@ -78,7 +78,7 @@ def _batched(
 
 
 def form(group: Group) -> Hashable | None:
-    """Equal for kernels whose texts may turn out to be equal; None for those that stay alone."""
+    """Equal for kernels whose texts may turn out equal; None for those that are never batched."""
     if not isinstance(group, LoopGroup) or any(m.base for m in group.members):
         return None
     members = tuple(

@@ -1,9 +1,9 @@
-"""Kernels that fill a part of an input in place: over that part alone.
+"""Kernels that update a part of an input in place: loops over that part only.
 
 ``cache[:, 7:8] = new`` reaches the scheduler as a value of the whole cache: the new elements there,
-the old ones elsewhere. In memory of its own it has to be written whole; written to where the old
-ones are (updates.py), all but the part stays as it is. ``cache.index_copy_(0, positions, new)`` is
-a copy of the whole cache and a scatter into it: of the copy nothing is left.
+the old ones elsewhere. In a separate buffer all of it has to be written; in place over the old ones
+(updates.py), only the part changes. ``cache.index_copy_(0, positions, new)`` is a copy of the whole
+cache and a scatter into it: the copy is dropped completely.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ocl_inductor.ir.index import Size, is_static, same, simplify
 from ocl_inductor.schedule.fusion_group import live_members
 from ocl_inductor.schedule.groups import Group, LoopGroup, Member, Schedule
 
-#: Of each loop variable: its first value, and what follows its last one.
+#: Range of each loop variable: its first value, and one past its last.
 Bounds: TypeAlias = Mapping[sympy.Symbol, tuple[int, Size]]
 
 
 def only_changes(schedule: Schedule, updated: Mapping[str, str]) -> Schedule:
     """``schedule`` with smaller loops where ``updated`` (buffer to input) allows.
 
-    Groups with nothing to do have no members then. Those that share a launch keep their loops,
-    which are all of one size.
+    Groups without work have no members then. Those of a combo kernel keep their loops, which have
+    to be of one size.
     """
     together = {n for batch in schedule.batches for n in batch}
     groups = list(schedule.groups)
@@ -39,7 +39,7 @@ def only_changes(schedule: Schedule, updated: Mapping[str, str]) -> Schedule:
 
 
 def _without_copies(group: LoopGroup, updated: Mapping[str, str]) -> LoopGroup:
-    """``group`` without what stores the old elements where they are."""
+    """``group`` without members that store the old elements in their own place."""
     copies = {
         m.buffer.name
         for m in group.members
@@ -78,7 +78,7 @@ def _whole(group: LoopGroup) -> Bounds:
 
 
 def _is_old(value: Expr, own: str | None, store: sympy.Expr, part: Bounds) -> bool:
-    """Whether ``value`` is, over ``part``, what lies in ``own`` where it will be replaced."""
+    """Whether ``value`` equals, over ``part``, the elements of ``own`` that it overwrites."""
     if value.op != "load" or value.args or value.payload.buffer != own:
         return False
     single = {v: low for v, (low, high) in part.items() if same(high - low, 1)}
@@ -86,7 +86,7 @@ def _is_old(value: Expr, own: str | None, store: sympy.Expr, part: Bounds) -> bo
 
 
 def _within(condition: Expr, part: Bounds) -> Bounds | None:
-    """Where in ``part`` a condition holds; None: that is no range of each variable."""
+    """Where in ``part`` a condition holds; None: not expressible as a range of each variable."""
     if condition.op == "logical_and":
         left = _within(condition.args[0], part)
         return None if left is None else _within(condition.args[1], left)

@@ -35,12 +35,11 @@ def _pair(
 ) -> tuple[str, str] | None:
     """The last stored result of a pointwise group, and an input read at its own positions only.
 
-    Why this is right: every member is evaluated once at each point of the group's space. The
-    result has as many elements as the space has points and every element is written, so each is
-    written at one point. The input is read at that same index in all members, so at that same
-    point; and since the result is stored last, the point has read the input by then. Codegen keeps
-    the promise that a point is visited once (no overlapping vectors) and does not tell the driver
-    that the two pointers differ (no ``restrict``).
+    Correctness: every member is evaluated once at each point of the group's space. The result has
+    as many elements as the space has points and every element is written, so each is written at
+    one point. The input is read at that same index in all members, so at that same point; and since
+    the result is stored last, the point has read the input by then. Codegen guarantees that a point
+    is visited once (no overlapping vectors) and does not declare the two pointers ``restrict``.
     """
     if group.inner or any(m.kind != "pointwise" or m.row or m.base for m in group.members):
         return None

@@ -1,4 +1,4 @@
-"""Which buffers are needed when, which are computed once, and which live in another's memory."""
+"""Lifetimes of buffers, which ones are computed once, and which are in another's memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Liveness:
 
     ``buffers``: the allocations, by the name of the buffer that makes them. ``aliases``: a buffer
     that lives in the memory of another (scatter results). ``hoisted``: indices of the groups that
-    depend on static inputs and constants alone; ``kept``: what they write and other groups read.
+    depend only on static inputs and constants; ``kept``: what they write and other groups read.
     ``scratch``: names of the allocations private to the graph, by time of their first write.
-    What hoisted groups write for each other is scratch too: they run in their order before all
-    others, so their lifetimes tell which of it may share memory, and more than what may share it
+    Buffers that hoisted groups write for each other are scratch too: these groups run in order
+    before all others, so lifetimes tell which buffers may share memory, conservatively for sharing
     with the others.
     """
 
@@ -34,7 +34,7 @@ class Liveness:
     scratch: tuple[str, ...]
 
     def root(self, name: str) -> str:
-        """The buffer whose memory ``name`` lives in."""
+        """The buffer that owns the memory of ``name``."""
         return root_of(name, self.aliases)
 
 
@@ -96,7 +96,7 @@ def _hoistable(graph: Graph, groups: Sequence[Group], outputs: set[str]) -> froz
         if not g.reads() <= steady or writes & (outputs | updated):
             continue
         if any(m.base for m in g.members) or _depends_on_sizes(g):
-            continue  # results that depend on a size differ from call to call
+            continue  # results that depend on a size change with each call
         chosen.add(n)
         steady |= writes
     return frozenset(chosen)

@@ -1,4 +1,4 @@
-"""The order of kernels, changed where that lowers the peak of scratch memory."""
+"""Reordering of kernels where that lowers the peak of scratch memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ocl_inductor.ir.nodes import Graph
 from ocl_inductor.memory.liveness import Liveness, analyse
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
-#: A new order must save this share of the peak: kernels in graph order find their data in caches.
+#: Least share of the peak that a new order must save: graph order has better cache locality.
 WORTH_IT = 0.02
 
 
 def lower_peak(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) -> Schedule:
-    """The schedule in the order, of a few, that has the lowest peak; its own unless one is better.
+    """The schedule in the candidate order with the lowest peak; unchanged unless one is better.
 
-    Dependencies stay as they are: what reads a buffer comes after what writes it, what updates a
-    buffer after everything that reads its old contents, and host calls among themselves.
+    Dependencies are preserved: readers of a buffer run after its writer, an update of a buffer
+    after all readers of its old contents, and host calls in their order.
     """
     groups = schedule.groups
     live = analyse(graph, groups)
@@ -85,8 +85,8 @@ def _peak(order: Sequence[int], uses: Sequence[frozenset[str]], bytes_of: dict[s
 def _candidates(
     uses: Sequence[frozenset[str]], needs: Sequence[set[int]], bytes_of: dict[str, int]
 ) -> Iterator[list[int]]:
-    """Greedy orders: the ready group that leaves least alive; the same from the end; the one
-    whose inputs are the newest."""
+    """Greedy orders: the ready group that leaves the fewest live bytes; the same from the end;
+    the one whose inputs are the newest."""
     after: list[set[int]] = [set() for _ in needs]
     for n, before in enumerate(needs):
         for k in before:

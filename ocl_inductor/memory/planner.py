@@ -1,4 +1,4 @@
-"""Scratch memory: one arena for all buffers that only kernels see, planned from their lifetimes."""
+"""Scratch memory: one arena for all buffers private to kernels, planned from their lifetimes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class MemoryPlan:
     """``slot_of``: the slot of each scratch buffer; buffers that overwrite each other share one.
 
     ``arenas``: bytes of the allocations; empty where a size is symbolic. ``in_place``: a result and
-    the dying input that it overwrites. ``updated``: a buffer (with all that lives in its memory)
-    and the graph's input that it overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
+    the dying input that it overwrites. ``updated``: a buffer (with all aliases of its memory) and
+    the graph's input that it overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
     """
 
     slot_of: dict[str, int]
@@ -58,11 +58,11 @@ def plan_memory(
     hint: Callable[[Size], int],
     batches: Sequence[range] = (),
 ) -> MemoryPlan:
-    """Give each buffer that only kernels see a place in scratch memory.
+    """Place each buffer that is private to kernels in scratch memory.
 
     A buffer's place is free again after the last group that uses it. Where a kernel can write over
-    an input that dies with it, it does so if that makes the whole smaller. ``hint`` gives a typical
-    value of a symbolic size, for the statistics alone: such plans are placed at run time.
+    an input that dies with it, it does so if that reduces the total. ``hint`` gives a typical value
+    of a symbolic size, only for the statistics: such plans are placed at run time.
     ``batches``: groups that may run at the same time.
     """
     live = analyse(graph, groups, batches)
@@ -113,7 +113,7 @@ def plan_memory(
 
 
 def _blocks(live: Liveness, pairs: Mapping[str, str]) -> list[list[str]]:
-    """Scratch buffers; those that overwrite one another in one list, in order of time."""
+    """Scratch buffers; those that overwrite one another in one list, in temporal order."""
     block_of: dict[str, list[str]] = {}
     blocks: list[list[str]] = []
     for name in live.scratch:

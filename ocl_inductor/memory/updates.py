@@ -1,8 +1,8 @@
-"""Inputs that kernels may write over with what the graph fills them with at its end.
+"""Inputs that kernels may overwrite directly with their new contents (mutated inputs).
 
-An optimiser's step computes new parameters and states. Written to memory of their own they would
-have to be copied over the old ones; here a kernel writes them there itself, if the old ones are not
-read afterwards.
+An optimiser's step computes new parameters and states. In separate buffers they would have to be
+copied over the old ones; here a kernel writes them in place, if the old ones are not read
+afterwards.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def updates_in_place(
     """Buffer to the input whose memory it can have, for groups that run in this order.
 
     Several groups may write the memory one after another, as a copy and a scatter into it do; the
-    buffer is then the first one's. Why this is right: every other group that reads the input has
-    run when the first writes (``batches`` run at the same time, so none of its batch may read it),
-    and that one either does not read the input or reads it as ``_reads_what_it_writes`` wants. Host
-    calls may return views of what they read, so inputs that one reads stay as they are until the
-    end, and what one reads stays apart from inputs. ``dense``: only inputs without gaps, for memory
-    that moves as a whole. ``shared_rows``: several work-items may visit a row, and all of them have
-    what a kernel computes once for it.
+    buffer is then the first one's. Correctness: every other group that reads the input has run when
+    the first writes (``batches`` run concurrently, so none of its batch may read it), and that one
+    either does not read the input or reads it as ``_reads_what_it_writes`` requires. Host calls may
+    return views of what they read, so inputs that one reads are unchanged until the end, and
+    buffers that one reads do not share memory with inputs. ``dense``: only inputs without gaps, for
+    memory that is transferred as a whole. ``shared_rows``: several work-items may visit a row, and
+    each of them has the values that a kernel computes once for it.
     """
     inputs = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
     writers = {b.name: n for n, g in enumerate(groups) for b in g.writes()}
@@ -76,10 +76,10 @@ def updates_in_place(
 def _reads_what_it_writes(group: Group, name: str, own: Buffer, shared_rows: bool) -> bool:
     """Whether a group reads ``own`` only where it writes ``name``, at one and the same point.
 
-    So in a pointwise group that has as many points as the buffer has elements: each is written at
-    one point, and read at that point alone. Codegen keeps the promise that a point is visited once
-    and that all its values are computed before the first is stored. So, too, where a kernel sweeps
-    over rows and this is done once for a row, by a member that is the only reader of ``own``.
+    This holds in a pointwise group with as many points as the buffer has elements: each is written
+    at one point, and read only there. Codegen guarantees that a point is visited once and that all
+    its values are computed before the first is stored. It also holds where a kernel sweeps over
+    rows and the update is done once for a row, by a member that is the only reader of ``own``.
     Of ``shared_rows`` only one work-item may then do it, so no other member may use its result.
     """
     if not isinstance(group, LoopGroup) or not same(prod(list(group.outer)), prod(own.size)):
