@@ -2,7 +2,7 @@
 
 Two nests that touch the same buffer at the same element are matched through that access: each
 affine index, sorted by stride, is a mixed-radix number; the common refinement of both digit
-sequences is an iteration space in which both nests can be written.
+sequences is an iteration space in which both nests can be expressed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[RefinedDimension] | N
 def mixed_radix(
     index: sympy.Expr, variables: Sequence[sympy.Symbol], sizes: Sequence[Size], hint: object
 ) -> list[Digit] | None:
-    """Dimensions that ``index`` depends on, by falling stride; None when it is not affine."""
+    """Dimensions that ``index`` depends on, by decreasing stride; None when it is not affine."""
     affine = coefficients(index, variables)
     if affine is None or set(variables) & affine[1].free_symbols:
         return None

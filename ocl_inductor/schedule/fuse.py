@@ -39,14 +39,14 @@ _log = artifact(__name__, "fusion")
 
 #: Inputs and results of one kernel: streams of memory, which a core's prefetchers follow.
 MAX_KERNEL_BUFFERS = 28
-#: The same with everything that the kernel computes for loops to come. What they take without being
-#: results stays in registers or on the stack if they join: sea water's equation of state (TEOS-10,
-#: 350 operations) is one kernel that moves 26 MB instead of two with 440, 15 ms instead of 22.
+#: The same plus values that the kernel computes for later loops. If these loops join, intermediate
+#: values stay in registers or on the stack: sea water's equation of state (TEOS-10, 350 operations)
+#: is one kernel that moves 26 MB instead of two with 440, 15 ms instead of 22.
 MAX_KERNEL_VALUES = 64
-#: Operations whose kernel a driver compiles in seconds.
+#: Most operations that a driver compiles within seconds.
 MAX_KERNEL_OPERATIONS = 512
-#: A load at a computed position counts as many: vector code has one for each lane. Eight binary
-#: searches, each load of which waits for the one before, took 120 s to compile as one kernel.
+#: An indirect load counts as this many: vector code has one for each lane. Eight binary searches,
+#: with dependent loads, took 120 s to compile as one kernel.
 GATHER_OPERATIONS = 16
 
 
@@ -102,7 +102,7 @@ class _Fuser:
                 readers.append(kernel)
         if new & ~kernel.ancestors:
             kernel.ancestors |= new
-            # What needs this kernel inherits what it has just come to depend on.
+            # Dependents of this kernel inherit its new dependencies.
             for other in self.kernels:
                 if other.ancestors >> kernel.number & 1:
                     other.ancestors |= new
@@ -144,7 +144,7 @@ class _Fuser:
         return decision.ok
 
     def can_fuse(self, kernel: FusionGroup, node: Loop, producers: set[FusionGroup]) -> Decision:
-        """Fuse when possible; the answer says whether it happened, and why not."""
+        """Fuse when possible; the decision says whether it happened, and why not."""
         if kernel.closed:
             return Decision(False, "a host call, scan or scatter takes no neighbours")
         for other in producers:
@@ -193,7 +193,7 @@ class _Fuser:
             if m is not None:
                 level = max(level, m.level + (1 if m.kind == "reduction" else 0))
         if kernel.template is not None:
-            # Epilogues keep the template's own coordinates: map them back.
+            # Epilogues use the template's own coordinates: map them back.
             if moved:
                 return self.join_template(kernel, node, fit)
         elif moved:
@@ -220,7 +220,7 @@ class _Fuser:
         """Attach an epilogue whose own dimensions are finer than the template's space.
 
         The refined variables are written as quotient and remainder of the template's coordinates;
-        vector code along the columns copes with them while a vector stays in one block.
+        vector code along the columns supports them while a vector stays within one block.
         """
         space = kernel.outer
         ranges = dict(zip(loop_vars(len(space)), space, strict=True))
@@ -228,7 +228,7 @@ class _Fuser:
         refined = fit.outer
         for v in loop_vars(len(space)):
             expression = fit.kernel_map[v]
-            # v == sum(piece * stride): invert digit by digit
+            # v == sum(digit * stride): invert digit by digit
             affine = [
                 (w, expression.coeff(w)) for w in loop_vars(len(refined)) if expression.has(w)
             ]
@@ -290,7 +290,7 @@ class _Fuser:
 
 
 def _operations(body: Expr) -> int:
-    """About what a kernel has to compile for ``body``, in operations on vectors."""
+    """Estimated vector operations to compile for ``body``."""
     gathers = sum(1 for n in loads(body) if n.args)
     plain = sum(1 for n in walk(body) if n.op not in ("const", "index", "load"))
     return plain + GATHER_OPERATIONS * gathers

@@ -1,4 +1,4 @@
-"""A kernel while the scheduler adds loops to it."""
+"""A kernel under construction in the scheduler."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ocl_inductor.schedule.groups import Member
 
 @dataclass(slots=True, eq=False)
 class FusionGroup:
-    """A kernel while it grows.
+    """A kernel to which loops can still be added.
 
-    ``ancestors``: bit n is set when this kernel needs something that kernel number n makes.
+    ``ancestors``: bit n is set when this kernel depends on kernel number n.
     """
 
     number: int
@@ -64,7 +64,7 @@ class FusionGroup:
         return "+".join(names[-3:]) if names else f"kernel{self.number}"
 
     def store_index(self, name: str) -> sympy.Expr:
-        """Where ``name``, which this kernel writes, is stored, in the kernel's variables."""
+        """The index at which this kernel stores ``name``, in the kernel's variables."""
         if self.template is not None and self.template.buffer.name == name:
             return linear(loop_vars(len(self.outer)), contiguous_strides(self.outer))
         member = self.member(name)

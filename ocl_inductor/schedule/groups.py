@@ -14,7 +14,7 @@ from ocl_inductor.ir.nodes import Buffer, Extern, LoopKind, Origin, Template
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A yes or no with the reason that the log shows."""
+    """Yes or no, with the reason for the log."""
 
     ok: bool
     reason: str = ""
@@ -46,7 +46,7 @@ class Member:
 
     @property
     def checks_indices(self) -> bool:
-        """Whether it may find an index out of range."""
+        """Whether it checks indices for being out of range."""
         roots = (self.body, *self.store_indirect)
         return any(n.op == "checked_index" for root in roots for n in walk(root))
 
@@ -122,7 +122,7 @@ Group = LoopGroup | TemplateGroup | ExternGroup
 
 
 def _read_by(members: Sequence[Member], stored: frozenset[str]) -> set[str]:
-    """What members read, and what those that are stored are written into."""
+    """Buffers that members read, and those that stored members update."""
     names = {m.base for m in members if m.base and m.buffer.name in stored}
     return names.union(*(m.reads() for m in members))
 

@@ -1,4 +1,4 @@
-"""Whether and how a loop nest fits the iteration space of a kernel."""
+"""Whether and how a loop nest matches the iteration space of a kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Hint: TypeAlias = Callable[[Size], int]
 
 @dataclass(frozen=True, slots=True)
 class SpaceMatch:
-    """How a loop fits a kernel: the kernel's refined dimensions and the loop's variables there."""
+    """A loop in a kernel's space: the kernel's refined dimensions, the loop's variables there."""
 
     outer: list[Size]
     inner: list[Size]
@@ -64,7 +64,7 @@ def _anchors(kernel: FusionGroup, node: Loop) -> list[tuple[sympy.Expr, sympy.Ex
                 for x in loads(m.body)
                 if x.payload.buffer == access.buffer
                 and not x.args
-                # A broadcast read says nothing about how the nests correspond.
+                # A broadcast read does not determine how the nests correspond.
                 and everything <= x.payload.index.free_symbols
             ]
     return found[:4]
@@ -161,7 +161,7 @@ def _place(
 def _worth_sweeping(
     outer: list[RefinedDimension], inner: list[RefinedDimension], device: DeviceInfo, hint: Hint
 ) -> Decision:
-    """A pointwise kernel that takes in a reduction loses the swept dimensions' parallelism."""
+    """Whether fusion pays off: with a reduction, a pointwise kernel loses parallel dimensions."""
     rows = hint(prod([p.size for p in outer]))
     swept = hint(prod([p.size for p in inner]))
     if rows < 4 * device.compute_units and swept > 4096:
@@ -175,7 +175,7 @@ def _combine(
     dim_of: Callable[[RefinedDimension], int],
     count: int,
 ) -> dict[sympy.Symbol, sympy.Expr]:
-    """Each old variable as the row-major number its pieces form; unmatched ones are 0.
+    """Each old variable as the row-major number formed by its pieces; unmatched ones are 0.
 
     ``pieces`` lists the pieces of any one dimension outermost first; ``variables`` gives the new
     variable of a piece by identity (equal pieces may occur twice).

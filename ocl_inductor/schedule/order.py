@@ -1,4 +1,4 @@
-"""Which nodes are needed, and the order in which kernels run."""
+"""Dead-code elimination of nodes, and the execution order of kernels."""
 
 from __future__ import annotations
 
