@@ -1,15 +1,15 @@
 """Which of OpenCL's functions a driver's compiler cannot build for vectors.
 
 A compiler that crashes on a function does so in each kernel that calls it. So when it has failed
-once, every function that kernels call is built by itself, and those that fail are left out from
-then on: our own formula, or one lane at a time (codegen/printers/forms.py).
+once, every function that kernels call is built separately, and those that fail are avoided from
+then on: by our own formula, or one lane at a time (codegen/printers/forms.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-#: Builtins of floats that code is emitted with, by the number of their arguments.
+#: Float builtins that emitted code uses, by the number of their arguments.
 FUNCTIONS = {
     **dict.fromkeys(
         "acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma "
@@ -19,12 +19,12 @@ FUNCTIONS = {
     **dict.fromkeys("atan2 copysign fmax fmin fmod hypot nextafter pow".split(), 2),
 }
 
-#: Whether the compiler makes something of a source.
+#: Whether the compiler builds a source.
 Builds = Callable[[str], bool]
 
 
 def failing(builds: Builds, lanes: int) -> frozenset[str]:
-    """Those of ``FUNCTIONS`` that it does not build for vectors of ``lanes`` floats."""
+    """Those of ``FUNCTIONS`` that do not build for vectors of ``lanes`` floats."""
     return frozenset(_failing(builds, lanes, tuple(FUNCTIONS)))
 
 

@@ -1,4 +1,4 @@
-"""Parts of this package that run in a process of their own, with this process's import path."""
+"""Modules of this package that run in a child process, with this process's import path."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment() -> Mapping[str, str]:
-    """What it needs to find the same packages, and nothing that lies in the working folder."""
+    """Variables with which it finds the same packages, and nothing in the working folder."""
     root = str(Path(__file__).parents[2])  # this very package, wherever it was found
     path = os.pathsep.join([root, *(p for p in sys.path if p)])
     return {
         **os.environ,
         "PYTHONPATH": path,
         "PYTHONSAFEPATH": "1",
-        # numpy's threads wait for work, of which there is none, on a core that others could use.
+        # numpy's idle threads would occupy cores by busy waiting.
         "OPENBLAS_NUM_THREADS": "1",
     }
 
@@ -33,7 +33,7 @@ def answer(
     """Run a module to its end, with further ``variables`` in its environment.
 
     Raises:
-        OSError, subprocess.SubprocessError: it could not be started, or takes longer.
+        OSError, subprocess.SubprocessError: it could not be started, or timed out.
     """
     return subprocess.run(
         command(module, *arguments),

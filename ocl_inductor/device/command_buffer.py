@@ -1,7 +1,7 @@
 """Recorded launches: the extension cl_khr_command_buffer, which pyopencl does not wrap.
 
-A recording holds the kernels' arguments as they were when it was made: who moves one makes another
-recording. Functions are asked for from each driver, because one driver's must not be called with
+A recording holds the kernels' arguments at the time of its creation: a changed argument needs a new
+recording. Functions are looked up for each driver, because one driver's must not be called with
 another's objects. They are the same in all versions of the extension from 0.9.0 to 1.0.0.
 """
 
@@ -19,8 +19,8 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 EXTENSION = "cl_khr_command_buffer"
 
-#: Number of clGetExtensionFunctionAddressForPlatform in a driver's table of functions, which every
-#: object begins with a pointer to (cl_khr_icd). OpenCL 1.2 and later have it.
+#: Index of clGetExtensionFunctionAddressForPlatform in a driver's dispatch table, to which the
+#: first field of every object points (cl_khr_icd). OpenCL 1.2 and later have it.
 _ADDRESS_FOR_PLATFORM = 107
 
 _handle, _int, _uint = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
@@ -41,7 +41,7 @@ RecordedLaunch = tuple[Any, tuple[int, ...], tuple[int, ...] | None]
 
 
 class NotRecordedError(Exception):
-    """The driver has no such extension, or refuses something."""
+    """The driver lacks the extension, or refuses a call."""
 
 
 class _Functions:
@@ -67,7 +67,7 @@ class _Functions:
 
 
 class Recording:
-    """Launches in order, with the arguments that the kernels have now; ``enqueue`` runs them."""
+    """Launches in order, with the kernels' current arguments; ``enqueue`` runs them."""
 
     def __init__(self, queue: Any, launches: Sequence[RecordedLaunch]) -> None:
         """``queue``: an in-order pyopencl CommandQueue. Arguments must outlive the recording.
@@ -82,7 +82,7 @@ class Recording:
         _check("clCreateCommandBufferKHR", status.value)
         self._handle = _handle(handle)
         ending = weakref.finalize(self, _release, functions, self._handle)
-        ending.atexit = False  # the driver may have ended by then
+        ending.atexit = False  # the driver may be shut down by then
         for kernel, global_size, local_size in launches:
             said = functions.launch(
                 self._handle,
@@ -106,10 +106,10 @@ class Recording:
 
 
 def command_buffer_test(device: Any) -> bool:
-    """Whether recorded kernels give what launched ones do: each sees what those before wrote, and
-    arguments that are set later change nothing in a recording.
+    """Whether recorded kernels give the results of launched ones: each sees the writes of earlier
+    ones, and arguments that are set later do not change a recording.
 
-    ``device``: a :class:`Device`. Raises NotRecordedError, or what the driver does. May end the
+    ``device``: a :class:`Device`. Raises NotRecordedError, or the driver's error. May crash the
     process: PoCL 3.1 does, where arguments were set after the recording.
     """
     cl = load_pyopencl()
@@ -157,7 +157,7 @@ _STEPS = 9
 
 
 def _release(functions: _Functions, handle: Any) -> None:
-    if not fork.forked:  # a child has no part in its parent's objects
+    if not fork.forked:  # a child does not own its parent's objects
         functions.release(handle)
 
 

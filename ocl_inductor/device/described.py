@@ -1,8 +1,8 @@
 """Described targets: facts of a device that need not be present.
 
 ``options={"target": "rx-6800"}`` compiles as for that device, and runs the result on the one that
-is there: to read kernels, and to test that they are right. The names are those of the files in
-``targets``; a path to another file of the same form does as well.
+is present: to read kernels, and to test that they are correct. The names are those of the files in
+``targets``; a path to another file of the same form works as well.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _FOLDER = Path(__file__).parent / "targets"
 
 
 class BadTargetError(OpenCLInductorError):
-    """A target's description that cannot be read, with what is wrong in it."""
+    """A target's description that is invalid, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedTarget:
-    """What a description says; sizes in bytes.
+    """Contents of a description; sizes in bytes.
 
     Attributes:
         name: of the file.
         description: maker and model, for people.
-        compute_units: how many work-groups run beside each other at least: an AMD or Arm compute
-            unit, an NVIDIA multiprocessor, an Intel Xe core or dual sub-slice.
+        compute_units: least number of concurrent work-groups: of AMD or Arm compute units, NVIDIA
+            multiprocessors, Intel Xe cores or dual sub-slices.
         max_work_group_size: work-items of one group.
         local_memory: bytes for one group.
         sub_group_sizes: those that a kernel can have; empty: none, or not known.
@@ -93,7 +93,7 @@ def _read(path: Path) -> DescribedTarget:
 
 @cache
 def _readers() -> tuple[Any, Any]:
-    """PyYAML, and the form of a file. Not before they are needed: they take a tenth of a second."""
+    """PyYAML, and the schema of a file. Imported when needed: they take a tenth of a second."""
     try:
         import yaml
         from pydantic import BaseModel, ConfigDict, Field, field_validator

@@ -55,13 +55,13 @@ _log = logger(__name__)
 class Device:
     """One device: its facts, and its OpenCL objects made at first use."""
 
-    #: Tests whether a device works in place, in a process that is there or needed soon; may raise.
+    #: Tests whether a device works in place, in a process that exists or is needed soon; may raise.
     tester: Callable[[Device], bool] | None = None
     #: Asks the driver's compiler for its target, in such a process; may raise.
     target_asker: Callable[[Device], CompileTarget | None] | None = None
-    #: Tests whether kernels reach products of bfloat16, in such a process; may raise.
+    #: Tests whether kernels can use bfloat16 dot products, in such a process; may raise.
     bf16_dot_tester: Callable[[Device], bool] | None = None
-    #: The test of working in place, under way.
+    #: The running test of working in place.
     _test: Future[bool] | None = None
 
     def __init__(
@@ -87,7 +87,7 @@ class Device:
         self._opened_by_listing = cl_device is None
         self.names = self._listed.names
         self.kind = self._listed.kind
-        # cached_property does not see to it that the handles are made once when threads ask.
+        # cached_property is not thread-safe: handles could be created twice.
         self._lock = threading.RLock()
         self.short_name = quirks.short_name(self.names)
 
@@ -95,7 +95,7 @@ class Device:
     def cl_device(self) -> Any:
         """The pyopencl Device; the first use opens its driver.
 
-        Raises DriverChangedError where the driver does not list it any more.
+        Raises DriverChangedError where the driver no longer lists it.
         """
         with self._lock:
             if self._opened is None:
@@ -126,8 +126,8 @@ class Device:
 
     @property
     def child_environment(self) -> tuple[str, Mapping[str, str]]:
-        """For a process that is to use the device: the only driver to open, empty where it looks
-        for itself, and what its environment needs.
+        """For a process that is to use the device: the only driver to open, empty where it has to
+        find that, and the variables of its environment.
         """
         if not self.variables:
             return "", {}
@@ -135,14 +135,14 @@ class Device:
         return self.library, {**self.variables, "OCL_ICD_VENDORS": "/nonexistent"}
 
     def _wanted_inline_device(self) -> quirks.InlineDevice | None:
-        """What to have the driver list besides, if the user lets us."""
+        """The additional device that the driver is to list, if the settings allow it."""
         inline_device = self._inline_device
         if inline_device is None or any(v in os.environ for v in inline_device.variables):
             return None
         return inline_device if Settings.resolve().calling_thread else None
 
     def _working_inline_device(self, info: DeviceInfo) -> Device | None:
-        """The opened inline device, if kernels run well on it."""
+        """The opened inline device, if kernels run correctly on it."""
         if self._opened_inline_device is None:
             return None
         assert self._inline_device is not None
@@ -188,7 +188,7 @@ class Device:
             return self._info
 
     def holds(self, info: DeviceInfo) -> bool:
-        """Whether what ``info`` said is still true when no test is under way any more."""
+        """Whether ``info`` still holds after all running tests have finished."""
         if self._test is not None and not self._test.result():
             with self._lock:
                 self._info = dataclasses.replace(self._info, zero_copy=False)
@@ -197,7 +197,7 @@ class Device:
 
     @contextmanager
     def assuming(self, **facts: Any) -> Iterator[None]:
-        """These facts for a while: of a device for which kernels are emitted, but not built."""
+        """Assume these facts temporarily: for a device whose kernels are emitted, but not built."""
         with self._lock:
             own = self._info
             self._info = dataclasses.replace(own, **facts)
@@ -208,9 +208,9 @@ class Device:
                 self._info = own
 
     def leave_out_broken_builtins(self, builds: Builds) -> bool:
-        """After its compiler has failed: have code do without the functions that it fails on.
+        """After its compiler has failed: avoid the functions on which it fails in emitted code.
 
-        Whether there are any that ``info`` did not know of. ``builds``: see ``builtin_check``.
+        Returns whether any of them is new to ``info``. ``builds``: see ``builtin_check``.
         """
         info = self.info
         if info.profile != "vector":
@@ -227,7 +227,7 @@ class Device:
         return True
 
     def ask_in_background(self) -> None:
-        """Have another thread find out the facts, for which the first use waits 0.3 s otherwise."""
+        """Determine the facts in another thread; otherwise the first use waits 0.3 s for them."""
         if "_info" not in vars(self):
             threading.Thread(target=self._ask, name="ocl_inductor device").start()
 
@@ -252,7 +252,7 @@ class Device:
     @cached_property
     def _info(self) -> DeviceInfo:
         info = DeviceInfo.from_pyopencl(self.cl_device)
-        release_code()  # the driver has told what it is: most of that code runs once
+        release_code()  # the queries are done: most of that code runs once
         if info.kind == "cpu" and info.profile == "vector":
             info = info.compiled_for(self._target(info))
             info = dataclasses.replace(info, broken_builtins=broken_builtins_of(info.key))
@@ -267,15 +267,15 @@ class Device:
         )
 
     def _has_bf16_dot(self, info: DeviceInfo) -> bool:
-        # A compiler that makes narrower code than the processor could run is taken for one of an
-        # older processor.
+        # A compiler that generates narrower code than the processor supports is assumed to target
+        # an older processor.
         if info.profile != "vector" or info.vector_width < 16 or not has_bf16_dot():
             return False
         tester = None if self.bf16_dot_tester is None else partial(self.bf16_dot_tester, self)
         return bf16_dot_works(info.key, self.names, tester)
 
     def _target(self, info: DeviceInfo) -> CompileTarget | None:
-        # A variable that tells a compiler its target is not among what the driver says of itself.
+        # A variable that sets the compiler's target is not part of the driver's own answers.
         told = (os.environ.get(name, "") for name in quirks.cpu_target_variables())
         asker = None if self.target_asker is None else partial(self.target_asker, self)
         return target_of("|".join((info.key, *told)), self.names, asker)
@@ -286,7 +286,7 @@ class Device:
         test = partial(zero_copy_works, info.key, self._handles, names, tester)
         if tester is None or info.kind != "cpu" or zero_copy_known(info.key):
             return test()
-        # Every driver of a CPU that was tried does. The test waits for a compiler to be loaded.
+        # Every CPU driver tried so far does. The test waits for a compiler to be loaded.
         self._test = make_in_background(test)
         return True
 
@@ -296,7 +296,7 @@ class Device:
     @cached_property
     def _context(self) -> Any:
         context = load_pyopencl().Context([self.cl_device])
-        release_code()  # most of it was for the start
+        release_code()  # most of it was start-up code
         return context
 
     @cached_property
@@ -324,8 +324,8 @@ class Device:
 
 
 class _CallingThreadDevice(Device):
-    """A device that runs kernels in the thread that launches them: its own inline device, or one
-    whose queues can do so.
+    """A device that runs kernels in the thread that launches them: a separate inline device, or
+    one whose queues support that.
     """
 
     def __init__(self, all_cores: DeviceInfo, cl_device: Any, *args: Any, **more: Any) -> None:

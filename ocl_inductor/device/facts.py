@@ -1,4 +1,4 @@
-"""The facts about a device that codegen and runtime ask for.
+"""The facts about a device that codegen and runtime use.
 
 Plain data: picklable, without an OpenCL handle.
 """
@@ -31,7 +31,7 @@ _ONE_LANE = "intel_vec_len_hint(1)"
 #: ``CL_DEVICE_SVM_COARSE_GRAIN_BUFFER``.
 _COARSE_GRAIN = 1
 
-#: Facts of a device that no quirk speaks of.
+#: Facts of a device without quirks.
 _NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
     {
         "prefetch": False,
@@ -66,7 +66,7 @@ class DeviceInfo:
     device_version: str
     opencl_c_version: tuple[int, int]
     kind: str  # cpu, gpu or accelerator
-    profile: str  # vector or simt: the shape of code that suits it
+    profile: str  # vector or simt: the form of code for it
     unified_memory: bool  # host and device share one memory
     zero_copy: bool  # USE_HOST_PTR at any 4-byte offset works in place (self-tested)
     vector_width: int  # float32 lanes of the hardware's vector; 1 for simt
@@ -75,50 +75,48 @@ class DeviceInfo:
     local_mem_bytes: int
     global_mem_bytes: int
     max_alloc_bytes: int
-    base_address_align_bytes: int  # what an offset of a sub-buffer must be a multiple of
+    base_address_align_bytes: int  # alignment of a sub-buffer's offset
     max_parameter_bytes: int
-    caches: Caches  # of a CPU; of other devices, what those that were measured have
+    caches: Caches  # of a CPU; for other devices, defaults from measured ones
     sub_group_sizes: tuple[int, ...]  # empty: not known, or no sub-groups
     extensions: frozenset[str]
     fp16: bool
     fp64: bool
     fast_fma: bool  # builtin fma() is one instruction
-    target_fma: bool  # on CPUs: what its compiler makes code for has fused multiply-add
+    target_fma: bool  # on CPUs: its compiler's target has fused multiply-add
     prefetch: bool  # __builtin_prefetch(address) is one instruction
     inline_assembly: bool  # its compiler takes __asm__ statements
-    names_registers: bool  # and may say there which of the processor's registers change
-    streaming: bool  # __builtin_nontemporal_store(value, address) writes around the caches
-    vectorizes_sums: bool  # its compiler may make vectors of a scalar loop that sums
-    amx: bool  # inline assembly reaches the CPU's matrix unit (self-tested)
-    bf16_dot: bool  # the same of its vectors' products of bfloat16 (self-tested)
+    names_registers: bool  # and with clobber lists of the processor's registers
+    streaming: bool  # __builtin_nontemporal_store(value, address) bypasses the caches
+    vectorizes_sums: bool  # its compiler may vectorise a scalar loop that sums
+    amx: bool  # inline assembly can use the CPU's matrix unit (self-tested)
+    bf16_dot: bool  # the same for its bfloat16 dot products (self-tested)
     mma: str  # a GPU's matrix instructions: by ptx (self-tested), emulated, or empty: not at all
-    chains: bool  # a kernel may call what other kernels do (codegen/launches/serial_kernel.py)
-    launch_s: float  # what a launch, and a wait, take beyond those in the calling thread
+    chains: bool  # a kernel may call other kernels' code (codegen/launches/serial_kernel.py)
+    launch_s: float  # extra cost of a launch, and of a wait, over the calling thread
     wait_s: float
-    slow_builtins: frozenset[str]  # codegen writes its own for these
+    slow_builtins: frozenset[str]  # codegen emits its own versions of these
     broken_builtins: frozenset[str]  # its compiler fails on these for vectors (builtin_check.py)
     build_options: tuple[str, ...]
-    one_lane_attribute: str  # of kernels: they are not to be made for work-items side by side
-    pinned_staging: bool  # large transfers are quicker through memory that the driver pins
-    shared_memory: bool  # coarse-grained shared virtual memory: its own memory has addresses
-    widens_by_parts: bool  # its compiler compares integers wrongly that were converted to 64 bits
-    selects_bytes: bool  # its compiler is right with select() of 8-bit numbers, not with a ? b : c
-    library_of_processor: bool  # its functions are made for the processor, not for its target
-    separate_scratch: bool  # sub-buffers that overlap cost: blocks of scratch memory are buffers
-    outlined_code: (
-        bool  # kernels only call the function that has their code (kernel_text/one_item.py)
-    )
+    one_lane_attribute: str  # of kernels: they are not to be vectorised over work-items
+    pinned_staging: bool  # large transfers are faster through pinned memory
+    shared_memory: bool  # coarse-grained shared virtual memory: device memory has addresses
+    widens_by_parts: bool  # its compiler compares integers converted to 64 bits wrongly
+    selects_bytes: bool  # its compiler is correct for select() of 8-bit integers, not for a ? b : c
+    library_of_processor: bool  # its library is built for the processor, not for its target
+    separate_scratch: bool  # overlapping sub-buffers are slow: blocks of scratch memory are buffers
+    outlined_code: bool  # kernels only call a function with their code (kernel_text/one_item.py)
     core: CoreCosts = CoreCosts()  # of a CPU
 
     @property
     def outlined_vector_bits(self) -> int:
-        """Bits of a vector in kernels' code that is a function of its own; 0 where it is not."""
+        """Bits of a vector in kernels whose code is a separate function; 0 where it is not."""
         return 32 * self.vector_width if self.outlined_code else 0
 
     @property
     def aligned_buffers(self) -> bool:
-        """Whether every buffer begins where a vector may: memory of the device's own, and not that
-        of a tensor, which may be a part of another one.
+        """Whether every buffer is aligned for vectors: the device's own memory, and not that of a
+        tensor, which may be a part of another one.
         """
         return not (self.unified_memory and self.zero_copy)
 
@@ -126,8 +124,8 @@ class DeviceInfo:
     def key(self) -> str:
         """What a kernel binary depends on, for cache keys.
 
-        Device version and width are in because virtual machines report one CPU name for CPUs with
-        different instruction sets.
+        Device version and width are included because virtual machines report one CPU name for CPUs
+        with different instruction sets.
         """
         return "|".join(
             (
@@ -141,7 +139,7 @@ class DeviceInfo:
 
     @classmethod
     def from_pyopencl(cls, device: Any) -> DeviceInfo:
-        """Ask the driver, then apply the quirks. ``zero_copy`` is False until it was tested."""
+        """Query the driver, then apply the quirks. ``zero_copy`` is False until it was tested."""
         kind = kind_of(device)
         extensions = frozenset(device.extensions.split())
         native_width = int(ask(device, "native_vector_width_float", 1))
@@ -188,12 +186,12 @@ class DeviceInfo:
         return dataclasses.replace(info, **quirks.changes(names))
 
     def compiled_for(self, target: CompileTarget | None) -> DeviceInfo:
-        """The facts of a CPU whose compiler makes code for ``target``; None: not known."""
+        """The facts of a CPU whose compiler targets ``target``; None: not known."""
         if target is None:
             return self
         lanes = min(self.vector_width, target.lanes)
         if self.library_of_processor and target.lanes < self.vector_width:
-            # A function takes what is wider than the target's registers in other ones, or in
+            # A function gets arguments wider than the target's registers in several of them, or in
             # memory: vectors of 64-bit numbers have to fit, too.
             lanes //= 2
         return dataclasses.replace(
@@ -204,8 +202,8 @@ class DeviceInfo:
         )
 
     def for_settings(self, settings: Settings) -> DeviceInfo:
-        """The facts with those that are forced in place of the device's own: of a described target,
-        the profile, the memory strategy.
+        """The facts with forced ones in place of the device's own: of a described target, the
+        profile, the memory strategy.
 
         Raises OpenCLInductorError where kernels for the target cannot run on this device.
         """
@@ -229,7 +227,7 @@ class DeviceInfo:
         return dataclasses.replace(self, **changed) if changed else self
 
     def _described(self, target: described.DescribedTarget) -> DeviceInfo:
-        """The facts of a GPU that is not there, for kernels that this device's driver builds."""
+        """The facts of an absent GPU, for kernels that this device's driver builds."""
         for what, has, needs in (
             ("work-items in a group", self.max_work_group_size, target.max_work_group_size),
             ("bytes of local memory", self.local_mem_bytes, target.local_memory),
@@ -256,7 +254,7 @@ class DeviceInfo:
             fp64=target.fp64 and self.fp64,
             opencl_c_version=target.opencl_c,
             caches=Caches(),
-            # What is about CPUs only.
+            # Facts of CPUs only.
             chains=False,
             one_lane_attribute="",
             **{**_NOTHING_SPECIAL, "mma": (self.mma or "emulated") if target.mma else ""},
@@ -296,7 +294,7 @@ def _sub_group_sizes(device: Any, extensions: frozenset[str]) -> tuple[int, ...]
 
 
 def _required_sub_group_sizes(device: Any) -> tuple[int, ...]:
-    # pyopencl refuses questions it has no name for; the loader it links to takes them.
+    # pyopencl refuses queries without a name; the loader it links to accepts them.
     from pyopencl import _cl
 
     question = ctypes.CDLL(_cl.__file__).clGetDeviceInfo

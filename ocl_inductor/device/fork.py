@@ -1,8 +1,8 @@
 """After a fork the child has the parent's OpenCL handles, but none of the driver's threads.
 
-A kernel enqueued there waits for ever (PoCL) or runs on a broken pool of threads, and a driver
-cannot be loaded a second time. So the child is told what to do instead. Everything else works in
-it: the handles are never touched, and data-loading workers never come here.
+A kernel enqueued there hangs (PoCL) or runs on a broken thread pool, and a driver cannot be loaded
+a second time. So an error tells the child what to do instead. Everything else works there: the
+handles are never used, and data-loading workers never come here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _loaded = False
 
 
 def drivers_loaded() -> None:
-    """Say that from now on a forked child cannot use OpenCL."""
+    """Record that from now on a forked child cannot use OpenCL."""
     global _loaded
     _loaded = True
 

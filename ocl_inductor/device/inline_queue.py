@@ -1,9 +1,9 @@
-"""Kernels in the thread that launches them, instead of a driver's own threads.
+"""Kernels in the thread that launches them, instead of a driver's worker threads.
 
-A CPU driver hands each kernel to threads of its own and wakes the caller when they are done: 10 µs
-for a kernel that computes for two on Intel's runtime, 50 to 250 on PoCL, where a Linear(64, 64)
-in eager takes 8. A plan whose kernels are that small is faster with one core and no one to wait
-for. Intel's runtime has queues that do so (extension cl_intel_exec_by_local_thread), PoCL a device
+A CPU driver dispatches each kernel to its worker threads and wakes the caller when they finish: 10
+µs for a kernel that computes for two on Intel's runtime, 50 to 250 on PoCL, where a Linear(64, 64)
+in eager takes 8. A plan whose kernels are that small is faster on one core without waiting. Intel's
+runtime has queues for that (extension cl_intel_exec_by_local_thread), PoCL a device
 (``InlineDevice`` in quirks.py).
 """
 
@@ -20,7 +20,7 @@ _QUEUE_PROPERTY = 1 << 31
 
 def calling_queue(device: Any, context: Any) -> Any:
     """An in-order queue of a pyopencl Device that runs kernels in the thread that enqueues them or
-    waits for them, provided the device can do that.
+    waits for them, provided the device supports that.
     """
     has_queues = EXTENSION in device.extensions.split()
     return load_pyopencl().CommandQueue(

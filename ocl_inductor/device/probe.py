@@ -1,5 +1,5 @@
-"""Self-tests of what a driver says it can: run once a driver, in a process of its own
-(probe_process.py), remembered.
+"""Self-tests of features that a driver reports: run once for each driver, in a child process
+(probe_process.py), and cached.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ChildEnvironment: TypeAlias = tuple[str, Mapping[str, str]]
 
 _SCHEMA = 2
 _SECONDS = 120
-#: Before the answer of a process, on a line of its own.
+#: Printed on a separate line before the answer of a process.
 MARK = "ocl_inductor answers"
 
 
@@ -35,11 +35,11 @@ def zero_copy_works(
     names: Names | None = None,
     tester: Callable[[], bool] | None = None,
 ) -> bool:
-    """The remembered answer for the driver `key`, or that of a test run now.
+    """The cached answer for the driver `key`, or that of a test run now.
 
     `handles` makes the pyopencl context and queue; it is called only when the test runs. With
     `names` the test runs in another process, which loads the driver's compiler and may crash, on
-    the device that has these names; `tester` asks one that is there, or raises. Never raises: a
+    the device that has these names; `tester` asks an existing one, or raises. Never raises: a
     driver that fails the test, in whatever way, does not work in place.
     """
     return _answered(
@@ -59,7 +59,7 @@ def zero_copy_known(key: str) -> bool:
 def target_of(
     key: str, names: Names, tester: Callable[[], CompileTarget | None] | None = None
 ) -> CompileTarget | None:
-    """What the driver's compiler makes code for: remembered, or asked in another process.
+    """The target of the driver's compiler: cached, or queried in another process.
 
     Arguments as of ``zero_copy_works``. None where the compiler does not tell. Never raises.
     """
@@ -91,13 +91,13 @@ def _target(facts: dict[str, Any]) -> CompileTarget | None:
 
 
 def broken_builtins_of(key: str) -> frozenset[str]:
-    """Functions of vectors that the driver's compiler was found to fail on, if it was asked."""
+    """Vector functions on which the driver's compiler fails, as far as it was tested."""
     known = _kept("broken_builtins", key)
     return frozenset(map(str, known)) if isinstance(known, list) else frozenset()
 
 
 def check_builtins(key: str, lanes: int, builds: Builds) -> frozenset[str]:
-    """The same, found out once by building them all; ``builds``: see ``builtin_check``."""
+    """The same, tested once by building them all; ``builds``: see ``builtin_check``."""
     known = _kept("broken_builtins", key)
     if isinstance(known, list):
         return frozenset(map(str, known))
@@ -107,7 +107,7 @@ def check_builtins(key: str, lanes: int, builds: Builds) -> frozenset[str]:
 
 
 def command_buffers_work(key: str, names: Names) -> bool:
-    """Whether recorded launches give what plain ones do: remembered, or tested in a process.
+    """Whether recorded launches give the results of plain ones: cached, or tested in a process.
 
     ``key``: the driver; ``names``: the device's. Never raises, as ``zero_copy_works``.
     """
@@ -115,7 +115,7 @@ def command_buffers_work(key: str, names: Names) -> bool:
 
 
 def amx_works(key: str, names: Names) -> bool:
-    """Whether kernels reach the CPU's matrix unit: remembered, or tested in a process.
+    """Whether kernels can use the CPU's matrix unit: cached, or tested in a process.
 
     Arguments as of ``command_buffers_work``. Never raises.
     """
@@ -123,7 +123,7 @@ def amx_works(key: str, names: Names) -> bool:
 
 
 def bf16_dot_works(key: str, names: Names, tester: Callable[[], bool] | None = None) -> bool:
-    """Whether kernels reach the CPU's products of bfloat16: remembered, or tested in a process.
+    """Whether kernels can use the CPU's bfloat16 dot products: cached, or tested in a process.
 
     Arguments as of ``zero_copy_works``. Never raises.
     """
@@ -131,7 +131,7 @@ def bf16_dot_works(key: str, names: Names, tester: Callable[[], bool] | None = N
 
 
 def mma_works(key: str, names: Names) -> bool:
-    """Whether kernels reach a GPU's matrix instructions: remembered, or tested in a process.
+    """Whether kernels can use a GPU's matrix instructions: cached, or tested in a process.
 
     Arguments as of ``command_buffers_work``. Never raises.
     """
@@ -139,7 +139,7 @@ def mma_works(key: str, names: Names) -> bool:
 
 
 def calling_thread_works(key: str, names: Names) -> bool:
-    """Whether a queue of the device runs kernels in the calling thread: remembered, or tested in a
+    """Whether a queue of the device runs kernels in the calling thread: cached, or tested in a
     process. Never raises.
     """
     return _answered("calling_thread", key, lambda: _tested_in_child("calling_thread", names))
@@ -151,7 +151,7 @@ def inline_device_works(
     child_environment: ChildEnvironment,
     tester: Callable[[], bool] | None = None,
 ) -> bool:
-    """The same of a device that runs all kernels so, listed when its variables are set.
+    """The same for a device that runs all kernels so, listed when its variables are set.
 
     ``child_environment``: see ``Device.child_environment``.
     """
@@ -198,7 +198,7 @@ def _tested_in_child(
 def _ask_child(
     question: str, names: Names, library: str = "", variables: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The answer of a process of its own, by the question.
+    """The answer of a child process to the question.
 
     ``library``, ``variables``: see ``Device.child_environment``. Raises RuntimeError where
     there is none.

@@ -51,4 +51,4 @@ if __name__ == "__main__":
     _question, _facts, _library = sys.argv[1:]
     _found = _answers(_question, Names(**json.loads(_facts)), _library)
     print(f"\n{MARK}: {json.dumps(_found)}", flush=True)
-    os._exit(0)  # some drivers do not end well
+    os._exit(0)  # some drivers crash at exit

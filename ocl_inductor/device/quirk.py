@@ -1,4 +1,4 @@
-"""What an entry of quirks.py can say of a driver and its device."""
+"""The fields of an entry of quirks.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a driver says of itself and its device; all that quirks may match on."""
+    """Names that a driver reports for itself and its device; quirks match only on these."""
 
     platform_name: str
     platform_version: str
@@ -21,7 +21,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Unregistered:
-    """A driver that is often there without an ``.icd`` file (driver/unregistered.py).
+    """A driver that is often installed without an ``.icd`` file (driver/unregistered.py).
 
     ``library``: the start of its file's name; ``beside``: that of a library in the same folder
     without which it does not work.
@@ -33,10 +33,10 @@ class Unregistered:
 
 @dataclass(frozen=True, slots=True)
 class InlineDevice:
-    """A device that a driver does not list by itself: the same processor in another way.
+    """A device that a driver does not list by default: the same processor without worker threads.
 
     Attributes:
-        variables: have the driver list it, when they are set while it opens.
+        variables: make the driver list it, when they are set while it opens.
         prefix, instead: the inline device's name has the second where the device's has the first.
     """
 
@@ -54,10 +54,10 @@ class CpuNameOverride:
     """A processor that a driver's compiler does not know: it has no name for it, or a wrong one.
 
     Attributes:
-        name: what the driver's description of the device, and the end of its version, say instead.
+        name: the one in the driver's description of the device, and at the end of its version.
         relatives: names that its compiler knows, best first, none longer than ``name``; each with
-            the flags, as Linux lists them, of a processor that runs such code. Where the processor
-            has none of them, it keeps ``name``.
+            the flags, as Linux lists them, that a processor needs for such code. Where none fits
+            the processor, ``name`` is kept.
     """
 
     name: str
@@ -66,11 +66,11 @@ class CpuNameOverride:
 
 @dataclass(frozen=True, slots=True)
 class CpuTargets:
-    """How a CPU driver's compiler is told for which instructions to make code.
+    """How to set the instruction set that a CPU driver's compiler targets.
 
     Attributes:
-        names: by instruction set, what its compiler calls a processor that has it.
-        variable: takes such a name while the driver opens; empty: the name in the driver's
+        names: by instruction set, its compiler's name of a processor that has it.
+        variable: set to such a name while the driver opens; empty: the name in the driver's
             description of the device is replaced (driver/cpu_name_override.py).
     """
 
@@ -80,13 +80,13 @@ class CpuTargets:
 
 @dataclass(frozen=True, slots=True)
 class UnusedVariant:
-    """A version of each kernel that a driver's binaries hold, though no launch of ours runs it.
+    """A variant of each kernel in a driver's binaries that our launches never use.
 
     Attributes:
-        variable: says in which folder the driver keeps what it compiles.
+        variable: sets the folder of the driver's compile cache.
         program: a file that each program has there; a pattern.
-        version: the file of the version, from that file's folder.
-        symbol: what the driver looks up in it.
+        version: the file of the variant, relative to that file's folder.
+        symbol: the symbol that the driver looks up in it.
     """
 
     variable: str
@@ -104,13 +104,13 @@ class Quirk:
         changes: fields of the ``DeviceInfo`` that are replaced.
         preference: orders devices of one kind.
         short: the name a user may give (``{version}`` is group 1 of the first pattern).
-        inline_device: how the driver comes to list the device a second time, for kernels that run
+        inline_device: how to make the driver list the device a second time, for kernels that run
             in the calling thread.
-        cpu_name_override: a processor that it does not know or takes for another.
-        cpu_targets: how it is told another one.
-        compiling: variables of the environment that the driver's compiler asks for, in processes
-            that do nothing else (builders.py).
-        unused_variant: what they need not compile (runtime/build/unused_variant.py).
+        cpu_name_override: a processor that it does not know or mistakes for another.
+        cpu_targets: how to set another target.
+        compiling: variables of the environment for the driver's compiler, in processes that do
+            nothing else (builders.py).
+        unused_variant: a variant to skip in these (runtime/build/unused_variant.py).
     """
 
     match: Mapping[str, str]

@@ -1,11 +1,12 @@
 """Vendor and driver names: here and nowhere else.
 
 A quirk says what it matches, what it changes in a ``DeviceInfo``, and why, with the measurement.
-All other code asks the ``DeviceInfo``. A fact that the driver itself can be asked for is no quirk.
+All other code uses the ``DeviceInfo``. A fact that the driver itself reports is no quirk.
 
 Measured, unless said: x86-64 server CPU with AVX-512, 2 threads, torch 2.13.0, float32. Builtins:
-4M elements as float16, ms, the least of 25 repeats, in two processes with two orders each (other
-work ran beside, which only ever adds). A builtin is slow above twice the time of torch's eager one.
+4M elements as float16, ms, the minimum of 25 repeats, in two processes with two orders each (with
+other load on the machine, which only adds). A builtin is slow above twice the time of torch's eager
+one.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ __all__ = [
 
 _Value = TypeVar("_Value")
 
-# Distributions on the package index that bring a driver whose .icd names no existing file; the
-# discovery repairs it (see driver/discovery.py).
+# Distributions on the package index with a driver whose .icd names no existing file; discovery
+# repairs it (see driver/discovery.py).
 DRIVER_WHEELS = ("intel-opencl-rt",)
 
-# Distributions that bring a driver, whose versions belong to a measurement.
+# Distributions that contain a driver, whose versions are recorded with a measurement.
 DRIVER_PACKAGES = (*DRIVER_WHEELS, "pocl-binary-distribution")
 
-# Variables that say where a driver keeps a cache of its own.
+# Variables that set the folder of a driver's own cache.
 CACHE_VARIABLES = ("POCL_CACHE_DIR",)
 
 # Variables by which a user or a distribution hides or shows drivers, for the doctor.
@@ -57,22 +58,22 @@ VARIABLES = {
     "ROCR_VISIBLE_DEVICES": "the AMD GPUs that programs may see",
 }
 
-# Variables on which it may depend which devices a driver lists.
+# Variables that may change which devices a driver lists.
 STEERING_VARIABLES = re.compile(
     "(?!OCL_INDUCTOR)(OCL|OPENCL|CL_|POCL|RUSTICL|MESA|LIBGL|GALLIUM|CUDA|NVIDIA|ROCR|HIP|HSA|GPU_|"
     "ZE_|NEO|INTEL|LD_LIBRARY_PATH)"
 )
 
-# Folders and files below /dev that say which hardware a driver may find.
+# Folders and files below /dev that determine which hardware a driver may find.
 DEVICE_FILES = ("dri", "kfd", "nvidia0", "nvidiactl", "dxg", "accel")
 
-# Platforms (by a part of their name) that list no device until they are told to.
+# Platforms (by a part of their name) that list no device by default.
 HIDDEN_DEVICES = {
     "rusticl": "It shows a GPU when RUSTICL_ENABLE names its driver (radeonsi, iris), and its "
     "software device with RUSTICL_ENABLE=llvmpipe.",
 }
 
-# Makers of GPUs by PCI number: name, and where an OpenCL driver for them comes from.
+# Makers of GPUs by PCI vendor ID: name, and the source of an OpenCL driver for them.
 GPU_MAKERS = {
     0x10DE: ("NVIDIA", "the NVIDIA driver itself (it brings libnvidia-opencl.so.1)"),
     0x1002: ("AMD", "ROCm (package rocm-opencl-runtime), or Mesa's mesa-opencl-icd"),
@@ -81,14 +82,14 @@ GPU_MAKERS = {
 
 # Preference of a driver without an entry; lower is better.
 DEFAULT_PREFERENCE = 50
-# From here on a driver is chosen only when there is nothing else, whatever kind it says it is.
+# From here on a driver is chosen only when there is no other, whatever kind it reports.
 LAST_RESORT = 1000
 
 
-#: NVIDIA's tools for containers bring libnvidia-opencl.so.1 and leave its nvidia.icd behind.
+#: NVIDIA's container toolkit mounts libnvidia-opencl.so.1, but not its nvidia.icd.
 UNREGISTERED = (Unregistered("libnvidia-opencl", "libcuda"),)
 
-#: Folders with drivers' libraries, after those in LD_LIBRARY_PATH; to ask the dynamic loader's
+#: Folders with drivers' libraries, after those in LD_LIBRARY_PATH; querying the dynamic loader's
 #: cache would start a process.
 LIBRARY_FOLDERS = (
     "/usr/local/nvidia/lib64",
@@ -105,8 +106,8 @@ _POCL = r"PoCL (\d+\.\d+)"
 _AVX2 = frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "abm"})
 _AVX512 = _AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
 
-#: What code for a CPU may be made for, and the flags, as Linux lists them, of processors that run
-#: it.
+#: Instruction sets that code for a CPU may target, and the flags, as Linux lists them, that they
+#: need.
 CPU_TARGETS = {
     "avx512": _AVX512,
     "avx2": _AVX2,
@@ -314,33 +315,33 @@ def in_force(names: Names) -> tuple[Quirk, ...]:
 
 
 def inline_device(names: Names) -> InlineDevice | None:
-    """How the driver comes to list this device a second time, for the calling thread."""
+    """How to make the driver list this device a second time, for the calling thread."""
     return next((q.inline_device for q in in_force(names) if q.inline_device is not None), None)
 
 
 def cpu_name_overrides(names: Names) -> tuple[CpuNameOverride, ...]:
-    """Which processors this driver does not know."""
+    """The processors that this driver does not know."""
     return tuple(q.cpu_name_override for q in in_force(names) if q.cpu_name_override is not None)
 
 
 def cpu_targets(names: Names) -> CpuTargets | None:
-    """How this driver's compiler is told for which instructions to make code."""
+    """How to set the target of this driver's compiler."""
     return next((q.cpu_targets for q in in_force(names) if q.cpu_targets is not None), None)
 
 
 def cpu_target_variables() -> dict[str, Mapping[str, str]]:
-    """Variables that say it, with their values by instruction set."""
+    """Variables that set the target, with their values by instruction set."""
     found = (q.cpu_targets for q in QUIRKS if q.cpu_targets is not None)
     return {t.variable: t.names for t in found if t.variable}
 
 
 def compiling(names: Names) -> dict[str, str]:
-    """Variables for processes that compile; a user's own values go first."""
+    """Variables for processes that compile; a user's own values take precedence."""
     return _merged(q.compiling for q in in_force(names))
 
 
 def unused_variant(names: Names) -> UnusedVariant | None:
-    """What processes that compile need not compile."""
+    """The variant that compile workers skip."""
     return next((q.unused_variant for q in in_force(names) if q.unused_variant is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""The list of the devices that are there, and the choice of one."""
+"""The list of available devices, and the choice of one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _devices() -> tuple[Device, ...]:
     if libraries is None:
         found = _of_the_loader()
     else:
-        load_pyopencl()  # a missing pyopencl is found out here
+        load_pyopencl()  # raises here if pyopencl is missing
         found = [[_unopened(x, d) for d in x.devices] for x in libraries]
     seen: set[tuple[quirks.Names, ...]] = set()
     devices: list[Device] = []
     for here in found:
-        # One driver can be found over two ways: beside the bundled loader and in a folder.
+        # One driver can be found twice: in the bundled loader's folder and in another.
         identity = tuple(d.names for d in here)
         if identity not in seen:
             seen.add(identity)
@@ -44,13 +44,13 @@ def _unopened(library: Library, found: Listed) -> Device:
 
 
 def _forget() -> None:
-    """A driver lists something else than was remembered: have all of them listed again."""
+    """A driver's devices differ from the cached ones: list all of them again."""
     forget_survey()
     _devices.cache_clear()
 
 
 def _inline_device_of(library: Library) -> quirks.InlineDevice | None:
-    """What a driver may list besides its only device; several might not all be listed then."""
+    """The inline device of a driver with one device; with several, some might not be listed."""
     return quirks.inline_device(library.devices[0].names) if len(library.devices) == 1 else None
 
 
@@ -94,7 +94,7 @@ def select_device(
     A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
     platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
     (from 0, in order of preference). ``meanwhile`` is called when it is chosen, before its driver
-    is opened and asked. Raises NoDeviceError where there is no device at all and
+    is opened and queried. Raises NoDeviceError where there is no device at all and
     DeviceNotFoundError where none matches.
     """
     chosen = _choose(spec)
@@ -123,7 +123,7 @@ def _choose(spec: str | None) -> Device:
 
 
 def why_chosen(spec: str | None) -> str:
-    """Why ``select_device(spec)`` takes the device that it takes. Raises as it does."""
+    """Why ``select_device(spec)`` chooses its device. Raises as it does."""
     chosen, devices = select_device(spec), list_devices()
     if spec is not None:
         text, index = _split_spec(spec)
@@ -144,7 +144,7 @@ def _split_spec(spec: str) -> tuple[str, int]:
 
 
 def _matching(devices: list[Device], text: str) -> tuple[list[Device], str]:
-    """The devices that match, and by what."""
+    """The devices that match, and the matching property."""
     # Platforms before device names: a CPU's name can hold the name of another vendor's platform.
     ways: tuple[tuple[str, Callable[[Device], bool]], ...] = (
         ("kind", lambda d: d.kind == text),

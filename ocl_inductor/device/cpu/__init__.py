@@ -1,1 +1,1 @@
-"""What a CPU is, and what its driver's compiler makes code for."""
+"""Facts of a CPU, and the target of its driver's compiler."""

@@ -1,9 +1,9 @@
-"""Products of pairs of bfloat16 in x86 CPUs' vectors (AVX512-BF16): whether kernels reach them.
+"""Dot products of bfloat16 pairs on x86 CPUs (AVX512-BF16): whether kernels can use them.
 
-OpenCL C has no name for the instruction, but the compilers of CPU drivers take inline assembly. A
-front end that does not know the processor's registers cannot be told which ones that changes: it
-stands in a function that is not inlined, whose callers keep no vector in a register
-(templates/parts/bf16_tile.cl.jinja). That this holds is part of the test.
+OpenCL C has no builtin for the instruction, but the compilers of CPU drivers accept inline
+assembly. A front end that does not know the processor's registers rejects a clobber list: the
+instruction is in a function that is not inlined, whose callers keep no vector in a register
+(templates/parts/bf16_tile.cl.jinja). The test checks that, too.
 
 Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2, VDPBF16PS.
 """
@@ -21,7 +21,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 _FLAGS = {"avx512f", "avx512bw", "avx512_bf16"}
 _REGISTERS = range(32)
 _LANES = 16
-#: Vectors that the test's kernel uses before the product and after it.
+#: Vectors that are live across the product in the test's kernel.
 _KEPT = range(24)
 
 _SOURCE = f"""
@@ -60,13 +60,13 @@ def has_bf16_dot() -> bool:
 
 
 def bf16_dot_test(context: Any, queue: Any) -> bool:
-    """Whether a kernel sums a pair of products rightly, and finds its own vectors unchanged.
+    """Whether a kernel computes a dot product correctly, and finds its own vectors unchanged.
 
-    What the driver cannot compile, it raises.
+    Raises the driver's error where it cannot compile the kernel.
     """
     cl = load_pyopencl()
     random = np.random.default_rng(0)
-    # Whole numbers, whose float32 form ends in 16 zeros: bfloat16 is the other half.
+    # Integers, whose float32 form ends in 16 zeros: bfloat16 is the other half.
     a = random.integers(-9, 9, 2).astype(np.float32)
     b = random.integers(-9, 9, (_LANES, 2)).astype(np.float32)
     kept = random.integers(-9, 9, (len(_KEPT), _LANES)).astype(np.float32)

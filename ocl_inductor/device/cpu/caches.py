@@ -12,8 +12,8 @@ _LISTED = Path("/sys/devices/system/cpu/cpu0/cache")
 class Caches:
     """Bytes: ``l1`` for data, ``l2`` of one core, ``l3`` that cores share, ``line`` of the first.
 
-    The defaults hold where the system does not tell: those of the processors that the backend's
-    choices were measured on.
+    The defaults apply where the system does not tell: they are those of the processors on which the
+    backend's choices were measured.
     """
 
     l1: int = 32 << 10
@@ -30,7 +30,7 @@ def cpu_caches() -> Caches:
             level, kind, size = ((cache / f).read_text().strip() for f in ("level", "type", "size"))
             nbytes = int(size.removesuffix("K")) << 10
         except (OSError, ValueError):
-            continue  # not told, or in another way
+            continue  # missing, or in another format
         if kind != "Instruction" and level in "123" and nbytes > 0:
             found[f"l{level}"] = nbytes
             if level == "1":
@@ -39,7 +39,7 @@ def cpu_caches() -> Caches:
 
 
 def _line(cache: Path) -> dict[str, int]:
-    """The bytes of a line, where they are told and a power of two."""
+    """The bytes of a line, where they are reported and a power of two."""
     try:
         nbytes = int((cache / "coherency_line_size").read_text())
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""What a CPU driver's compiler makes code for, which need not be what its device reports.
+"""The target of a CPU driver's compiler, which may differ from what its device reports.
 
-A compiler that does not know the processor, or is told another one, makes narrower code than the
-device's native vector width says; kernels with wider vectors then spill all they hold. So the
-compiler is asked: by the macros that it defines for the target, and where it defines none, by the
-instructions in what it makes of two small kernels.
+A compiler that does not know the processor, or is told another one, generates narrower code than
+the device's native vector width; kernels with wider vectors then spill their registers. So the
+compiler is queried: by the macros that it defines for the target, and where it defines none, by the
+instructions that it generates for two small kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANY = "__SSE2__"
 _MACROS = (_ANY, "__AVX__", "__AVX512F__", "__FMA__")
 
 #: The names of its kernels are the macros that are defined. Without these there are two kernels to
-#: look into: the first moves 16 floats, the second multiplies and adds.
+#: examine: the first moves 16 floats, the second multiplies and adds.
 _SOURCE = f"""\
 #ifdef {_ANY}
 {
@@ -36,9 +36,9 @@ __kernel void multiply_add(__global float16 *a) {{ a[0] = fma(a[0], a[1], a[2]);
 #endif
 """
 
-#: How 16 single-precision floats move from memory into registers and back: the lanes that one of
-#: the moves has, and vmovups and vmovaps with operands of 512 and of 256 bits, then both with and
-#: without the prefix VEX (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2).
+#: Moves of 16 single-precision floats between memory and registers: the lanes of one move, and
+#: vmovups and vmovaps with operands of 512 and of 256 bits, then both with and without the prefix
+#: VEX (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2).
 _MOVES = (
     (16, re.compile(rb"\x62[\x61\x71\xe1\xf1]\x7c\x48[\x10\x11\x28\x29]")),
     (8, re.compile(rb"\xc5[\x7c\xfc][\x10\x11\x28\x29]")),
@@ -52,8 +52,8 @@ _FMA = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CompileTarget:
-    """``lanes``: float32 values in one of the target's registers; ``fma``: fma() is one of its
-    instructions.
+    """``lanes``: float32 values in one of the target's registers; ``fma``: whether fma() is one
+    instruction.
     """
 
     lanes: int
@@ -64,7 +64,7 @@ def compile_target(context: Any) -> CompileTarget | None:
     """The target of the compiler of a pyopencl Context's device; None where it does not tell.
 
     Raises:
-        pyopencl.Error: it compiles nothing.
+        pyopencl.Error: it cannot compile anything.
     """
     program = load_pyopencl().Program(context, _SOURCE).build(cache_dir=False)
     names = frozenset(program.kernel_names.split(";"))
@@ -80,7 +80,7 @@ def _of_macros(defined: frozenset[str]) -> CompileTarget:
 
 
 def of_instructions(binary: bytes) -> CompileTarget | None:
-    """The same from the two kernels' machine code; None where it moves no floats as x86 does."""
+    """The same from the two kernels' machine code; None where that has no x86 moves of floats."""
     for lanes, move in _MOVES:
         if len(move.findall(binary)) >= 2 * 16 // lanes:
             return CompileTarget(lanes, _FMA.search(binary) is not None)

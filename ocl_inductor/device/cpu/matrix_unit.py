@@ -1,7 +1,7 @@
 """The matrix unit of x86 CPUs (AMX): whether this process may use it, and a driver compiles for it.
 
-OpenCL C has no name for it, but the compilers of CPU drivers take inline assembly. Linux gives the
-registers (8 KiB a thread) only to processes that asked for them.
+OpenCL C has no builtins for it, but the compilers of CPU drivers accept inline assembly. Linux
+grants the registers (8 KiB a thread) only to processes that request them.
 
 Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 1, chapter 18;
 Linux, Documentation/arch/x86/xstate.rst.
@@ -51,9 +51,9 @@ void probe(__global const ushort *a, __global const ushort *b, __global float *c
 
 @cache
 def permitted() -> bool:
-    """Whether the CPU has the unit and the system lets this process use it; asks the system.
+    """Whether the CPU has the unit and the system lets this process use it; requests permission.
 
-    Children of a fork have what their parent had.
+    Forked children inherit the permission.
     """
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return False
@@ -72,10 +72,10 @@ def permitted() -> bool:
 
 
 def amx_test(context: Any, queue: Any) -> bool:
-    """Whether a kernel multiplies two tiles rightly. What the driver cannot compile, it raises."""
+    """Whether a kernel multiplies two tiles correctly. Raises the driver's compile error."""
     cl = load_pyopencl()
     random = np.random.default_rng(0)
-    # Whole numbers, whose float32 form ends in 16 zeros: bfloat16 is the other half.
+    # Integers, whose float32 form ends in 16 zeros: bfloat16 is the other half.
     a, b = random.integers(-9, 9, (2, _ROWS, 2 * _PAIRS)).astype(np.float32)
     columns = b.T.reshape(_PAIRS, 2, _ROWS).swapaxes(1, 2)  # pairs of rows, side by side
     flags, operands = cl.mem_flags, []

@@ -1,9 +1,9 @@
-"""Give back the memory of drivers' code that has run for the last time, for now.
+"""Release the memory of drivers' code that is not needed for now.
 
 A driver's library contains a whole compiler: when a device is open, 75 MiB of its code and
 constants are resident, and again when programs were loaded; 25 MiB of them are needed to run
-kernels. These are clean copies of the file, so the system may drop them, and reads back what is
-used again, 64 KiB at a time from its file cache.
+kernels. These are clean pages of the file, so the system may drop them, and reads pages that are
+used again from its file cache, 64 KiB at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Mapping:
 
     @classmethod
     def of(cls, line: str) -> _Mapping | None:
-        """None for a line of another kind, and for memory that is of no file."""
+        """None for a line of another kind, and for anonymous memory."""
         found = _HEAD.fullmatch(line)
         if found is None or not found[4].startswith("/"):
             return None
@@ -48,7 +48,7 @@ class DriverCode:
         self._clean: list[_Mapping] = []
 
     def release(self) -> None:
-        """Drop it. Nothing happens where the system does not show how files are mapped."""
+        """Drop it. No effect where the system does not show how files are mapped."""
         if not enabled("driver_code_pages"):
             return
         mappings = _mappings()
@@ -82,9 +82,10 @@ def _libraries(mappings: Iterable[_Mapping]) -> set[str]:
 
 
 def _clean(ours: Set[_Mapping]) -> Iterator[_Mapping]:
-    """The read-only mappings among ``ours`` that nothing was written to.
+    """The read-only mappings among ``ours`` that were never written.
 
-    What was relocated at the start, and made read-only then, would be lost; it may be in swap.
+    Pages that were relocated at load time, and made read-only then, would be lost; they may be in
+    swap.
     """
     candidates = {m for m in ours if m.access in ("r-xp", "r--p")}
     mapping: _Mapping | None = None

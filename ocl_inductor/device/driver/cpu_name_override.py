@@ -1,11 +1,11 @@
 """A processor that is newer than the driver's compiler.
 
-PoCL asks LLVM for the processor's name and gives the answer back to LLVM with every program. An
-LLVM older than the processor says that it has no name for it, and refuses the answer; or it says
-the name of an older one of the same family, without the newer one's instructions. The name
-lies in PoCL's own description of the device (``llvm_cpu`` of its ``struct _cl_device_id``), and
-nothing but that is asked: so an older processor is named there, all of whose instructions this one
-has (``CpuNameOverride`` in device/quirks.py); and so is what OCL_INDUCTOR_CPU_TARGET asks for.
+PoCL queries LLVM for the processor's name and passes the answer to LLVM with every program. An LLVM
+older than the processor answers that it has no name for it, and then rejects that; or it answers
+with an older one of the same family, without the newer one's instructions. The name is stored in PoCL's own
+description of the device (``llvm_cpu`` of its ``struct _cl_device_id``) and read only there: so it
+is replaced by an older processor, all of whose instructions this one has (``CpuNameOverride`` in
+device/quirks.py), or by the one that OCL_INDUCTOR_CPU_TARGET requests.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ocl_inductor.patches.switch import enabled
 _log = logger(__name__)
 #: The instructions that code for CPUs may use, by a name of ``quirks.CPU_TARGETS``: for tests.
 _ENV = "OCL_INDUCTOR_CPU_TARGET"
-#: The processor's name in a device's version, behind the target triple.
+#: The processor's name in a device's version, after the target triple.
 _NAME = re.compile(r"-linux-(?:gnu|musl)-(\S+)$")
 #: By the address of a device.
 _overridden: dict[int, str] = {}
 
 
 def override_cpu_name(device: Any, names: quirks.Names) -> None:
-    """Name another processor to the driver of a pyopencl Device: the one that is asked for, or a
-    relative of this one where the driver does not know it.
+    """Replace the processor's name in the driver of a pyopencl Device: by the requested one, or by
+    a relative of this one where the driver does not know it.
 
-    Nothing happens where the driver knows it, where the patch is off, where the system does not
-    show a process its own memory, or where the name is not found there: then no program builds, as
-    without.
+    No effect where the driver knows it, where the patch is off, where the system does not let a
+    process write its own memory, or where the name is not found there: then no program builds, as
+    without the patch.
 
     Raises:
         UnknownOptionError: OCL_INDUCTOR_CPU_TARGET says nothing that exists.
@@ -85,11 +85,11 @@ def _relative(said: str, names: quirks.Names) -> str | None:
 
 
 def set_target_variables() -> None:
-    """Before drivers open: what OCL_INDUCTOR_CPU_TARGET asks for, in the words of those that take
-    it from the environment. What a user has set there stays.
+    """Before drivers open: pass OCL_INDUCTOR_CPU_TARGET to those that read the target from the
+    environment, in their own variables. Variables set by the user stay.
 
     Raises:
-        UnknownOptionError: it says nothing that exists.
+        UnknownOptionError: no such target.
     """
     target = _forced_target()
     if target is not None:
@@ -98,7 +98,7 @@ def set_target_variables() -> None:
 
 
 def device_version(device: Any) -> str:
-    """What the driver says, with the name of the processor for which it compiles."""
+    """The driver's answer, with the name of the processor for which it compiles."""
     version: str = device.version.strip()
     relative = _overridden.get(device.int_ptr)
     return version if relative is None else f"{version} as {relative}"

@@ -1,7 +1,7 @@
-"""Finding OpenCL drivers: the ``.icd`` files on this machine, and the libraries they stand for.
+"""Finding OpenCL drivers: the ``.icd`` files on this machine, and the libraries they refer to.
 
-A driver wheel may come with an ``.icd`` file that names a placeholder path, so that nothing finds
-it; such a file is repaired. What lies here opens no driver.
+A driver wheel may come with an ``.icd`` file that names a placeholder path, so that no loader finds
+it; such a file is repaired. Nothing here opens a driver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
 @dataclass(frozen=True, slots=True)
 class IcdFile:
-    """One ``.icd`` file: the text in it, and the library that it stands for.
+    """One ``.icd`` file: its text, and the library that it refers to.
 
     ``library`` is empty where there is none, and ``problem`` says why; ``repaired``: the text names
     a placeholder, and the library was found elsewhere.
@@ -40,7 +40,7 @@ class IcdFile:
 def find_drivers() -> list[str]:
     """Driver libraries, as an ``.icd`` file names them: paths, or names for the system's loader.
 
-    Those that are there without such a file come last.
+    Drivers without such a file come last.
     """
     files = (icd for folder in vendor_folders() if folder.is_dir() for icd in icd_files(folder))
     named = list(dict.fromkeys(icd.library for icd in files if icd.library))
@@ -89,7 +89,7 @@ def _read_icd(path: Path) -> IcdFile:
         return IcdFile(path, text, text)  # a name the dynamic loader resolves
     if library.exists():
         return IcdFile(path, text, str(library.resolve()))
-    # <prefix>/etc/OpenCL/vendors/x.icd with a placeholder path: the file lies in <prefix>/lib.
+    # <prefix>/etc/OpenCL/vendors/x.icd with a placeholder path: the file is in <prefix>/lib.
     beside = path.parents[3] / "lib" / library.name if len(path.parents) > 3 else library
     if beside.exists():
         return IcdFile(path, text, str(beside.resolve()), repaired=True)
@@ -98,9 +98,9 @@ def _read_icd(path: Path) -> IcdFile:
 
 @contextmanager
 def vendor_folder(libraries: list[str]) -> Iterator[Path]:
-    """A folder with one ``.icd`` a library and nothing else, for as long as the loader looks.
+    """A folder with one ``.icd`` a library and nothing else, while the loader reads it.
 
-    The loader opens whatever is named there, so the folder is a new one each time, and ours alone.
+    The loader opens every library named there, so the folder is new each time, and private.
     Raises OSError where no folder can be made.
     """
     with tempfile.TemporaryDirectory(

@@ -2,8 +2,8 @@
 
 The loader opens every driver there is, and each brings a compiler of its own: 100 MiB of resident
 memory and a third of a second for drivers that are not used. A driver's objects carry the table
-of its functions, by which all later calls find their way, so it is enough to ask its library for
-its platforms as the loader does (``clIcdGetPlatformIDsKHR`` of the extension cl_khr_icd).
+of its functions, through which all later calls are dispatched, so it is enough to query its library
+for platforms as the loader does (``clIcdGetPlatformIDsKHR`` of the extension cl_khr_icd).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ocl_inductor.log import logger
 
 _log = logger(__name__)
 
-#: In the place of clGetPlatformIDs in the table of a driver that wants the loader's own table
-#: instead (version 2 of cl_khr_icd): only the loader can open it.
+#: Marker in place of clGetPlatformIDs in the table of a driver that uses the loader's table instead
+#: (version 2 of cl_khr_icd): only the loader can open it.
 _LOADER_ONLY = 0x4943443331
 
 _PlatformIds = ctypes.CFUNCTYPE(
@@ -28,7 +28,7 @@ _PlatformIds = ctypes.CFUNCTYPE(
 )
 _Address = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
 
-#: Variables by which a user, or a tool, steers the loader itself.
+#: Variables by which a user, or a tool, controls the loader itself.
 _LOADER_VARIABLES = (
     "OCL_ICD_VENDORS",
     "OCL_ICD_FILENAMES",

@@ -1,10 +1,10 @@
-"""What each OpenCL driver lists, found out once and remembered, so that a driver which is not
-chosen need not be opened.
+"""The devices of each OpenCL driver, queried once and cached, so that a driver which is not chosen
+need not be opened.
 
-The survey runs in a process of its own (survey.py), because a driver may end the
-process that opens it. What it found is kept in the cache folder, under everything that may change
-a driver's answer: its file, the environment, the device files of the system, the machine. It serves
-only the choice of a device: opening one compares it with the stored answer.
+The survey runs in a child process (survey.py), because a driver may crash the process that opens
+it. Its result is stored in the cache folder, keyed by everything that may change a driver's answer:
+its file, the environment, the device files of the system, the machine. It is used only to choose a
+device: opening one compares it with the stored answer.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Library:
 
 
 def survey(names: Sequence[str]) -> tuple[Library, ...] | None:
-    """Each library's devices, remembered or asked for now; None: the loader has to be asked."""
+    """Each library's devices, cached or queried now; None: the loader has to be used."""
     name = _name(names)
     known = _remembered(name, names)
     if known is None:
@@ -64,7 +64,7 @@ def survey(names: Sequence[str]) -> tuple[Library, ...] | None:
 
 
 def forget(names: Sequence[str]) -> None:
-    """Have the drivers asked again by the next ``survey``."""
+    """Make the next ``survey`` query the drivers again."""
     with contextlib.suppress(OSError):
         _folder().remove(_name(names))
 
@@ -119,7 +119,7 @@ def _listed(entry: dict[str, Any]) -> Listed:
 
 
 def text_of(libraries: Sequence[Library]) -> str:
-    """What a survey found, as the process that makes it prints it."""
+    """The result of a survey, in the format that its process prints."""
     return json.dumps({"schema": _SCHEMA, "libraries": [asdict(x) for x in libraries]})
 
 
@@ -131,7 +131,7 @@ def _folder() -> PrivateFolder:
 
 
 def _name(names: Sequence[str]) -> str:
-    """The file with what these drivers answered."""
+    """The file with these drivers' answers."""
     text = "\n".join((str(_SCHEMA), platform.node(), *names, *_environment(), *_hardware()))
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
@@ -161,7 +161,7 @@ def _stamp(name: str) -> list[int]:
 
 
 def _remembered(name: str, names: Sequence[str]) -> tuple[Library, ...] | None:
-    """It names libraries (``parts``) that are opened: so only from a file that is ours."""
+    """The cached survey. It names libraries (``parts``) to open, so the file must be ours."""
     try:
         document = json.loads(_folder().read(name))
         if document["stamps"] != [_stamp(resolved) for resolved in document["files"]]:

@@ -1,12 +1,12 @@
-"""pyopencl, imported with every OpenCL driver within its reach.
+"""pyopencl, imported with every OpenCL driver visible to it.
 
 pyopencl's wheel bundles a loader that reads the folder ``OCL_ICD_VENDORS`` (by default the
-system's) once, at the first ``clGetPlatformIDs``, and adds the drivers that lie beside itself.
+system's) once, at the first ``clGetPlatformIDs``, and adds the drivers in its own folder.
 
 On Linux we open the drivers ourselves, each when it is used (icd_loader.py, inventory.py); the
-loader then finds nothing, and only passes calls on. Elsewhere, and where the user steers the
+loader then finds nothing, and only forwards calls. Elsewhere, and where the user controls the
 loader, we put ``.icd`` files for every driver, the system's included, into a temporary folder and
-name that folder, only for as long as the loader looks: child processes see the user's environment.
+name that folder, only while the loader reads it: child processes see the user's environment.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ocl_inductor.patches.pyopencl import pyopencl_invokers, pyopencl_platforms,
 
 _log = logger(__name__)
 _ENV = "OCL_ICD_VENDORS"
-# The environment is changed while the loader looks.
+# The environment is changed while the loader reads it.
 _lock = threading.RLock()
-#: Where the loader finds nothing. An empty folder would leave what lies beside it.
+#: A path at which the loader finds nothing. With an empty folder it would still use its own.
 _NOWHERE = "/nonexistent"
 
 
 def load_pyopencl() -> ModuleType:
     """Import pyopencl, with every driver visible.
 
-    A user's own OCL_ICD_VENDORS is left alone. Raises ImportError where pyopencl is missing, and
+    A user's own OCL_ICD_VENDORS is not changed. Raises ImportError where pyopencl is missing, and
     ForkedProcessError in a child of a process that had loaded it.
     """
     fork.check()
@@ -82,7 +82,7 @@ def surveyed() -> tuple[inventory.Library, ...] | None:
 
 
 def forget_survey() -> None:
-    """A driver lists something else than was remembered: have all of them asked again."""
+    """A driver's devices differ from the cached ones: query all drivers again."""
     inventory.forget(find_drivers())
     surveyed.cache_clear()
 
@@ -95,7 +95,7 @@ def driver_platforms(library: str) -> list[Any]:
 
 
 def release_code() -> None:
-    """Give back the memory of the opened drivers' code; what is used again comes back by itself."""
+    """Release the memory of the opened drivers' code; pages used again are reloaded on demand."""
     if surveyed() is not None:
         with _lock:
             _code().release()
@@ -108,9 +108,9 @@ def _code() -> DriverCode:
 
 @cache
 def _platform_ids(library: str) -> list[int]:
-    code = _code()  # what is mapped before is not the driver's
-    # Linking it touches 90 MiB of Intel's runtime, half of that in a library which it needs: that
-    # half is given back before the other begins.
+    code = _code()  # earlier mappings are not the driver's
+    # Linking it touches 90 MiB of Intel's runtime, half of that in a library it depends on: that
+    # half is released before the other is loaded.
     for part in next((x.parts for x in surveyed() or () if x.name == library), ()):
         if icd_loader.open_library(part) is not None:
             code.release()

@@ -1,4 +1,4 @@
-"""What is asked of a driver about a pyopencl Device, with the answers' oddities removed."""
+"""Queries to a driver about a pyopencl Device, with normalised answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ocl_inductor.device.quirks import Names
 
 
 def names_of(device: Any) -> Names:
-    """What the driver says of itself and its device."""
+    """The names that the driver reports for itself and its device."""
     platform = device.platform
     return Names(
         platform_name=platform.name.strip(),
@@ -29,7 +29,7 @@ def kind_of(device: Any) -> str:
 
 
 def ask(device: Any, attribute: str, default: Any) -> Any:
-    """A device attribute, or `default` where the driver does not know the question."""
+    """A device attribute, or `default` where the driver does not support the query."""
     try:
         return getattr(device, attribute)
     except (load_pyopencl().Error, AttributeError):

@@ -11,7 +11,7 @@ from ocl_inductor.device.driver.code_pages import mapped_libraries
 from ocl_inductor.device.driver.inventory import Library, file_of, text_of
 from ocl_inductor.device.driver.listing import listed
 
-#: From this size on a library is worth opening apart from the driver that needs it.
+#: From this size on a library is opened separately, before the driver that depends on it.
 _LARGE_BYTES = 16 << 20
 
 
@@ -19,7 +19,7 @@ def _survey(names: Sequence[str]) -> tuple[Library, ...]:
     """Open every driver in this process.
 
     Raises:
-        NeedsLoaderError: one of them wants the loader.
+        NeedsLoaderError: one of them requires the loader.
     """
     import pyopencl
 
@@ -42,4 +42,4 @@ def _parts(name: str, opened: set[str]) -> tuple[str, ...]:
 
 if __name__ == "__main__":
     print("\n" + text_of(_survey(sys.argv[1:])), flush=True)
-    os._exit(0)  # some drivers do not end well
+    os._exit(0)  # some drivers crash at exit

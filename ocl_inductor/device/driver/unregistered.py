@@ -1,7 +1,7 @@
 """Driver libraries that no ``.icd`` file names.
 
-Containers that are given a GPU get its driver's libraries from the host, and not the host's
-``/etc/OpenCL``: the driver is there, and no OpenCL program finds it.
+Containers with a GPU get its driver's libraries from the host, but not the host's ``/etc/OpenCL``:
+the driver is present, and no OpenCL program finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ocl_inductor.device.quirks import LIBRARY_FOLDERS, UNREGISTERED, Unregister
 
 
 def unregistered(named: Sequence[str]) -> list[str]:
-    """Paths of drivers that are on this machine and not among ``named``, a path or name each."""
+    """Paths of drivers on this machine that are not among ``named``, a path or name each."""
     folders = [x for x in os.environ.get("LD_LIBRARY_PATH", "").split(":") if x]
     return list(_missing(named, [*folders, *LIBRARY_FOLDERS], UNREGISTERED))
 
@@ -32,11 +32,11 @@ def _missing(
 
 
 def _newest(folder: Path, driver: Unregistered) -> Path | None:
-    """The driver in a folder that also has what it needs; several versions: the highest one."""
+    """The driver in a folder that also has its dependency; several versions: the highest one."""
     try:
         found = [x for x in folder.glob(f"{driver.library}.so*") if x.exists()]
         needed = next(folder.glob(f"{driver.beside}.so*"), None)
-    except OSError:  # a folder that may not be read
+    except OSError:  # an unreadable folder
         return None
     return max(found, key=_version, default=None) if needed is not None else None
 

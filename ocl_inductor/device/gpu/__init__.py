@@ -1,1 +1,1 @@
-"""What is known only of GPUs."""
+"""Facts of GPUs only."""

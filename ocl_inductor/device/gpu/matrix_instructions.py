@@ -1,8 +1,8 @@
-"""Matrix instructions of NVIDIA's GPUs (tensor cores): whether kernels reach them.
+"""Matrix instructions of NVIDIA's GPUs (tensor cores): whether kernels can use them.
 
-OpenCL C has no names for them, but NVIDIA's compiler takes inline PTX. The instructions that
-kernels use (mma.cl.jinja) are those of compute capability 8.0 on: mma.sync with 16 terms,
-ldmatrix and cp.async.
+OpenCL C has no builtins for them, but NVIDIA's compiler accepts inline PTX. The instructions that
+kernels use (mma.cl.jinja) need compute capability 8.0: mma.sync with 16 terms, ldmatrix and
+cp.async.
 
 NVIDIA, "Parallel Thread Execution ISA", version 7.0.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.driver.questions import ask
 
-#: Of the instructions, and of the extension by which a driver tells it.
+#: Least capability for the instructions, and the extension by which a driver reports it.
 _LEAST_CAPABILITY, _EXTENSION = 8, "cl_nv_device_attribute_query"
 _ROWS, _COLUMNS, _TERMS, _WARP = 16, 8, 16, 32
 
@@ -65,13 +65,13 @@ def may_have_mma(device: Any, extensions: frozenset[str]) -> bool:
 
 
 def mma_test(context: Any, queue: Any) -> bool:
-    """Whether a kernel multiplies two matrices rightly.
+    """Whether a kernel multiplies two matrices correctly.
 
-    What the driver cannot compile, it raises.
+    Raises the driver's error where it cannot compile the kernel.
     """
     cl = load_pyopencl()
     random = np.random.default_rng(0)
-    # Whole numbers, whose float32 form ends in 16 zeros: bfloat16 is the other half.
+    # Integers, whose float32 form ends in 16 zeros: bfloat16 is the other half.
     a = random.integers(-9, 9, (_ROWS, _TERMS)).astype(np.float32)
     b = random.integers(-9, 9, (_COLUMNS, _TERMS)).astype(np.float32)
     flags = cl.mem_flags

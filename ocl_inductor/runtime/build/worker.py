@@ -165,4 +165,4 @@ if __name__ == "__main__":
     finally:
         if _folder:  # the process that made it may have ended
             shutil.rmtree(_folder, ignore_errors=True)
-        os._exit(0)  # some drivers do not end well
+        os._exit(0)  # some drivers crash at exit
