@@ -389,7 +389,7 @@ class VectorKernel(LoopKernel):
         end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
         writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
         writer.line(f"const {kind} last = min(first + {step}, {end});")
-        # A symbolic size may be 0: no division by it outside of the loop.
+        # A symbolic size may be 0, so there is no division by it outside of the loop.
         counted = (
             blocks == 1 and len(rows) > 1 and all(is_static(self.size_of[v]) for v in rows[1:])
         )
