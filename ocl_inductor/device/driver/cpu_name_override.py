@@ -2,10 +2,10 @@
 
 PoCL queries LLVM for the processor's name and passes the answer to LLVM with every program. An LLVM
 older than the processor answers that it has no name for it, and then rejects that; or it answers
-with an older one of the same family, without the newer one's instructions. The name is stored in PoCL's own
-description of the device (``llvm_cpu`` of its ``struct _cl_device_id``) and read only there: so it
-is replaced by an older processor, all of whose instructions this one has (``CpuNameOverride`` in
-device/quirks.py), or by the one that OCL_INDUCTOR_CPU_TARGET requests.
+with an older one of the same family, without the newer one's instructions. The name is stored in
+PoCL's own description of the device (``llvm_cpu`` of its ``struct _cl_device_id``) and read only
+there: so it is replaced by an older processor, all of whose instructions this one has
+(``CpuNameOverride`` in device/quirks.py), or by the one that OCL_INDUCTOR_CPU_TARGET requests.
 """
 
 from __future__ import annotations
