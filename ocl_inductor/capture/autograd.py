@@ -68,14 +68,14 @@ def capture(
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
     from the cache, unless ``keep_plans`` is off.
 
-    ``unwrapped``: of a graph that gets no gradients, the executor itself is returned where what
-    AOTAutograd puts around it does nothing.
+    ``unwrapped``: for a graph without gradients, return the executor itself where AOTAutograd's
+    wrappers have no effect.
     """
     if not isinstance(gm, GmWrapper):
         example_inputs = take_as_passed(gm, example_inputs)
     leave_old_objects_alone()  # in the next compilation, where this one follows a reset
-    # The minifier, which passes real tensors, calls backward() while Dynamo compiles, where nothing
-    # more can be compiled.
+    # The minifier, which passes real tensors, calls backward() while Dynamo compiles, when no other
+    # compilation is possible.
     minified = any(isinstance(x, torch.Tensor) and not is_fake(x) for x in example_inputs)
     with (
         without_onednn(),
@@ -90,7 +90,7 @@ def capture(
             inference_compiler=graphs.compiler(_compiler(compile_graph, "inference")),
             decompositions=LazyDecompositions(),
             partition_fn=partition,
-            # Else every tensor that is written in place comes back as a new one, to be copied.
+            # Otherwise each tensor written in place would be returned as a new one, to be copied.
             keep_inference_input_mutations=True,
         )
         compiled = compiler(gm, _fixed_sizes(example_inputs))
@@ -102,13 +102,13 @@ def capture(
         executor = graphs.only()
         if executor is not None and calls_directly(executor, len(example_inputs), len(results)):
             return executor
-    # AOTAutograd marks as boxed what takes plain arguments here; the minifier believes it.
+    # AOTAutograd marks this as boxed, but it takes plain arguments; the minifier trusts the mark.
     compiled._boxed_call = False
     return without_wrappers(compiled, gm, example_inputs, graphs.only)
 
 
 def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
-    """Real tensors that Dynamo does not know, as fake ones of static size.
+    """Real tensors unknown to Dynamo, as fake ones of static size.
 
     Dynamo passes fake tensors. The minifier passes real ones, which would get symbolic sizes that
     no input of the graph carries.
@@ -126,10 +126,10 @@ def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
 
 
 def _keep_saved_tensors() -> None:
-    """Tell AOTAutograd that nothing writes over what is saved for the backward graph.
+    """Tell AOTAutograd that nothing overwrites tensors saved for the backward graph.
 
     It would refuse a second backward() (retain_graph) of graphs that are compiled together with
-    their forward, where it cannot know yet whether there will be one.
+    their forward, when it is not known yet whether there will be one.
     """
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:
@@ -150,7 +150,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
             _mark_trained(gm)
         free = gm.meta.get(FREE, frozenset())
         fake_mode = detect_fake_mode(inputs)
-        # The compiler makes real tensors (scratch memory, rounded constants).
+        # The compiler creates real tensors (scratch memory, rounded constants).
         with unset_fake_temporarily():
             compiled = compile_graph(
                 expand_higher_order(gm),
@@ -169,7 +169,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
 
 
 def _mark_trained(gm: GraphModule) -> None:
-    """Say which of a forward graph's inputs get gradients."""
+    """Mark which of a forward graph's inputs get gradients."""
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
     placeholders = gm.graph.find_nodes(op="placeholder")
     for node, info in zip(placeholders, getattr(metadata, "input_info", ()), strict=False):
@@ -177,10 +177,10 @@ def _mark_trained(gm: GraphModule) -> None:
 
 
 def _mark_views(gm: GraphModule) -> None:
-    """Say which results are views of inputs, and which are new contents of inputs."""
+    """Mark which results are views of inputs, and which are new contents of inputs."""
     metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
     placeholders = gm.graph.find_nodes(op="placeholder")
-    # Where inputs share memory, or are made of parts, AOTAutograd counts others.
+    # For inputs that share memory or are subclasses, AOTAutograd's metadata counts differently.
     if metadata is None or len(placeholders) != len(metadata.input_info):
         return
     first = metadata.num_mutated_inp_runtime_indices
@@ -194,7 +194,7 @@ def _mark_views(gm: GraphModule) -> None:
 
 
 def _static_inputs(count: int) -> frozenset[int]:
-    """Positions of parameters and buffers, whose storage stays put between calls."""
+    """Positions of parameters and buffers, whose storage does not move between calls."""
     context = TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
     indices = getattr(metadata, "static_input_indices", None) or ()

@@ -1,8 +1,8 @@
-"""Checks in front of operators that PyTorch takes apart without them: the fractions of quantiles,
-and the classes of ``one_hot`` in versions that do not check them in a graph.
+"""Checks in front of operators whose decompositions lack them: the fractions of quantiles, and the
+classes of ``one_hot`` in versions that do not check them in a graph.
 
-Eager looks at these before it computes; what it consists of no longer does. In Dynamo's graph the
-operator is still there as a whole.
+Eager checks these values before it computes; the decomposed operators do not. In Dynamo's graph the
+operator is still whole.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ocl_inductor.lowering.pointwise.requirements import ops
 
 _QUANTILES = frozenset({torch.quantile, torch.nanquantile, "quantile", "nanquantile"})
 _ONE_HOT = frozenset({torch.nn.functional.one_hot})
-#: What says where in the model a node comes from.
+#: Metadata with the place in the model from which a node comes.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack")
 _NO_FRACTION = "quantile() q values must be in the range [0, 1]"
 _NO_CLASS = "Class values must be non-negative and smaller than num_classes."
 
 
 def add_checks(gm: GraphModule) -> None:
-    """Have the graph refuse the values that eager refuses; in place."""
+    """Make the graph refuse the values that eager refuses; in place."""
     nodes = list(gm.graph.nodes)
     checked = [_check_fractions(node) for node in nodes if node.target in _QUANTILES]
     classes = [node for node in nodes if node.target in _ONE_HOT]
@@ -36,13 +36,13 @@ def add_checks(gm: GraphModule) -> None:
 
 
 def _check_fractions(node: Node) -> bool:
-    """A number is left: its shape function looks at that."""
+    """Numbers are skipped: the shape function checks them."""
     q = _argument(node, 1, "q")
     return _require(node, q, [(torch.ge, 0), (torch.le, 1)], _NO_FRACTION)
 
 
 def _check_classes(node: Node) -> bool:
-    """Without their number they are counted outside of the graph."""
+    """Without a number of classes, they are counted outside of the graph."""
     classes = _argument(node, 1, "num_classes")
     if classes is None or classes == -1:
         return False
@@ -57,7 +57,7 @@ def _argument(node: Node, position: int, name: str) -> Any:
 
 
 def _require(node: Node, x: Any, bounds: Sequence[tuple[Any, Any]], says: str) -> bool:
-    """Have ``node`` take ``x``, if that is a tensor, where each comparison holds for it."""
+    """Make ``node`` require each comparison for ``x``, if that is a tensor."""
     if not isinstance(x, Node) or not isinstance(x.meta.get("example_value"), torch.Tensor):
         return False
     with node.graph.inserting_before(node):

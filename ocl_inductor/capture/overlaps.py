@@ -1,9 +1,9 @@
-"""Writes to memory that the same call reads elsewhere, or of which two elements share a place.
+"""Writes to memory that overlaps itself, or other memory that the same call reads.
 
-Eager refuses most of them, as what comes out would depend on an order. Compiled, the reads would
-come first, and a number back; and ``x.expand(2, 3).fill_(1)``, which eager does, is no such write
-in a graph without mutation. So the memory of tensors in Dynamo's graph is compared, as
-``aten/src/ATen/MemoryOverlap.cpp`` does it, and eager decides.
+Eager refuses most of them, as the result would depend on an order. Compiled, the reads would come
+first, and a number would be returned; and ``x.expand(2, 3).fill_(1)``, which eager accepts, is no
+such write in a graph without mutation. So the memory of tensors in Dynamo's graph is compared, as
+in ``aten/src/ATen/MemoryOverlap.cpp``, and eager decides.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _HARMLESS = frozenset(
     "detach_ requires_grad_ resize_ resize_as_ squeeze_ unsqueeze_ t_ transpose_ swapaxes_ "
     "swapdims_ as_strided_ rename_ set_ share_memory_".split()
 )
-#: Those that read through indices, or all before they write: not even the same memory will do.
+#: Operators that read through indices, or all before they write: exact aliases are refused, too.
 _NOT_THE_SAME = frozenset(
     "take gather index_select cat concat concatenate stack put_ index_put_ index_copy_ index_add_ "
     "scatter_ scatter_add_ scatter_reduce_ index_reduce_ masked_scatter_".split()
 )
-#: Of ``iadd`` there is an ``add``, of ``invert`` no ``nvert``.
+#: ``iadd`` has an ``add``; ``invert`` has no ``nvert``.
 _IN_PLACE_OPERATORS = frozenset(
     f
     for name, f in vars(operator).items()
@@ -40,7 +40,7 @@ _SHARED = "it writes to memory that it reads elsewhere"
 
 
 def overlap(node: Node) -> str:
-    """Why a node's write does not go with its reads, or "" if it does, as far as can be told."""
+    """Why a node's write conflicts with its reads, or "" if it does not, as far as is known."""
     found = _written(node)
     if found is None:
         return ""
@@ -61,7 +61,7 @@ def overlap(node: Node) -> str:
 
 
 def _written(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor], bool] | None:
-    """What a node writes to, what else it reads, and whether these may be the same memory."""
+    """Tensors that a node writes, others that it reads, and whether these may be the same."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     name = name.partition(".")[0]
     allowed = name not in _NOT_THE_SAME
@@ -76,7 +76,7 @@ def _written(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor], bool] 
         target = _part(_of(x), index)
         if target is None:
             return None
-        # A row of what is expanded is a view of it that has lost the trace of that.
+        # The row of an expanded tensor is a view that does not show the expansion.
         return [_of(x) if _meets_itself(_of(x)) else target], list(_tensors(value)), True
     in_place = name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
     if node.args and (in_place or node.target in _IN_PLACE_OPERATORS):
@@ -89,7 +89,7 @@ def _of(argument: Any) -> Any:
 
 
 def _tensors(arguments: Any) -> Iterator[torch.Tensor]:
-    """Those whose memory is known: plain ones with strides."""
+    """The tensors whose memory is known: plain ones with strides."""
     for x in map(_of, tree_leaves(arguments, is_leaf=lambda x: isinstance(x, Node))):
         plain = isinstance(x, torch._subclasses.FakeTensor) and x.layout is torch.strided
         if plain and not x.is_sparse and x.device.type != "meta":
@@ -97,7 +97,7 @@ def _tensors(arguments: Any) -> Iterator[torch.Tensor]:
 
 
 def _part(x: Any, index: Any) -> torch.Tensor | None:
-    """``x[index]`` where that is a view for certain."""
+    """``x[index]`` where that is certainly a view."""
     indices = index if isinstance(index, tuple) else (index,)
     plain = all(
         isinstance(i, _PLAIN_INDICES) and not isinstance(i, bool)
@@ -118,14 +118,14 @@ def _layout(x: torch.Tensor) -> tuple[int, ...]:
 
 
 def _meets_itself(x: torch.Tensor) -> bool:
-    """Whether two elements certainly share a place; strides that only may are not looked into."""
+    """Whether two elements certainly overlap; strides that only may overlap are not examined."""
     layout = _layout(x)
     sizes, strides = layout[1 : 1 + x.ndim], layout[1 + x.ndim :]
     return 0 not in sizes and any(n > 1 and s == 0 for n, s in zip(sizes, strides, strict=True))
 
 
 def _span(x: torch.Tensor) -> tuple[int, int] | None:
-    """The bytes that it covers, from and to; None where there are gaps, or none at all."""
+    """The range of bytes that it covers; None where there are gaps, or no bytes."""
     offset, *rest = _layout(x)
     sizes, strides = rest[: x.ndim], rest[x.ndim :]
     count = 1
@@ -138,7 +138,7 @@ def _span(x: torch.Tensor) -> tuple[int, int] | None:
 
 
 def _storage(x: torch.Tensor) -> int:
-    """What two tensors have in common that are views of one another."""
+    """The identity of a tensor's storage, equal for views of one another."""
     return int(x.untyped_storage()._cdata)
 
 

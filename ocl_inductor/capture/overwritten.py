@@ -1,9 +1,9 @@
-"""Inputs that a forward graph writes to, and of which its backward graph needs the old values.
+"""Inputs that a forward graph overwrites and whose old values its backward graph needs.
 
-The partitioner saves inputs for free and computes what it can from them again, in the backward
-graph. By then the forward graph has written to those it updates, as running statistics: the
-gradient of ``x * (running_var + eps).rsqrt()`` would use the variance of the next step. Here the
-old values are kept.
+The partitioner saves inputs for free and recomputes other values from them, in the backward graph.
+By then the forward graph has written those it updates, such as running statistics: the gradient of
+``x * (running_var + eps).rsqrt()`` would use the variance of the next step. Here the old values are
+saved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def keep_overwritten_inputs(joint: GraphModule) -> GraphModule:
         readers = [u for u in primal.users if _computes(u) and u.target not in _SIZES]
         with joint.graph.inserting_after(placeholders[-1]):
             old = joint.graph.call_function(aten.clone.default, (primal,))
-        value = primal.meta["val"].detach().clone()  # its memory is another's
+        value = primal.meta["val"].detach().clone()  # with memory of its own
         old.meta = {**primal.meta, "val": value, "recompute": CheckpointPolicy.MUST_SAVE}
         for reader in readers:
             reader.replace_input_with(primal, old)
@@ -58,12 +58,12 @@ def _writes(node: Node, to: Node) -> bool:
 
 
 def _computes(node: Node) -> bool:
-    """Not a write to an input, nor the graph's results."""
+    """Whether a node computes: it is no write to an input, nor the graph's output."""
     return node.target is not aten.copy_.default and node.op != "output"
 
 
 def _descendants(nodes: Iterable[Node]) -> set[Node]:
-    """What is computed from them; writes to inputs do not count."""
+    """Nodes computed from them; writes to inputs do not count."""
     found: set[Node] = set()
     todo = list(nodes)
     while todo:

@@ -1,4 +1,4 @@
-"""A joint graph to its forward and its backward, and what the one saves for the other."""
+"""Splits a joint graph into forward and backward, and chooses the tensors to save."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ aten = torch.ops.aten
 
 #: In the meta data of a forward graph: how many outputs come before those saved for backward.
 VISIBLE = "ocl_inductor_visible_outputs"
-#: There, too: positions of outputs whose strides are ours to choose.
+#: There, too: positions of outputs whose strides may be chosen.
 FREE = "ocl_inductor_free_outputs"
 
-#: Pointwise operators that the partitioner does not know, since Inductor decomposes them: it takes
-#: them for kernels of their own, for which everything they read has to be in memory.
+#: Pointwise operators that the partitioner does not know, since Inductor decomposes them: it
+#: assumes that they are separate kernels, whose operands all have to be in memory.
 _POINTWISE = (
     aten.elu_backward,
     aten.hardshrink_backward,
@@ -46,8 +46,8 @@ def partition(
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward of a joint graph, with the random numbers of both from one seed.
 
-    Rewritten before, so that the forward saves little: what is cheap to compute from something else
-    that is saved is computed again.
+    The graph is rewritten before, so that the forward saves little: values that are cheap to
+    compute from other saved ones are recomputed.
     """
     joint = replace_random(expand_higher_order(joint))
     joint = save_offsets(read_masks(split_normalisations(joint)))

@@ -1,7 +1,7 @@
 """Python's random numbers as arguments: Dynamo traces them as float32 and passes float64.
 
-``random.uniform(a, b)`` in a compiled function becomes an argument of the graph. What calls the
-graph makes a tensor of it at full precision, but the graph was traced with one of float32.
+``random.uniform(a, b)`` in a compiled function becomes an argument of the graph. The caller of the
+graph passes it as a tensor of full precision, but the graph was traced with one of float32.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Calls that eager refuses, and PyTorch's shape functions do not: compiled, they give numbers.
+"""Calls that eager refuses, but PyTorch's shape functions accept: compiled, they return numbers.
 
-They are found in Dynamo's graph, before decompositions take them apart. Such a graph is left to
-eager, which raises its own error. What reaches a lowering whole is refused there (CannotLower).
+They are found in Dynamo's graph, before decompositions. Such a graph is left to eager, which raises
+its own error. Operators that reach a lowering whole are refused there (CannotLower).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _tensor(argument: Any) -> torch.Tensor | None:
 
 
 def _resized(node: Node) -> str:
-    """Interpolation of integers, but for bytes, or of images without pixels or channels."""
+    """Interpolation of integers other than bytes, or of images without pixels or channels."""
     x = _tensor(node.args[0] if node.args else node.kwargs.get("input"))
     mode = node.kwargs.get("mode", node.args[3] if len(node.args) > 3 else "")
     if x is None or mode == "area":  # pooling
@@ -91,7 +91,7 @@ def _smoothed(node: Node) -> str:
 
 
 def _drawn(node: Node) -> str:
-    """More categories than a float's digits tell apart; ``out`` of another dtype than int64."""
+    """More categories than a float can distinguish; ``out`` of another dtype than int64."""
     x = _tensor(node.args[0])
     many = x is not None and x.ndim and isinstance(x.shape[-1], int) and x.shape[-1] > 1 << 24
     return "more than 2^24 categories" if many else _other_out(node)

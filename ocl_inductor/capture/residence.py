@@ -1,7 +1,7 @@
-"""Graphs on ``ocl`` tensors, as graphs on CPU tensors with a note of where each tensor lives.
+"""Graphs on ``ocl`` tensors, as graphs on CPU tensors with the recorded device of each tensor.
 
-What a kernel computes does not depend on where its tensors live, so the compiler behind this knows
-one device, the CPU's, and the runtime the place (``Plan.residence``).
+A kernel's computation does not depend on the device of its tensors, so the compiler behind this
+knows one device, the CPU, and the runtime the actual one (``Plan.residence``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CPU = torch.device("cpu")
 
 
 def is_on_device(gm: GraphModule, inputs: Sequence[Any]) -> bool:
-    """Whether a graph of Dynamo's works on ``ocl`` tensors: takes some, owns some or makes some."""
+    """Whether a Dynamo graph works on ``ocl`` tensors: as inputs, constants or new tensors."""
     tensors = (*inputs, *gm.parameters(), *gm.buffers())
     return any(map(is_resident, tensors)) or any(map(_names_device, gm.graph.nodes))
 
@@ -36,7 +36,7 @@ def _names_device(node: Node) -> bool:
 
 
 def with_cpu_tensors(gm: GraphModule) -> Residence | None:
-    """Change a functional graph so that all its tensors are the CPU's; where they were."""
+    """Change a functional graph so that all its tensors are on the CPU; their former devices."""
     nodes = list(gm.graph.nodes)
     if not any(_is_on_device(n) for n in nodes):
         return None
@@ -78,6 +78,6 @@ def _named(x: Any) -> Any:
 def _fake_on_cpu(x: Any) -> Any:
     if not isinstance(x, FakeTensor) or not is_resident(x):
         return x
-    # The same sizes, strides and storage, so that views are still seen to be views.
+    # The same sizes, strides and storage, so that views are still recognised as views.
     with in_kernel_invocation_manager(x.fake_mode):
         return FakeTensor(x.fake_mode, x, _CPU)

@@ -21,7 +21,7 @@ from ocl_inductor.plan.plan import Plan
 
 aten = torch.ops.aten
 
-#: Operators of PyTorch whose result depends on how their operand lies in memory.
+#: Operators of PyTorch whose result depends on the memory layout of their operand.
 _SEE_STRIDES = frozenset(
     {
         aten.as_strided.default,
@@ -32,10 +32,10 @@ _SEE_STRIDES = frozenset(
     }
 )
 
-#: Views by another name: what they are given is not used elsewhere.
+#: Effectively views: their operand has no other use.
 _RESHAPES = frozenset({aten._unsafe_view.default, aten.reshape.default})
 
-#: Operators of these namespaces, but those above, give the same numbers whatever the strides.
+#: Operators of these namespaces, except those above, give the same numbers for any strides.
 _BLIND_NAMESPACES = frozenset({"aten", "prims"})
 
 
@@ -55,7 +55,7 @@ def free_outputs(forward: GraphModule, backward: GraphModule, visible: int) -> f
 
 
 def _seen(graph: GraphModule) -> frozenset[Node]:
-    """Values whose strides are seen: by an operator, or by the caller; themselves or as a view."""
+    """Values whose strides are observed: by an operator, or by the caller, also through a view."""
     seen: set[Node] = set()
     for node in reversed(graph.graph.nodes):
         if any(_sees(u) or (u in seen and _is_view(u)) for u in node.users):
@@ -64,7 +64,7 @@ def _seen(graph: GraphModule) -> frozenset[Node]:
 
 
 def _sees(user: Node) -> bool:
-    """True for a graph's outputs, and for what may look at strides: what is not known not to."""
+    """True for a graph's outputs, and for all operators not known to ignore strides."""
     if user.op == "output":
         return True
     if not isinstance(user.target, OpOverload):  # higher-order operators, Python functions
@@ -90,7 +90,7 @@ def _is_free(made: Node, read: Node | None, seen: frozenset[Node]) -> bool:
 
 
 def report_strides(plan: Plan, free: frozenset[int]) -> None:
-    """Tell AOTAutograd how the free outputs of a forward plan lie in memory."""
+    """Tell AOTAutograd the strides of the free outputs of a forward plan."""
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or not free:
         return
@@ -100,7 +100,7 @@ def report_strides(plan: Plan, free: frozenset[int]) -> None:
 
 
 def take_strides(gm: GraphModule, inputs: Sequence[Any]) -> None:
-    """Give the placeholders of a backward graph the strides of what they will receive."""
+    """Give the placeholders of a backward graph the strides of the tensors they will receive."""
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     for node, given in zip(placeholders, inputs, strict=False):
         known = node.meta.get("val")

@@ -6,7 +6,7 @@ import torch
 
 
 def may_overlap(x: torch.Tensor) -> bool:
-    """Whether elements of ``x``, whose sizes are static, may share memory; at times wrongly yes."""
+    """Whether elements of ``x``, of static sizes, may share memory; conservative."""
     reach = 0
     for stride, size in sorted((s, n) for s, n in zip(x.stride(), x.shape) if n > 1):
         if stride <= reach:

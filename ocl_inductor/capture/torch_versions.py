@@ -1,6 +1,6 @@
-"""What differs between the versions of PyTorch that this package runs with: known here alone.
+"""Differences between the supported versions of PyTorch: known only here.
 
-Nothing asks for a version's number. What a version lacks is left out by feature.
+No version number is compared: each missing feature is detected by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch.fx.experimental import symbolic_shapes
 from torch.utils._python_dispatch import _disable_current_modes
 
-#: Operators by name that this PyTorch lacks, of those that were asked for.
+#: Names of requested operators that this PyTorch lacks.
 ABSENT: set[str] = set()
 
 
@@ -28,24 +28,24 @@ def aten_overload(name: str) -> Any:
 
 
 def guarding_hint(env: Any, expr: Any) -> int:
-    """The value of a size in the example that a ShapeEnv was made for; adds no guard.
+    """The value of a size in the example inputs of a ShapeEnv; adds no guard.
 
-    Raises what PyTorch raises where the size depends on data.
+    Raises PyTorch's error where the size depends on data.
     """
     ask = getattr(env, "guarding_hint_or_throw", None) or env.size_hint  # the latter before 2.12
     return int(ask(expr))
 
 
 def node_hint(node: Any) -> Any:
-    """The same of a SymNode: a number or a bool."""
+    """The same for a SymNode: a number or a bool."""
     ask = getattr(symbolic_shapes, "guarding_hint_or_throw", None)
     return node.require_hint() if ask is None else ask(node)  # the former before 2.12
 
 
 @functools.cache
 def truncates_int64_ranges() -> bool:
-    """Whether ``torch.arange`` of int64 truncates floats first, as until 2.13: of 1, 6 and 1.5 it
-    makes five elements; since 2.14, and of shorter integers always, four.
+    """Whether ``torch.arange`` of int64 truncates floats first, as until 2.13: for 1, 6 and 1.5 it
+    gives five elements; since 2.14, and for shorter integers always, four.
     """
     with _disable_current_modes():
         return torch.arange(1, 6, 1.5, dtype=torch.int64).numel() == 5
@@ -62,17 +62,17 @@ def float8_saturates() -> bool:
 def one_hot_is_checked() -> bool:
     """Whether a graph that ``one_hot`` is traced to asserts that its classes are in range.
 
-    Since 2.12 PyTorch takes it apart in Python, with asserts; before that without any.
+    Since 2.12 PyTorch decomposes it in Python, with asserts; before that without any.
     """
     kernels = torch.ops.aten.one_hot.default.py_kernels
     return torch._C.DispatchKey.CompositeImplicitAutograd in kernels
 
 
 def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, which Dynamo never traces, nor what it calls; all that share its code neither.
+    """``function``, never traced by Dynamo, with all that it calls; also for others with its code.
 
     ``torch.compiler.disable`` does so by switching Dynamo off and on again at each call (1 µs);
-    this notes it with the code, where PyTorch has that.
+    this marks the code object, where PyTorch supports that.
     """
     frames = torch._C._dynamo.eval_frame
     try:

@@ -1,1 +1,1 @@
-"""Which aten operators are replaced by simpler ones, and the replacements of our own."""
+"""Which aten operators are replaced by simpler ones, and our own replacements."""

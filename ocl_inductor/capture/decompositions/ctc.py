@@ -1,7 +1,7 @@
-"""``torch.nn.functional.ctc_loss`` in the graph: in place of it Dynamo traces the function here.
+"""``torch.nn.functional.ctc_loss`` without a graph break: Dynamo traces the function here instead.
 
-Dynamo leaves the graph at the operator itself, since the shape of one of its results depends on
-data (see :mod:`ocl_inductor.lowering.ctc.operators`). Other backends are left as they are.
+Dynamo breaks the graph at the operator itself, since the shape of one of its results depends on
+data (see :mod:`ocl_inductor.lowering.ctc.operators`). Other backends are not affected.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _NOT_ALL = "Expected targets to be as many as target_lengths say"
 
 
 def _lengths(name: str, lengths: Any, most: int) -> Tensor:
-    """As a vector of which eager takes each element."""
+    """The lengths as a vector, as eager uses them."""
     if isinstance(lengths, Tensor):
         x = lengths.to(torch.int64).reshape(-1)
     else:
@@ -93,7 +93,7 @@ _TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def trace_ctc_loss() -> None:
-    """Have Dynamo trace the functions above in graphs for this backend."""
+    """Make Dynamo trace the functions above in graphs for this backend."""
     handle({original: _handler(traced) for original, traced in _TRACED.items()})
 
 
@@ -101,7 +101,7 @@ def _handler(traced: Callable[..., Any]) -> Callable[..., VariableTracker | None
     def traced_call(
         variable: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker
     ) -> VariableTracker | None:
-        """None leaves the call to Dynamo."""
+        """None: the call is left to Dynamo."""
         ours = _is_ours(tx.output.compiler_fn) and not _is_transformed()
         if not ours or not _covered(*args, **kwargs):
             return None
@@ -120,7 +120,7 @@ def _is_ours(backend: Any) -> bool:
 
 
 def _is_transformed() -> bool:
-    """Inside of ``torch.func``'s transformations, which need rules that the operator lacks."""
+    """Whether inside a ``torch.func`` transformation, which needs rules the operator lacks."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
@@ -132,7 +132,7 @@ def _covered(
     *_: VariableTracker,
     **__: VariableTracker,
 ) -> bool:
-    """Whether dtypes, dimensions and lengths are some that eager takes on a CPU."""
+    """Whether eager supports these dtypes, dimensions and lengths on a CPU."""
     x, labels = _example(log_probs), _example(targets)
     if x is None or x.dtype not in (torch.float32, torch.float64) or x.dim() not in (2, 3):
         return False
@@ -145,7 +145,7 @@ def _covered(
 
 
 def _example(variable: VariableTracker | None) -> Tensor | None:
-    """The fake tensor that stands for a variable; None for what is no tensor."""
+    """The fake tensor of a variable; None for other values."""
     if variable is None or not (variable := variable.realize()).is_tensor():
         return None
     example: Tensor = variable.as_proxy().node.meta["example_value"]

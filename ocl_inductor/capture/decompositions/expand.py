@@ -1,7 +1,7 @@
-"""Higher-order operators that are functions of their operands, as the operators they stand for.
+"""Inlines higher-order operators that are functions of their operands.
 
-A region that Dynamo traced once and calls several times (``nested_compile_region``) is pasted at
-each call: kernels of equal calls share a program anyway, and what lies between two calls can fuse.
+A region that Dynamo traced once and calls several times (``nested_compile_region``) is inlined at
+each call: kernels of equal calls share a program anyway, and operators between two calls can fuse.
 ``flex_attention`` becomes products, the score and mask functions, and a softmax.
 """
 
@@ -26,7 +26,7 @@ from ocl_inductor.passes.nodes import KEPT_META
 
 
 def expand_higher_order(gm: GraphModule) -> GraphModule:
-    """Rewrite ``gm``, and the subgraphs of what stays, in place."""
+    """Rewrite ``gm``, and the subgraphs of remaining operators, in place."""
     for module in [m for m in gm.modules() if isinstance(m, GraphModule)]:
         changed = False
         while calls := list(_calls(module)):
@@ -50,7 +50,7 @@ def _expand_region(gm: GraphModule, node: Node) -> None:
 
 
 def _expand_attention(gm: GraphModule, node: Node) -> None:
-    """Trace PyTorch's own definition of it, with the operators that this backend keeps whole."""
+    """Trace PyTorch's own definition, with the operators that this backend lowers whole."""
     operands = [n for n in node.all_input_nodes if n.op != "get_attr" or _is_tensor(gm, n)]
     number = {n: i for i, n in enumerate(operands)}
 
@@ -86,16 +86,16 @@ def _is_tensor(gm: GraphModule, node: Node) -> bool:
 
 
 def _value(gm: GraphModule, node: Node) -> Any:
-    """What a node stands for while graphs are traced."""
+    """The value of a node while graphs are traced."""
     if "val" in node.meta or node.op != "get_attr":
         return node.meta["val"]
     return _attribute(gm, node)
 
 
 def _replace(gm: GraphModule, node: Node, body: GraphModule, operands: Sequence[Any]) -> None:
-    """Put a copy of ``body``'s nodes in the place of ``node``, whose results are a tuple.
+    """Replace ``node``, whose results are a tuple, by a copy of ``body``'s nodes.
 
-    Traced values are made anew: two copies of one body must not seem to share memory.
+    Traced values are recreated: two copies of one body must not seem to share memory.
     """
     graph = gm.graph
     mode = detect_fake_mode([_value(gm, n) for n in node.all_input_nodes])
@@ -143,7 +143,7 @@ def _apart(x: Any) -> Any:
 
 
 def _adopt(gm: GraphModule, held: Any) -> str:
-    """A name under which ``gm`` has the object."""
+    """A name under which ``gm`` holds the object."""
     names = (f"_pasted{n}" for n in range(len(gm.__dict__) + len(gm._modules) + 10**6))
     name = next(n for n in names if not hasattr(gm, n))
     setattr(gm, name, held)

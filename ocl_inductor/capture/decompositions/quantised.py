@@ -2,7 +2,7 @@
 
 ``quantized_decomposed.*`` are the operators of PyTorch's export quantisation: integers and their
 scales as plain tensors. Their library exists only where its module has been imported, so its table
-is asked for when a graph is captured. Formulas: ``torch.ao.quantization.fx._decomposed``, which is
+is built when a graph is captured. Formulas: ``torch.ao.quantization.fx._decomposed``, which is
 what eager runs; those that read a number from a tensor there take the tensor here.
 """
 
@@ -22,7 +22,7 @@ aten = torch.ops.aten
 
 _MODULE = "torch.ao.quantization.fx._decomposed"
 
-#: Written as one sees them, without a number that is read from a tensor: PyTorch's own functions.
+#: PyTorch's own functions that read no number from a tensor, used directly.
 _AS_THEY_ARE = (
     "quantize_per_tensor",
     "dequantize_per_tensor",
@@ -42,7 +42,7 @@ _AS_THEY_ARE = (
 def fake_quantize_per_tensor(
     x: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
-    """What is left of ``x`` after a round trip through integers; where it was within the range."""
+    """``x`` after a round trip through integers; the mask of values within the range."""
     single = np.float32(scale)
     inverse = float(np.float32(1) / single)
     return _fake(x, inverse, float(single), zero_point, quant_min, quant_max)
@@ -71,7 +71,7 @@ def _fake(
     wide = x if x.dtype is torch.float64 else x.to(torch.float32)
     q = torch.round(wide * inverse) + zero_point
     mask = (q >= quant_min) & (q <= quant_max)
-    # As C's fmax does it, NaN becomes the smallest integer.
+    # As with C's fmax, NaN becomes the smallest integer.
     kept = torch.where(q >= quant_min, q.clamp(max=quant_max), float(quant_min))
     return ((kept - zero_point) * scale).to(x.dtype), mask
 
@@ -96,7 +96,7 @@ def _fake_per_channel(
     shape = [-1 if d == axis % x.ndim else 1 for d in range(x.ndim)]
     scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
     wide = x if x.dtype is torch.float64 else x.to(torch.float32)
-    # Eager goes through int64 here: what that cannot hold becomes its smallest number.
+    # Eager converts to int64 here: values out of its range become its smallest number.
     q = (torch.round(wide * (1.0 / scale)) + zero_point).to(torch.int64)
     mask = (q >= quant_min) & (q <= quant_max)
     kept = (q.clamp(quant_min, quant_max) - zero_point).to(wide.dtype)
@@ -128,8 +128,7 @@ def observe_and_fake_quantize(
 
     Moving averages of the extremes of ``x``, the scale and zero point that cover them, and ``x``
     after a round trip through integers: of the whole tensor or of each index of ``ch_axis``.
-    Returns the result, where it was within the range, and the four statistics as they are
-    afterwards.
+    Returns the result, the mask of values within the range, and the four updated statistics.
     """
     channels = x.shape[ch_axis] if per_row_fake_quant else 1
     state = (running_min, running_max, scale)
@@ -199,7 +198,7 @@ def _covering(
     return scale.float(), zero.clamp(quant_min, quant_max).round()
 
 
-#: In the table always.
+#: Always in the table.
 FAKE_QUANTISATION: dict[Any, Callable[..., Any]] = {
     aten.fake_quantize_per_tensor_affine_cachemask.default: fake_quantize_per_tensor,
     aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (
@@ -292,7 +291,7 @@ def quantize_per_channel_group(
 
 
 def exported_operators_exist() -> bool:
-    """Whether the module that makes ``quantized_decomposed`` has been imported."""
+    """Whether the module that defines ``quantized_decomposed`` has been imported."""
     return _MODULE in sys.modules
 
 

@@ -13,7 +13,7 @@ from ocl_inductor.lowering.pointwise.requirements import ops
 
 aten = torch.ops.aten
 
-#: Rows from which eager takes Euclidean distances from a matrix product.
+#: Rows from which eager computes Euclidean distances by a matrix product.
 _PRODUCT_ROWS = 25
 
 
@@ -46,7 +46,7 @@ def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> A
 
 
 def _euclidean_by_product(x: Tensor, y: Tensor) -> Tensor:
-    """|x|² - 2 x·y + |y|² as one matrix product, as eager takes it (``_euclidean_dist``)."""
+    """|x|² - 2 x·y + |y|² as one matrix product, as eager computes it (``_euclidean_dist``)."""
     xx, yy = (t.pow(2).sum(-1, keepdim=True) for t in (x, y))
     left = torch.cat([x * -2, xx, torch.ones_like(xx)], -1)
     right = torch.cat([y, torch.ones_like(yy), yy], -1)
@@ -63,7 +63,7 @@ def as_strided_copy(
 def binary_cross_entropy(
     x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
-    """PyTorch's decomposition, which does not look at the probabilities; eager does."""
+    """PyTorch's decomposition, plus the check of probabilities that eager makes."""
     x, target = (
         ops.require(t, (t >= 0) & (t <= 1), f"all elements of {name} should be between 0 and 1")
         for name, t in (("input", x), ("target", target))
@@ -72,7 +72,7 @@ def binary_cross_entropy(
 
 
 def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Any:
-    """PyTorch's decomposition takes ``sigmoid(target * x) - 1``, which cancels; eager does not."""
+    """PyTorch's decomposition is ``sigmoid(target * x) - 1``, which cancels; eager's does not."""
     mean = 1
     result = target * grad * -torch.sigmoid(-(target * x))
     return result / x.numel() if reduction == mean else result
@@ -81,7 +81,7 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
 def smooth_l1_loss_backward(
     grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float
 ) -> Any:
-    """PyTorch's decomposition takes ``sign(x - target)`` beyond ``beta``, which loses a NaN."""
+    """PyTorch's decomposition uses ``sign(x - target)`` beyond ``beta``, which loses a NaN."""
     mean = 1
     scale = grad / x.numel() if reduction == mean else grad
     d = x - target
@@ -93,10 +93,10 @@ def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) ->
     """Sum over labels t of a row and classes c that are none of ``max(0, 1 - x[t] + x[c])``, over
     the number of classes; labels end at the first -1. Second result: which classes are labels.
 
-    PyTorch's decomposition takes what follows the -1 for labels of class 0.
+    PyTorch's decomposition treats entries after the -1 as labels of class 0.
     """
     mean, total, classes = 1, 2, x.shape[-1] if x.ndim else 1
-    is_class = (target >= -1) & (target < classes)  # eager looks at what follows the -1 as well
+    is_class = (target >= -1) & (target < classes)  # eager checks entries after the -1 as well
     target = ops.require(target, is_class, "argument #2 'target' is out of range")
     rows, labels = x.reshape(-1, classes), target.reshape(-1, classes)
     place = torch.arange(classes, device=x.device)
@@ -118,7 +118,7 @@ def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) ->
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
     """``v * g / norms`` and ``norms``, those of ``v`` over all dimensions but ``dim``.
 
-    PyTorch's decomposition takes the norm of all elements where there is no other dimension.
+    PyTorch's decomposition computes the norm of all elements if there is no other dimension.
     """
     kept = torch.float32 if g.dtype is torch.bfloat16 else g.dtype
     x, scale = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (v, g))
@@ -157,8 +157,8 @@ REWRITES: dict[Any, Any] = {
     aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
 }
 
-#: In place of decompositions that PyTorch applies before autograd where gradients are wanted,
-#: whatever the table says.
+#: Replacements of decompositions that PyTorch applies before autograd where gradients are needed,
+#: regardless of the table.
 BEFORE_AUTOGRAD: dict[Any, Any] = {
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
 }

@@ -1,8 +1,8 @@
 """Images sampled at computed places (``grid_sampler_2d``) by simpler operators.
 
-Positions and weights follow ATen's ``GridSampler.h``. Unlike in PyTorch's own decomposition a tap
-outside the image reads nothing: there it reads the first pixel with weight 0, which is NaN if that
-pixel is infinite.
+Positions and weights follow ATen's ``GridSampler.h``. A tap outside the image reads nothing; in
+PyTorch's own decomposition it reads the first pixel with weight 0, which gives NaN if that pixel is
+infinite.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def decompose_grid_sampler_2d(
 ) -> Any:
     """``x`` [n, c, height, width] at ``grid`` [n, h, w, 2], whose last axis is x, y.
 
-    The result is contiguous, whatever ``x`` and ``grid`` are.
+    The result is contiguous, regardless of ``x`` and ``grid``.
     """
     how = interpolation_mode, padding_mode, align_corners
     if x.dtype in (torch.float16, torch.bfloat16):
@@ -49,9 +49,9 @@ def _sampled(
     c = torch.arange(x.shape[1], dtype=torch.int32, device=x.device).view(1, -1, 1, 1)
 
     def tap(column: Tensor, row: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The pixel at a whole position, times ``weight``; 0 outside."""
+        """The pixel at an integer position, times ``weight``; 0 outside."""
         inside = (column >= 0) & (column <= width - 1) & (row >= 0) & (row <= height - 1)
-        # 32 bits, as many as a float's: vectors of longer positions would have half the lanes.
+        # 32 bits, like a float: vectors of wider positions would have half the lanes.
         at = [torch.where(inside, i, 0).to(torch.int32).unsqueeze(1) for i in (row, column)]
         pixel = torch.ops.aten._unsafe_index.Tensor(x, [n, c, at[0], at[1]])
         value = torch.where(inside.unsqueeze(1), pixel, 0)

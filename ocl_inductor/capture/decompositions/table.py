@@ -1,7 +1,7 @@
 """Which aten operators AOTAutograd replaces by simpler ones before we see the graph.
 
-The table is PyTorch's core table, plus ``EXTRA``, minus what we lower whole: an operator with a
-lowering of its own would never reach it otherwise. ``REMOVED`` lists the removals that have a
+The table is PyTorch's core table, plus ``EXTRA``, minus operators that we lower whole: an operator
+would never reach its own lowering otherwise. ``REMOVED`` lists the removals that have a
 further reason, so that they are not put back.
 """
 
@@ -54,8 +54,8 @@ REMOVED: dict[Any, str] = {
     aten.lerp.Scalar: "a row of the pointwise table, with eager's rounding",
 }
 
-#: Decompositions outside the core table. Those that end in ``prims`` are left out on purpose: no
-#: lowering exists for them, and aten on the host serves better.
+#: Decompositions outside the core table. Those that end in ``prims`` are omitted on purpose: no
+#: lowering exists for them, and aten on the host is better.
 EXTRA: tuple[Any, ...] = (
     aten._addmm_activation.default,
     aten._batch_norm_no_update.default,
@@ -104,20 +104,19 @@ def decompose_mkldnn_rnn_layer(
     if mode != lstm or train or bidirectional or batch_first or batch_sizes or num_layers != 1:
         return NotImplemented
     weights = [weight0, weight1] + ([weight2, weight3] if has_biases else [])
-    # The layer walks the sequence backwards by itself, and returns the steps in forward order.
+    # The layer iterates backwards itself, and returns the steps in forward order.
     out, (h, c) = one_layer_lstm(
         input, (hx.squeeze(0), cx.squeeze(0)), weights, has_biases, reverse=reverse
     )
-    # Versions of PyTorch differ in the dimension that they leave out of the states.
+    # Versions of PyTorch differ in the dimension that the states lack.
     return out, h.view(hx.shape), c.view(cx.shape), input.new_empty((0,), dtype=torch.uint8)
 
 
 def decompose_as_strided(
     x: torch.Tensor, size: list[int], stride: list[int], storage_offset: int | None = None
 ) -> Any:
-    """Strides that address what the tensor already is (only those of extent-1 dimensions differ)
-    make no view at all. Only here, where eager's strides are known, can that be told; every other
-    call stays one node.
+    """Strides equal to the tensor's own (except in extent-1 dimensions) need no view. That can be
+    checked only here, where eager's strides are known; every other call stays one node.
     """
     if storage_offset is not None and storage_offset != x.storage_offset():
         return NotImplemented
@@ -129,7 +128,7 @@ def decompose_as_strided(
     return aten.alias.default(x)
 
 
-#: Decompositions of our own; each may decline with NotImplemented.
+#: Our own decompositions; each may decline with NotImplemented.
 OWN: dict[Any, Decomposition] = {
     aten.as_strided.default: decompose_as_strided,
     aten.grid_sampler_2d.default: decompose_grid_sampler_2d,
@@ -154,9 +153,9 @@ def _table(with_exported: bool) -> dict[Any, Decomposition]:
 
 
 class LazyDecompositions(Mapping[Any, Decomposition]):
-    """``decomposition_table()``, made at the first look into it.
+    """``decomposition_table()``, built at the first access.
 
-    Making it takes 0.3 s, and it is not read where a graph's plan is found on disk.
+    Building it takes 0.3 s, and it is not read where a graph's plan is found on disk.
     """
 
     def __getitem__(self, target: Any) -> Decomposition:

@@ -1,8 +1,8 @@
 """The whole-layer operators of ``nn.MultiheadAttention`` and ``nn.TransformerEncoderLayer``.
 
 Without gradients, in eval mode, PyTorch's modules call one operator for everything ("fast path").
-Here they are the operators that they stand for, as aten/src/ATen/native/transformers has them, so
-that products take biases and activations along and attention is one kernel.
+Here they are decomposed as in aten/src/ATen/native/transformers, so that products fuse biases and
+activations and attention is one kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def native_multi_head_attention(
 ) -> Any:
     """Attention of ``query`` (N, L, E) to ``key``, ``value`` (N, S, E), and its weights.
 
-    True in ``mask`` leaves a key out; where all are left out the result is NaN, as eager's is.
+    True in ``mask`` excludes a key; where all are excluded the result is NaN, as in eager.
     """
     if query is key and key is value:
         projected = F.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
@@ -53,7 +53,7 @@ def native_multi_head_attention(
             mask = mask[:, None, None, :]
         elif mask_type != _ATTENTION and mask.ndim != scores.ndim:
             return NotImplemented
-        # Added, as a model does by hand: what looks for attention (passes/attention.py) finds it.
+        # Added, as models do by hand, so that passes/attention.py recognises it.
         scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(mask, -math.inf)
     shares = scores.softmax(-1)
     attended = (shares @ v).transpose(1, 2).flatten(2)

@@ -1,1 +1,1 @@
-"""Plans that are kept between processes, and what their key depends on."""
+"""Plans that are cached between processes, and their keys."""

@@ -1,10 +1,10 @@
-"""Guards on numbers that a plan was made for, kept with the plan.
+"""Guards on numbers for which a plan was specialised, stored with the plan.
 
-Dynamo passes a Python number that changes between calls as a tensor of no dimensions. What reads
-the number itself, as ``torch.full`` and ``clamp`` do, is compiled for the number of that call, with
-a guard. PyTorch's cache keeps guards with its entries, but only those on sizes and integers among
-the arguments: the next number would get the first one's plan. The same goes for a tensor of the
-caller's whose number an operator takes (``torch.add(x, y, alpha=t)``).
+Dynamo passes a Python number that changes between calls as a tensor without dimensions. Operators
+that read the number itself, as ``torch.full`` and ``clamp`` do, are compiled for the number of that
+call, with a guard. PyTorch's cache stores guards with its entries, but only those on sizes and
+integers among the arguments: the next number would get the first one's plan. The same applies to a
+tensor of the caller whose number an operator takes (``torch.add(x, y, alpha=t)``).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from torch.utils._pytree import tree_leaves
 from ocl_inductor.capture.torch_versions import node_hint
 
 #: For each input the symbolic number that it is or holds, or None. Empty where no tensor holds one:
-#: then PyTorch keeps all guards there are.
+#: then PyTorch stores all guards itself.
 Numbers = tuple[torch.SymInt | torch.SymFloat | None, ...]
 
 
 def numbers_of(gm: GraphModule) -> Numbers:
-    """Of a graph of Dynamo's, which AOTAutograd may have wrapped."""
+    """The numbers of a Dynamo graph, which AOTAutograd may have wrapped."""
     placeholders = getattr(gm, "gm", gm).graph.find_nodes(op="placeholder")
     leaves = list(_leaves(tree_leaves([p.meta.get("example_value") for p in placeholders])))
     numbers = tuple(map(_number, leaves))
@@ -36,9 +36,9 @@ def numbers_of(gm: GraphModule) -> Numbers:
 
 
 def guards_on(numbers: Numbers) -> str | None:
-    """The guards there are on them now, as a Python expression; None for no guards.
+    """The current guards on them, as a Python expression; None for no guards.
 
-    Raises what PyTorch raises where it cannot write them as such.
+    Raises PyTorch's error where it cannot express them.
     """
     known = [n for n in numbers if n is not None]
     if not known:
@@ -48,7 +48,7 @@ def guards_on(numbers: Numbers) -> str | None:
     symbols = {n.node.expr for n in known}
     about = [g for g in env.guards if env.simplify(g.expr).free_symbols <= symbols]
     guards = env.produce_guards(numbers, sources, guards=about)
-    # No symbolic number is nan. To ask that of one would be a guard on its value.
+    # No symbolic number is nan. Checking that would add a guard on its value.
     return " and ".join(g for g in guards if not g.startswith("not math.isnan(")) or None
 
 
@@ -75,7 +75,7 @@ def _evaluate(guards: str, values: Sequence[Any], numbers: Numbers) -> Any:
 
 
 def _leaves(inputs: Sequence[Any]) -> Iterator[Any]:
-    """The inputs, with what tensor subclasses are made of in their places."""
+    """The inputs, with tensor subclasses replaced by their inner tensors."""
     for x in inputs:
         if isinstance(x, torch.Tensor) and is_traceable_wrapper_subclass(x):
             names, _ = x.__tensor_flatten__()  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ def _leaves(inputs: Sequence[Any]) -> Iterator[Any]:
 
 
 def _number(x: Any) -> torch.SymInt | torch.SymFloat | None:
-    """What ``x`` is or holds, if there can be guards on it: its value is known to the compiler."""
+    """The number that ``x`` is or holds, if guards are possible: the compiler knows its value."""
     number = x.item_memo if isinstance(x, FakeTensor) else x
     known = isinstance(number, torch.SymInt | torch.SymFloat) and number.node.has_hint()
     return number if known else None

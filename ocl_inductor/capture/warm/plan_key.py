@@ -1,4 +1,4 @@
-"""What a plan depends on besides the graph: this package's code, device, settings, flags.
+"""Dependencies of a plan besides the graph: this package's code, device, settings, flags.
 
 PyTorch's own key covers the graph, example inputs, autocast, grad mode, deterministic mode, default
 dtype and PyTorch's configuration.
@@ -39,7 +39,7 @@ def plan_key(
 
 
 def environment_key(info: DeviceInfo, settings: Settings) -> str:
-    """A digest of what does not change from graph to graph: code, versions, device, settings."""
+    """A digest of what is the same for all graphs: code, versions, device, settings."""
     facts = tuple(
         (f.name, _stable(getattr(info, f.name))) for f in fields(info) if f.name not in _NOT_IN_CODE
     )
@@ -56,10 +56,10 @@ def environment_key(info: DeviceInfo, settings: Settings) -> str:
 
 
 def shared_memory(inputs: Sequence[Any]) -> tuple[tuple[int, int, str], ...]:
-    """For each input in the memory of an earlier one: both positions, and where it begins there.
+    """For each input in the memory of an earlier one: both positions, and its offset there.
 
     AOTAutograd traces a write to an input into the others that overlap it, and its own key does not
-    say which do.
+    include which do.
     """
     first: dict[int, tuple[int, torch.Tensor]] = {}
     found = []
@@ -73,12 +73,12 @@ def shared_memory(inputs: Sequence[Any]) -> tuple[tuple[int, int, str], ...]:
 
 
 def _stable(x: Any) -> Any:
-    """Sets in an order that does not change from process to process."""
+    """Sets in an order that is the same in all processes."""
     return sorted(x) if isinstance(x, (set, frozenset)) else x
 
 
 def _torch_flags() -> tuple[Any, ...]:
-    """Switches that steer how AOTAutograd traces and that PyTorch's own key leaves out."""
+    """Flags that affect AOTAutograd's tracing and that PyTorch's own key omits."""
     return (
         torch._C._get_flash_sdp_enabled(),
         torch._C._get_mem_efficient_sdp_enabled(),
@@ -90,7 +90,7 @@ def _torch_flags() -> tuple[Any, ...]:
 
 @cache
 def package_digest() -> str:
-    """Of every file of this package that compiling reads, so that an edit makes new plans."""
+    """A digest of all files of this package that compiling reads, so an edit changes the key."""
     root = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):

@@ -1,9 +1,9 @@
-"""PyTorch's digest of its own sources, remembered between processes.
+"""PyTorch's digest of its own sources, cached between processes.
 
-The key of every plan holds it, and PyTorch reads and hashes 2000 files for it: 0.2 to 0.3 s of each
-warm start. We remember the digest under what the file system says of these files. Sizes, times and
-inodes of all of them agree: then so does the digest. Anything else is a miss, and PyTorch computes
-it as always.
+The key of every plan contains it, and PyTorch reads and hashes 2000 files for it: 0.2 to 0.3 s of
+each warm start. We cache the digest with the metadata of these files as key: if sizes, times and
+inodes of all of them agree, so does the digest. Anything else is a miss, and PyTorch computes it as
+usual.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ _ROOT = Path(torch.__file__).parent
 
 @functools.cache
 def provide_digest(cache_dir: Path) -> None:
-    """Give PyTorch the remembered digest of its sources; or have it made, and remember it.
+    """Give PyTorch the cached digest of its sources; or let it compute the digest, and cache it.
 
-    ``cache_dir``: our cache folder. Once a process. Does nothing where PyTorch keeps the digest in
-    another way or has it already, or where the patch is off. Never raises for what happens on the
-    disk.
+    ``cache_dir``: our cache folder. Once a process. No effect where PyTorch stores the digest in
+    another way or has it already, or where the patch is off. Never raises on disk errors.
     """
     torch_key = digest_function()
     if torch_key is None:
@@ -51,7 +50,7 @@ def _name() -> str:
 
 
 def _state_of_sources() -> str:
-    """A digest of what the file system says of every file that PyTorch hashes, and of some more."""
+    """A digest of the metadata of every file that PyTorch hashes, and of some more."""
     digest = hashlib.sha256(repr((_SCHEMA, torch.__version__)).encode())
     for line in sorted(_files(_ROOT)):
         digest.update(line.encode(errors="surrogateescape"))

@@ -1,9 +1,9 @@
-"""Code that the key of a plan does not know, and that the plan would hold.
+"""Code that a plan would contain, but that is not part of its key.
 
-The key has the text of Dynamo's graph. AOTAutograd then traces what the graph calls: a function
-that was kept opaque (``allow_in_graph``), the gradient or decomposition of a custom operator, what
-a tensor subclass makes of operators. Such code is the user's. It may differ in the next process,
-or read something that does, while the text stays the same.
+The key has the text of Dynamo's graph. AOTAutograd then traces into functions that were kept opaque
+(``allow_in_graph``), gradients and decompositions of custom operators, and dispatch functions of
+tensor subclasses. Such code is the user's. It may differ in the next process, or read something
+that does, while the text stays the same.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-#: Operators that come with PyTorch, and ours, whose code is in the key. Others may be defined anew,
-#: and differently, in each process.
+#: Operators of PyTorch, and ours, whose code is in the key. Others may be defined differently in
+#: each process.
 _BUILT_IN = frozenset(
     {"aten", "prims", "prim", "higher_order", "rngprims", "quantized", "mkldnn", "ocl_inductor"}
 )
 
-#: Where the compiled functions come from that PyTorch's check lets pass unseen.
+#: Modules of compiled functions that PyTorch's check accepts without inspection.
 _COMPILED_IN = frozenset({"torch", "builtins", "math", "operator", "_operator"})
 
 #: Kernels that AOTAutograd traces, as torch.library names them.
@@ -32,8 +32,8 @@ _TRACED = ("Autograd", "Composite")
 def why_not_storable(gm: GraphModule, check_node: Callable[[Node], None]) -> str | None:
     """Why a plan of this graph must not outlive the process; None if it may.
 
-    ``check_node``: PyTorch's own check, which raises; PyTorch leaves out the graphs in a graph, as
-    the bodies of checkpoints and branches.
+    ``check_node``: PyTorch's own check, which raises; PyTorch omits nested graphs, such as the
+    bodies of checkpoints and branches.
     """
     for node in _nodes(gm):
         if node.op == "call_function":
@@ -75,7 +75,7 @@ def _namespace(target: Any) -> str | None:
 
 
 def _unseen_subclass(value: Any) -> type | None:
-    """The type of a tensor, or of one in a result of several, whose operators are the user's."""
+    """The type of a tensor, or of one of several results, that has the user's dispatch code."""
     if isinstance(value, torch.Tensor):
         kind = type(value)
         foreign = _root(kind.__module__) != "torch" and is_traceable_wrapper_subclass(value)
@@ -86,7 +86,7 @@ def _unseen_subclass(value: Any) -> type | None:
 
 
 def _changed_operator() -> str | None:
-    """A kernel of the user's for an operator of PyTorch's."""
+    """A user's kernel for one of PyTorch's operators."""
     for name in list(torch.library._impls):  # as "aten/relu/AutogradCPU"
         namespace, _, rest = name.partition("/")
         if namespace == "aten" and rest.rpartition("/")[2].startswith(_TRACED):

@@ -1,13 +1,13 @@
-"""Plans kept between processes through PyTorch's AOTAutograd cache.
+"""Plans cached between processes through PyTorch's AOTAutograd cache.
 
-A hit skips AOTAutograd's tracing and our whole compiler: what is left is Dynamo, reading the entry
-and making kernels from binaries. The cache is private API of PyTorch; what is changed in it is in
-``patches/pytorch/plan_cache*.py``, all other use of it in this file. Where it is
-not as expected (``UNAVAILABLE`` says what is missing), or a graph cannot be kept, graphs are
-compiled in each process, and the counters say so.
+A hit skips AOTAutograd's tracing and our whole compiler: the remaining work is Dynamo, reading the
+entry and creating kernels from binaries. The cache is private API of PyTorch; changes to it are in
+``patches/pytorch/plan_cache*.py``, all other use of it in this file. Where it is not as expected
+(``UNAVAILABLE`` names what is missing), or a graph cannot be stored, graphs are compiled in each
+process, and the counters show it.
 
-Entries lie below our own cache folder: while one of our graphs is compiled, the cache's two
-functions that touch files are replaced by ours, which also check what they read.
+Entries are below our own cache folder: while one of our graphs is compiled, the cache's two
+functions that touch files are replaced by ours, which also verify what they read.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from ocl_inductor.support.background import make_in_background
 
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")
-#: Kinds of output that only compiling gives: with one of them on, nothing is read from the cache.
+#: Log artefacts that only compilation produces: with one of them on, the cache is not read.
 _SHOWN_BY_COMPILING = tuple(artifact(__name__, kind) for kind in ("fusion", "memory"))
 
-#: What is missing in PyTorch for plans to be kept; None when nothing is.
+#: What PyTorch lacks for plans to be cached; None for nothing.
 UNAVAILABLE: str | None = None
 
 try:
@@ -89,10 +89,10 @@ GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor | StagedExecutor
 
 
 class Graphs:
-    """What the graphs of one compilation became, in the order in which they came."""
+    """The compiled graphs of one compilation, in order."""
 
     def __init__(self, stored: bool) -> None:
-        """``stored``: whether AOTAutograd's cache is to keep their plans."""
+        """``stored``: whether AOTAutograd's cache is to store their plans."""
         self._stored = stored
         self._found: list[Any] = []
 
@@ -120,7 +120,7 @@ class Graphs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Session:
-    """One compilation: where its entries are, and with what a stored plan is run."""
+    """One compilation: the place of its entries, and the device and settings of a stored plan."""
 
     device: Device
     settings: Settings
@@ -128,15 +128,15 @@ class Session:
     files: PlanFiles
     graphs: Graphs
     numbers: Numbers
-    missed: Callable[[], None]  # is told that no entry fits
+    missed: Callable[[], None]  # called when no entry fits
 
     def write(self, key: str, content: bytes) -> None:
-        """Keep a new entry."""
+        """Store a new entry."""
         artifacts.record(artifacts.PLAN, key, content)
         self.files.write(key, content)
 
     def candidates(self, key: str) -> Iterator[tuple[Any, bytes]]:
-        """Entries that can be read and whose guards hold, each with its bytes."""
+        """Readable entries whose guards hold, each with its bytes."""
         for content in _contents(self.files, key):
             try:
                 entry = pickle.loads(content)
@@ -165,9 +165,9 @@ def keeping_plans(
     *,
     wanted: bool = True,
 ) -> Iterator[Graphs]:
-    """While a graph is captured, AOTAutograd looks for its plan first and keeps a new one.
+    """While a graph is captured, AOTAutograd looks for its plan first and stores a new one.
 
-    ``wanted``: off, it does neither. Gives what makes compilers of graphs.
+    ``wanted``: if off, it does neither. Yields the factory of graph compilers.
     """
     reason = _why_off(gm, settings) if wanted else "compiling is watched"
     if reason is not None:
@@ -195,7 +195,7 @@ def keeping_plans(
 
 
 def _why_off(gm: GraphModule, settings: Settings) -> str | None:
-    """Why this graph's plan is neither looked for nor kept."""
+    """Why this graph's plan is neither looked up nor stored."""
     if not settings.cache:
         return "the cache is switched off"
     if not enabled("plan_cache"):
@@ -232,7 +232,7 @@ class StoredPlan(OutputCode):
     run: Callable[[list[Any]], tuple[Any, ...]] | None = None
     plan: Plan | StagedPlan | None = None
     making: Future[Executor] | None = None
-    # In the instance, from where wrappers of functions copy it.
+    # In the instance, since function wrappers copy it from there.
     _boxed_call: bool = True
 
     @classmethod
@@ -241,10 +241,10 @@ class StoredPlan(OutputCode):
         return cls(session.key, environment, session.settings, run=executor, plan=executor.plan)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Refuse to be read where the plan does not belong.
+        """Refuse unpickling where the plan does not match.
 
-        Dynamo's own cache (TORCH_CACHING_PRECOMPILE) knows nothing of devices and of this package's
-        versions. It takes an error here for a miss, and one that comes later for none.
+        Dynamo's own cache (TORCH_CACHING_PRECOMPILE) ignores devices and this package's versions.
+        It treats an error here as a miss, but not one that comes later.
         """
         self.__dict__.update(state)
         if self.payload is not None and _session.get() is None:
@@ -258,7 +258,7 @@ class StoredPlan(OutputCode):
         run = self.run
         if run is None:
             assert self.making is not None
-            run = self.run = self.making.result()  # it stays: other threads may be here, too
+            run = self.run = self.making.result()  # not cleared: other threads may be here, too
         return run(inputs)
 
     def prepare_for_serialization(self) -> None:
@@ -269,12 +269,12 @@ class StoredPlan(OutputCode):
         except PlanNotStorable as error:
             raise BypassAOTAutogradCache(f"plan not storable: {error}") from error
         session = _session.get()
-        if session is not None:  # Dynamo's own cache keeps all guards
+        if session is not None:  # Dynamo's own cache stores all guards
             self.guards = guards_on(session.numbers)
         self.plan = self.run = self.making = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
-        """Called after unpickling: make the executor, while Dynamo goes on with its guards."""
+        """Called after unpickling: create the executor, while Dynamo continues with its guards."""
         session = _session.get()
         if session is None:  # Dynamo's own cache: see __setstate__
             device, settings = select_device(self.settings.device), self.settings
@@ -301,7 +301,7 @@ def _environment(device: Device, settings: Settings) -> str:
 
 
 def _show(plan: Plan) -> None:
-    """Log what compiling would have logged."""
+    """Log what compilation would have logged."""
     for kernel in plan.kernels:
         _code_log.debug("// FX nodes: %s\n%s", ", ".join(kernel.fx_nodes), kernel.source)
     trace_kernels(plan)
@@ -323,7 +323,7 @@ def _contents(files: PlanFiles, key: str) -> Iterator[bytes]:
 
 
 def _install() -> None:
-    """Send the cache's files to our folder while a session is on; other backends see no change."""
+    """Redirect the cache's files to our folder during a session; other backends see no change."""
     redirect(AOTAutogradCache, _session.get)
     name_constants(AOTAutogradCachePickler, _compiles_here)
     leave_out(_compiles_here)
