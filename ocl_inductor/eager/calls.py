@@ -1,4 +1,4 @@
-"""What tells one call of an operator from another: its tensors, their form, and its numbers."""
+"""The signature of an operator call: its tensors, their form, and its numbers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Call(NamedTuple):
 
 
 def call_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None:
-    """None where no graph is made of such arguments."""
-    # The default dtype is that of a number beside integers, and results may have to repeat.
+    """None where such arguments are not supported in graphs."""
+    # The default dtype affects numbers among integers; the deterministic mode affects results.
     form: list[Any] = [op, _default_dtype(), _deterministic()]
     tensors: list[torch.Tensor] = []
     numbers: list[Hashable] = []
@@ -43,7 +43,7 @@ def call_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None
 def _add(
     args: Sequence[Any], form: list[Any], tensors: list[torch.Tensor], numbers: list[Hashable]
 ) -> bool:
-    """Take arguments in; False where that cannot be."""
+    """Add arguments; False where one is unsupported."""
     for x in args:
         if isinstance(x, torch.Tensor):
             if x.device != place_device() or x.layout is not torch.strided:
@@ -86,6 +86,6 @@ def _add(
 
 
 def _apart(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether no two have one memory: parts of one would have to be traced as views of it."""
+    """Whether no two share memory: such ones would have to be traced as views."""
     storages = [x.untyped_storage()._cdata for x in tensors if x.numel()]
     return len(set(storages)) == len(storages)

@@ -100,7 +100,7 @@ def _sum_of_products(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[..
         if alpha is not None:
             found = found * alpha
         if beta is not None:
-            # What is multiplied by 0 may hold anything, as it is not read.
+            # With a factor of 0 the operand may be uninitialised, as eager does not read it.
             x = (x * beta).masked_fill(beta == 0, 0)
         return x + found
 
@@ -149,16 +149,16 @@ FORMS: dict[str, Callable[..., Tensor]] = {
     "addr": _sum_of_products(torch.outer),
 }
 
-#: These take the number as their tensors' type has it.
+#: These round the number to their tensors' type first.
 _ROUND_FIRST = (
     "eq", "ne", "lt", "le", "gt", "ge", "threshold", "hardshrink", "softshrink", "remainder",
     "fmod",
 )  # fmt: skip
-#: Integers: negative exponents are an error, which the host says.
+#: With integers, negative exponents are an error, which the host raises.
 _REAL_ONLY = ("pow",)
 #: Negative numbers are an error as well.
 _NOT_NEGATIVE = ("softshrink",)
-#: What is computed in ``float32`` would not use a device's matrix units.
+#: Not computed in ``float32``, which would not use a device's matrix units.
 _NOT_REDUCED = ("addmm", "baddbmm", "addmv", "addr")
 
 
@@ -175,7 +175,7 @@ def can_change(argument: Any) -> bool:
 
 
 def dtype_of_numbers(name: str, tensors: Sequence[Tensor], kind: type) -> torch.dtype | None:
-    """Of what type the numbers of a call, all of ``kind``, become tensors; None: of none.
+    """The tensor type for the numbers of a call, all of ``kind``; None: unsupported.
 
     Integers have to be in the range of ``range_of_numbers``.
     """
@@ -195,7 +195,7 @@ def dtype_of_numbers(name: str, tensors: Sequence[Tensor], kind: type) -> torch.
 def range_of_numbers(
     name: str, tensors: Sequence[Tensor], dtype: torch.dtype
 ) -> tuple[float, float]:
-    """What numbers may be: outside of it eager raises, or wraps around in its own ways."""
+    """The range of numbers: outside of it eager raises, or wraps around in its own ways."""
     if not dtype.is_floating_point:
         kinds = {x.dtype for x in tensors if x.dtype is not torch.bool} | {dtype}
         limits = [torch.iinfo(d) for d in kinds]

@@ -1,9 +1,9 @@
 """Operators on ``ocl`` tensors as compiled graphs of one node.
 
-Each overload is compiled for the sizes and strides that it is called with, and for the first number
-or, where that changes, for any. What has no lowering, gives results whose sizes depend on data, or
-is called with ever new numbers of another sort (dimensions, counts) runs on the host; so does
-everything where the host has the memory, as its kernels are there already.
+Each overload is compiled for the sizes and strides of its call, and for the first number or, where
+that changes, for any. Operators without a lowering, with results whose sizes depend on data, or
+with many different numbers of another kind (dimensions, counts) run on the host; so does everything
+where the memory is the host's, as its kernels exist already.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ocl_inductor.resident import tensors
 from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
 
-#: Forms of an operator (sizes, strides, types) and numbers that a form was called with, of which
-#: each is compiled; further ones run on the host.
+#: Most forms of an operator (sizes, strides, types), and most numbers of a form, that are compiled;
+#: further ones run on the host.
 _MOST_FORMS, _MOST_NUMBERS = 256, 8
 
-#: Takes the tensors of a call and its numbers; None: these are for the host.
+#: Takes the tensors of a call and its numbers; None: the host has to run it.
 Entry = Callable[[Sequence[torch.Tensor], tuple[Hashable, ...]], Any]
 
 
@@ -75,7 +75,7 @@ class _Changing:
 
 
 class _Form:
-    """One form of an operator: what was compiled for it."""
+    """The compiled functions of one form of an operator."""
 
     __slots__ = ("any", "by_numbers", "places")
 
@@ -92,7 +92,7 @@ class _Form:
 
 
 class _GraphFunctions:
-    """What was compiled, by operator, form and numbers."""
+    """The compiled functions, by operator, form and numbers."""
 
     def __init__(self) -> None:
         self.forms: dict[Hashable, _Form] = {}
@@ -167,9 +167,9 @@ _functions = _GraphFunctions()
 
 @functools.cache
 def kernel_of(op: Any) -> Callable[..., Any]:
-    """What calls an operator on ``ocl`` tensors.
+    """A function that calls an operator on ``ocl`` tensors.
 
-    It raises what the CPU's kernel raises, and DeviceMemoryError.
+    It raises the errors of the CPU's kernel, and DeviceMemoryError.
     """
     if returns_a_view(op):
         return lambda *args, **kwargs: op.redispatch(tensors.ON_CPU, *args, **kwargs)

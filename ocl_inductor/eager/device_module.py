@@ -1,4 +1,4 @@
-"""``torch.ocl``: what a device module of PyTorch's has."""
+"""``torch.ocl``: the device module that PyTorch expects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Where: TypeAlias = torch.device | str | int | None
 
 
 class Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
-    """What PyTorch's C++ asks of a backend."""
+    """The hooks that PyTorch's C++ code calls."""
 
     def is_available(self) -> bool:
         return is_available()
@@ -30,7 +30,7 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
 
 
 class Guard(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]
-    """Which device is the current one while an operator runs."""
+    """The current device while an operator runs."""
 
     def type_(self) -> Any:
         return torch._C._autograd.DeviceType.PrivateUse1  # type: ignore[attr-defined]
@@ -38,7 +38,7 @@ class Guard(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """What ``get_device_properties`` tells. ``total_memory`` in bytes."""
+    """The result of ``get_device_properties``. ``total_memory`` in bytes."""
 
     name: str
     total_memory: int
@@ -134,7 +134,7 @@ def mem_get_info(device: Where = None) -> tuple[int, int]:
 
 
 def empty_cache() -> None:
-    """Give the memory that is only kept back to the drivers."""
+    """Return cached memory to the drivers."""
     if is_available():
         allocator_of(place()).release()
 

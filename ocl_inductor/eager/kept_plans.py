@@ -1,7 +1,7 @@
 """Plans of single operators on disk, so that another process need not compile them again.
 
-A whole graph's plan is found by AOTAutograd, after tracing (warm_start.py). For an operator
-the call itself says all: its key is the text of ``Call``, with what every plan depends on.
+A whole graph's plan is found by AOTAutograd, after tracing (warm_start.py). An operator is
+determined by its call: the key is the text of ``Call``, with the dependencies of every plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logger(__name__)
 
 
 class KeptPlan:
-    """Where the plan for calls like one is kept. ``numbers``: what of its numbers the plan has."""
+    """The stored plan for one kind of call. ``numbers``: those that are constants of the plan."""
 
     def __init__(self, call: Call, numbers: object, settings: Settings) -> None:
         self._settings = settings
@@ -37,7 +37,7 @@ class KeptPlan:
             self._key = hashlib.sha256(text.encode()).hexdigest()
 
     def read(self) -> Executor | None:
-        """What runs it, if there is one."""
+        """Its executor, if it is stored."""
         for content in self._files.read(self._key) if self._files is not None else ():
             try:
                 executor = Executor(load_plan(content), place(), self._settings)
@@ -50,7 +50,7 @@ class KeptPlan:
         return None
 
     def write(self, plan: Plan) -> None:
-        """Keep it; nothing happens where it cannot be kept."""
+        """Store it; no effect where that is not possible."""
         if self._files is None:
             return
         try:
@@ -59,7 +59,7 @@ class KeptPlan:
             _log.info("plan not kept: %s", error)
 
     def get(self, compile_it: Callable[[], Any]) -> Callable[..., Any]:
-        """The function of the kept plan, or else of the compiled one, which is kept."""
+        """The function of the stored plan, or else of a compiled one, which is stored."""
         kept = self.read()
         if kept is not None:
             return kept.function()

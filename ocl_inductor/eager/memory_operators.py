@@ -1,4 +1,4 @@
-"""Operators that make, view and copy memory: the ones that every device must have."""
+"""Operators that allocate, view and copy memory: those that every device must have."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
 
 
 def _copy_by_kernel(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Between tensors that look different in memory.
+    """Between tensors of different memory layouts.
 
-    A plan may leave it to the runtime to copy its result into an argument, which gets here again;
-    that copy goes by the host.
+    A plan may leave copying its result into an argument to the runtime, which calls this again;
+    that copy is made by the host.
     """
     if getattr(_copying, "now", False):
         tensors.from_host(target, tensors.to_host(source))
@@ -84,7 +84,7 @@ def item(x: torch.Tensor) -> Any:
 def resize(
     x: torch.Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
 ) -> torch.Tensor:
-    """In place; elements that were there stay the first ones of the memory."""
+    """In place; existing elements stay at the start of the memory."""
     stride = _strides(size, memory_format)
     needed = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     storage = x.untyped_storage()
@@ -146,7 +146,7 @@ def _strides(size: Sequence[int], memory_format: torch.memory_format | None) -> 
 
 
 def _by_cpu(overload: Any) -> Callable[..., Any]:
-    """The CPU's kernel, which only makes another tensor of the same memory."""
+    """The CPU's kernel, which only creates another tensor over the same memory."""
     return lambda *args, **kwargs: overload.redispatch(ON_CPU, *args, **kwargs)
 
 

@@ -1,9 +1,9 @@
 """Modules that move to ``ocl`` or away from it keep their parameters' identity.
 
 PyTorch replaces the data of a parameter where the old and the new tensor are of a compatible kind,
-as between the CPU and CUDA, and else makes a new parameter for each name. ``ocl`` tensors count as
-another kind; weights that two modules share would come apart, and an optimiser would go on with the
-old ones. So such a move swaps what each parameter is.
+as between the CPU and CUDA, and otherwise creates a new parameter for each name. ``ocl`` tensors
+count as incompatible; weights shared by two modules would be separated, and an optimiser would
+continue with the old ones. So such a move swaps the tensors of each parameter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ocl_inductor.resident.places import NAME, is_resident
 
 
 def keep_identity_of_parameters() -> None:
-    """Have ``nn.Module.to`` and its like swap tensors where ``ocl`` is on either side."""
+    """Make ``nn.Module.to`` and similar methods swap tensors where ``ocl`` is on either side."""
     apply = nn.Module._apply
 
     @functools.wraps(apply)

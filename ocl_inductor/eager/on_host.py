@@ -17,9 +17,9 @@ from ocl_inductor.runtime.counters import count
 
 @functools.cache
 def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
-    """What calls an operator, that has no kernel of its own for ``ocl``, with these arguments.
+    """A function that calls an operator without an ``ocl`` kernel.
 
-    It raises what the CPU's kernel raises.
+    It raises the errors of the CPU's kernel.
     """
     counter, writes = f"eager on host: {op}", op._schema.is_mutable
 
@@ -57,7 +57,7 @@ def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:
-    """An argument or result with the function of each leaf."""
+    """An argument or result with the function applied to each leaf."""
     if isinstance(x, (list, tuple)):
         return type(x)([_each(function, y) for y in x])
     return function(x)

@@ -33,7 +33,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 def compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Function | None:
-    """For these sizes, strides and numbers; None where it has to be the host."""
+    """For these sizes, strides and numbers; None where the host has to run it."""
 
     def graph(mode: FakeTensorMode, fakes: list[Any]) -> GraphModule:
         _check(op, args, kwargs)
@@ -43,8 +43,8 @@ def compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -
 
 
 def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Raise what eager does about the arguments' sizes, types and numbers, as far as PyTorch can
-    tell from these alone."""
+    """Raise eager's errors about the arguments' sizes, types and numbers, as far as PyTorch can
+    determine them from these."""
 
     def form(x: Any) -> Any:
         if isinstance(x, (list, tuple)):
@@ -56,7 +56,7 @@ def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     name = name_of(op)
     integers = isinstance(args[0], torch.Tensor) and not args[0].is_floating_point()
     if name == "pow" and integers and type(args[1]) is int and args[1] < 0:
-        # PyTorch does not say so of tensors without memory.
+        # PyTorch does not raise this for tensors without memory.
         raise RuntimeError("integers to negative integer powers")
     there, named = form(args), {k: form(x) for k, x in kwargs.items()}
     with contextlib.suppress(
@@ -108,7 +108,7 @@ def _made(
 
     def compile_it() -> Function:
         mode = FakeTensorMode()
-        # What is traced is what autocast has made of the call.
+        # Autocast has been applied to the call already.
         with torch.no_grad(), torch._C._DisableAutocast():
             fakes: list[Any] = [mode.from_tensor(x.detach()) for x in call.tensors]
             return compile_with(graph(mode, fakes), fakes, options=options, unwrapped=True)
@@ -122,7 +122,7 @@ def _made(
 
 
 def _graph(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> GraphModule:
-    """The operator alone. Of one that writes its arguments, nothing is returned."""
+    """The operator as a graph. One that writes its arguments returns nothing."""
     graph = Graph()
     inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
     given = _Arguments(call, inputs, [None] * len(call.numbers))
@@ -179,7 +179,7 @@ def _graph_for_any(
 
 
 class _Arguments:
-    """Replaces the tensors among a call's arguments, and numbers for which there is something."""
+    """Replaces the tensors among a call's arguments, and the numbers that have a replacement."""
 
     def __init__(self, call: Call, inputs: Sequence[Any], numbers: Sequence[Any]) -> None:
         self._tensors, self._inputs, self._numbers = call.tensors, inputs, iter(numbers)

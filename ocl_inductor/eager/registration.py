@@ -29,7 +29,7 @@ _libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
-    """Take PyTorch's slot for a device that it does not know. Does nothing the second time.
+    """Take PyTorch's slot for out-of-tree devices. Idempotent.
 
     PyTorch's engine then asks this device for the streams of a backward pass, whatever device its
     tensors are on; hence only ``import ocl_inductor.eager`` calls this, and no compilation.
@@ -50,7 +50,7 @@ def register() -> None:
     for overload, kernel in memory_operators.KERNELS.items():
         aten.impl(overload, untraced(kernel), "PrivateUse1")
     for key in ("Conjugate", "Negative"):
-        # Else PyTorch resolves such a tensor by a copy before it copies it, and so on for ever.
+        # Otherwise PyTorch resolves such a tensor by a copy before copying it, recursively.
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     rest = torch.library.Library("_", "IMPL")
     # Dynamo would trace the kernels where a program that it compiles calls operators eagerly.
@@ -67,15 +67,15 @@ def register() -> None:
     copy_storages_here()
 
 
-#: Not structured, but made of an empty result that is resized, which no graph does.
+#: Not structured, but implemented by resizing an empty result, which graphs cannot do.
 _RESIZING = (
     "abs", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "nan_to_num",
 )  # fmt: skip
 
 
 def operators_in_two_steps() -> list[str]:
-    """The structured operators: for a device that has no kernel of its own, PyTorch makes their
-    results (by a call of ``empty``) and then calls what writes these, which takes twice as long.
+    """The structured operators: for a device without kernels for them, PyTorch allocates their
+    results (by a call of ``empty``) and then calls their ``out`` form, which takes twice as long.
     """
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     found = [*_RESIZING]

@@ -9,12 +9,12 @@ import torch
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.places import NAME
 
-#: Before PyTorch's own way for such devices (23), which wants an allocator written in C++.
+#: Before PyTorch's own handler for such devices (23), which requires a C++ allocator.
 _PRIORITY = 15
 
 
 def register_loading() -> None:
-    """Tell ``torch.load`` how memory gets to ``ocl``."""
+    """Register loading of storages to ``ocl`` with ``torch.load``."""
     torch.serialization.register_package(_PRIORITY, lambda storage: None, _load)
 
 

@@ -1,4 +1,4 @@
-"""Copies of ``ocl`` storages: PyTorch's own way wants an allocator written in C++."""
+"""Copies of ``ocl`` storages: PyTorch's own implementation requires a C++ allocator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocl_inductor.resident.places import NAME
 
 
 def copy_storages_here() -> None:
-    """Have ``UntypedStorage.clone``, of which ``copy.deepcopy`` is made, work for ``ocl``."""
+    """Make ``UntypedStorage.clone``, which ``copy.deepcopy`` uses, work for ``ocl``."""
     clone = torch.UntypedStorage.clone
 
     @functools.wraps(clone)

@@ -1,4 +1,4 @@
-"""Tensors of the device ``ocl``: the memory they lie in, and how the host gets at it.
+"""Tensors of the device ``ocl``: their memory, and the host's access to it.
 
-What runs on them is ``ocl_inductor/eager`` (operator by operator) and the runtime (plans).
+Computation on them is in ``ocl_inductor/eager`` (operator by operator) and the runtime (plans).
 """

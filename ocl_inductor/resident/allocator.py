@@ -1,13 +1,13 @@
 """A caching allocator for the memory of ``ocl`` tensors.
 
-A tensor's ``data_ptr`` has to be an address, and a kernel's argument has to lie there. Where host
-and device have one memory, that is the host's, used in place. Elsewhere it is coarse-grained
-shared virtual memory (OpenCL 2.0, section 5.6): an address that the driver keeps for memory of the
-device, which the host may not touch. On an H200 kernels read and write it as fast as buffers
-(4.1 TB/s; ``python -m benchmarks.gpu.svm``).
+A tensor's ``data_ptr`` has to be an address that is valid as a kernel's argument. Where host and
+device share memory, that is host memory, used in place. Elsewhere it is coarse-grained shared
+virtual memory (OpenCL 2.0, section 5.6): an address that the driver reserves for device memory,
+which the host must not access. On an H200 kernels read and write it as fast as buffers (4.1 TB/s;
+``python -m benchmarks.gpu.svm``).
 
-Kernels and copies go through one queue in order, so memory that was freed can be used again without
-a wait: whatever still reads it comes first.
+Kernels and copies use one in-order queue, so freed memory can be reused without waiting: pending
+reads of it run first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Block:
 
     def __init__(self, allocator: Allocator, pointer: int, nbytes: int, owner: Any) -> None:
         self._allocator, self.pointer, self.nbytes, self.owner = allocator, pointer, nbytes, owner
-        #: Counts what was written (tensors.note_write).
+        #: Number of writes (tensors.note_write).
         self.writes = 0
 
     def __del__(self) -> None:
@@ -47,7 +47,7 @@ class Block:
 
 
 class Adopted(Block):
-    """Memory that PyTorch's allocator for the CPU made and ``owner`` keeps."""
+    """Memory of PyTorch's CPU allocator, kept alive by ``owner``."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class Adopted(Block):
 
 @dataclass(slots=True)
 class Statistics:
-    """Bytes: in use by tensors, had from the driver, and the most of both; and events."""
+    """Bytes: in use by tensors, allocated from the driver, and the peaks of both; and events."""
 
     allocated: int = 0
     reserved: int = 0
@@ -110,12 +110,12 @@ class Allocator:
         """A block of at least ``nbytes``, uninitialised.
 
         Raises:
-            DeviceMemoryError: there is not as much, not even without what is kept for later.
+            DeviceMemoryError: not enough memory, even after releasing cached blocks.
         """
         return self.take(rounded(nbytes))
 
     def take(self, size: int) -> Block:
-        """``allocate`` for a size that is a block's (``rounded``)."""
+        """``allocate`` for a rounded block size (``rounded``)."""
         with self._lock:
             blocks = self._free.get(size)
             pointer, owner = blocks.pop() if blocks else self._from_driver(size)
@@ -128,13 +128,13 @@ class Allocator:
 
     def take_back(self, pointer: int, nbytes: int, owner: Any) -> None:
         """Keep the memory of a block that is no longer in use."""
-        # From a destructor, which may run anywhere: the lock is one that its thread may hold.
+        # From a destructor, which may run anywhere: the lock is reentrant.
         with self._lock:
             self.statistics.allocated -= nbytes
             self._free.setdefault(nbytes, deque()).append((pointer, owner))
 
     def adopt(self, pointer: int, nbytes: int, owner: Any) -> Block:
-        """Memory of the host's, which the device shares, as a block: it goes with its owner."""
+        """Host memory, shared with the device, as a block: it is freed with its owner."""
         with self._lock:
             own = self.statistics
             own.allocated += nbytes
@@ -144,13 +144,13 @@ class Allocator:
         return Adopted(self, pointer, nbytes, owner)
 
     def lose(self, nbytes: int) -> None:
-        """Note that an adopted block went."""
+        """Record that an adopted block was freed."""
         with self._lock:
             self.statistics.allocated -= nbytes
             self.statistics.reserved -= nbytes
 
     def release(self) -> int:
-        """Give everything that is kept back to the driver; the bytes."""
+        """Return all cached blocks to the driver; the bytes."""
         with self._lock:
             kept, self._free = self._free, {}
             for blocks in kept.values():
@@ -172,7 +172,7 @@ class Allocator:
             return any(start <= pointer < start + n for start, n in self._reserved.items())
 
     def free_bytes(self) -> int:
-        """What the device could still give."""
+        """Bytes that can still be allocated on the device."""
         if self.in_place:
             return int(psutil.virtual_memory().available)
         return max(0, self.device.info.global_mem_bytes - self.statistics.reserved)
@@ -212,7 +212,7 @@ class Allocator:
         return owner.svm_ptr, owner
 
     def out_of_memory(self, nbytes: int) -> DeviceMemoryError:
-        """The error that says how much was asked for, is held and is free."""
+        """The error with the requested, held and free bytes."""
         return DeviceMemoryError(nbytes, self.statistics.reserved, self.free_bytes())
 
 
@@ -225,7 +225,7 @@ def rounded(nbytes: int) -> int:
 
 @functools.cache
 def allocator_of(device: Device) -> Allocator:
-    """The allocator of a device: one as long as the process lives.
+    """The allocator of a device: one for the lifetime of the process.
 
     Raises:
         NoSharedMemoryError: see ``Allocator.of``.

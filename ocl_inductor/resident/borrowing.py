@@ -15,7 +15,7 @@ _cpu = torch.device("cpu")
 
 
 class Borrowed:
-    """What the host has for the ``ocl`` tensors of one call: their memory, or copies of it."""
+    """The host's view of the ``ocl`` tensors of one call: their memory, or copies of it."""
 
     def __init__(self) -> None:
         self._hosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -39,16 +39,16 @@ class Borrowed:
         return known[1]
 
     def owner(self, host: torch.Tensor) -> torch.Tensor | None:
-        """The ``ocl`` tensor that a CPU tensor stands for, if any."""
+        """The ``ocl`` tensor that a CPU tensor represents, if any."""
         return next((x for x, known in self._hosts.values() if known is host), None)
 
     def written(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Bring home what the operator, called with these arguments, has written by its schema."""
+        """Copy back the arguments that the operator has written according to its schema."""
         for x in written_arguments(operator, args, kwargs):
             self.wrote(x)
 
     def wrote(self, x: torch.Tensor) -> None:
-        """Bring home what the host has written into the memory that it had of ``x``."""
+        """Copy back what the host has written into its copy of ``x``."""
         _, host = self._hosts[id(x)]
         if host.size() != x.size():  # out= of another size
             x.resize_(host.size())

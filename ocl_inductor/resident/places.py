@@ -21,7 +21,7 @@ NAME = "ocl"
 
 
 class _Choice:
-    """The device of this process, once it is chosen."""
+    """The chosen device of this process."""
 
     device: Device | None = None
     lock = threading.RLock()
@@ -31,7 +31,7 @@ def choose(spec: str | None) -> Device:
     """Make ``ocl`` the OpenCL device that ``spec`` names, as ``options={"device": …}`` does.
 
     Raises:
-        PlaceTakenError: it is another one already, and tensors may be there.
+        PlaceTakenError: another one was chosen already, and may hold tensors.
         NoDeviceError, DeviceNotFoundError: see ``select_device``.
     """
     with _Choice.lock:

@@ -1,4 +1,4 @@
-"""What an operator's schema says of its arguments and results."""
+"""Properties of an operator's arguments and results, from its schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocl_inductor.resident.places import is_resident
 
 @functools.cache
 def returns_a_view(op: Any) -> bool:
-    """Whether its results are other tensors of an argument's memory."""
+    """Whether its results are views of an argument's memory."""
     aliases = [r.alias_info for r in op._schema.returns if r.alias_info is not None]
     return bool(aliases) and not any(a.is_write for a in aliases)
 
@@ -41,7 +41,7 @@ def written_arguments(
 
 
 def result_of_writing(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What an operator that writes its arguments returns: these, or nothing."""
+    """The result of an operator that writes its arguments: these, or nothing."""
     results = _arguments(op, args, kwargs)
     match len(op._schema.returns):
         case 0:
@@ -55,8 +55,8 @@ def result_of_writing(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 def takes_numbers(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``op``, or all its overloads where a number is passed for a tensor.
 
-    PyTorch makes a tensor of ``2`` in ``torch.remainder(x, 2)`` and calls ``remainder.Tensor``.
-    Backends written in Python are given the number again, which few overloads take from Python.
+    PyTorch converts ``2`` in ``torch.remainder(x, 2)`` to a tensor and calls ``remainder.Tensor``.
+    Backends written in Python get the number instead, which few overloads accept from Python.
     """
     named = {a.name: a for a in op._schema.arguments}
     passed = [*zip(op._schema.arguments, args, strict=False)]

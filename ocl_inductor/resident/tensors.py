@@ -1,4 +1,4 @@
-"""Making ``ocl`` tensors, and reading and writing their memory."""
+"""Creation of ``ocl`` tensors, and access to their memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 _users = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 _TENSOR_AND_STORAGE = 2
 _NUMPY = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}
-#: Up to here a copy takes less than it costs to go through pinned memory.
+#: Up to this size a direct copy is faster than one through pinned memory.
 _SMALL_BYTES = 64 << 10
-#: The CPU's kernels, of operators that only make tensors of memory that is there.
+#: The CPU's kernels, for operators that only create views of existing memory.
 ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 _storage = torch._C._construct_storage_from_data_pointer  # type: ignore[attr-defined]
@@ -38,7 +38,7 @@ def empty_strided(
     """An uninitialised tensor on ``ocl``.
 
     Raises:
-        DeviceMemoryError: it has not as much memory.
+        DeviceMemoryError: not enough memory.
         NoSuchPlaceError: ``index`` is not 0.
     """
     nbytes = reach_of(size, stride) * dtype.itemsize
@@ -55,7 +55,7 @@ def over(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """A tensor of ``nbytes`` of a block."""
-    # The bytes that were asked for, not the block's: what a user sees of a storage.
+    # The requested bytes, not the block's: users see the size of a storage.
     storage = _storage(block.pointer, place_device(), nbytes)
     storage.block = block
     tensor = _empty_tensor((0,), dtype)
@@ -72,15 +72,15 @@ class Number:
         self._place = shared(self.tensor.data_ptr(), self._pattern.nbytes)
 
     def write(self, value: float) -> None:
-        """Where the device has memory of its own."""
+        """Where the device has discrete memory."""
         self._pattern[0] = value
         queue = place().queue
         load_pyopencl().enqueue_svm_memfill(queue, self._place, self._pattern)
 
 
 def adopted(y: torch.Tensor) -> torch.Tensor | None:
-    """A result of the host's, in its memory, where the device shares that (``in_place``); None
-    where it has other references, too."""
+    """A host result in its own memory, where the device shares that (``in_place``); None where
+    there are other references to it."""
     storage = y.untyped_storage()
     nbytes = storage.nbytes()
     if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE or y.is_conj() or y.is_neg():
@@ -113,9 +113,9 @@ def synchronize() -> None:
 
 
 def note_write(x: torch.Tensor) -> None:
-    """Say that a tensor's memory was written: what was computed from a parameter is out of date.
+    """Record a write to a tensor's memory: values derived from a parameter are outdated.
 
-    Every write goes through this package, so this sees also those for which PyTorch counts no new
+    Every write goes through this package, so this includes those for which PyTorch counts no new
     version (``x.data``, fused optimisers).
     """
     block = getattr(x.untyped_storage(), "block", None)
@@ -124,7 +124,7 @@ def note_write(x: torch.Tensor) -> None:
 
 
 def writes(x: torch.Tensor) -> int:
-    """A number that is another one after each write to the tensor's memory."""
+    """A number that changes with each write to the tensor's memory."""
     block = getattr(x.untyped_storage(), "block", None)
     return x._version if block is None else block.writes
 
@@ -132,7 +132,7 @@ def writes(x: torch.Tensor) -> int:
 def host_view(x: torch.Tensor) -> torch.Tensor:
     """The memory of an ``ocl`` tensor that is the host's (``in_place``) as a CPU tensor.
 
-    The caller sees to it that nothing which was enqueued still uses it.
+    The caller ensures that no enqueued command still uses it.
     """
     base = _host_base(x.untyped_storage(), x.dtype)
     if base is None:
@@ -143,9 +143,9 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
 
 
 def _host_base(storage: Any, dtype: torch.dtype) -> torch.Tensor | None:
-    """A CPU tensor that begins where a storage does: made once, as operators ask for it each time.
+    """A CPU tensor at the start of a storage: created once, as operators need it at each call.
 
-    The storage keeps it, and it keeps the memory, but not the storage.
+    The storage keeps it alive, and it keeps the memory, but not the storage.
     """
     known: dict[torch.dtype, torch.Tensor] | None = getattr(storage, "hosts", None)
     if known is None:
@@ -164,7 +164,7 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
     if in_place():
         synchronize()
         return host_view(x).clone()
-    # Elements that the tensor leaves out between its own come along.
+    # Includes elements in the gaps of the tensor.
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
     _fetch(memory.data_ptr(), x.data_ptr(), nbytes)
@@ -173,7 +173,7 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
 
 
 def _as_seen(memory: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The memory of ``x`` as it is seen: conjugated or negated, where that is only noted."""
+    """The memory of ``x`` with its lazy conjugation or negation applied."""
     if x.is_conj():
         memory = memory.conj()
     return torch._neg_view(memory) if x.is_neg() else memory
@@ -187,7 +187,7 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
         synchronize()
         host_view(x).copy_(source)
         return
-    # What lies between the elements of ``x`` has to stay.
+    # Elements in the gaps of ``x`` must not change.
     if _looks_like(x, source):
         image = source
     else:
@@ -197,8 +197,8 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
 
 
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
-    """Copy between two tensors of one device whose memory looks the same, or is the host's; False
-    if neither is so."""
+    """Copy between two tensors of one device with the same memory layout, or in host memory; False
+    in other cases."""
     if in_place():
         synchronize()
         note_write(target)
@@ -227,7 +227,7 @@ def _overlap(a: torch.Tensor, b: torch.Tensor, nbytes: int) -> bool:
 
 
 def _looks_like(x: torch.Tensor, source: torch.Tensor) -> bool:
-    """Whether the memory of a CPU tensor is what that of ``x``, which fills its own, is to be."""
+    """Whether a CPU tensor can be copied to the gapless memory of ``x`` byte for byte."""
     return (
         x.dtype == source.dtype
         and x.size() == source.size()
@@ -242,7 +242,7 @@ def _like(x: torch.Tensor) -> torch.Tensor:
 
 
 def _fills(x: torch.Tensor) -> bool:
-    """Whether each byte between its first and its last element is one of its own, once."""
+    """Whether it has neither gaps nor overlaps between its first and its last element."""
     return _reach(x) == x.numel() * x.itemsize and not any(
         s == 0 and n > 1 for n, s in zip(x.shape, x.stride(), strict=True)
     )
