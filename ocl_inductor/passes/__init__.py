@@ -23,9 +23,9 @@ def remove_dead_code(gm: GraphModule) -> GraphModule:
 
 
 #: Attention comes after dead code, whose users would count as readers of its scores.
-#: Dead code goes after what leaves unused nodes behind and before the tokens: it goes by users, and
-#: a check without its token has none. Random operators of a graph with a backward are replaced
-#: earlier (capture/autograd.py).
+#: Dead code is removed after passes that leave unused nodes and before the tokens: it goes by
+#: users, and a check without its token has none. Random operators of a graph with a backward are
+#: replaced earlier (capture/autograd.py).
 PASSES: tuple[Callable[[GraphModule], GraphModule], ...] = (
     replace_random,
     return_written_captures,
@@ -42,7 +42,7 @@ _DONE = "ocl_inductor_passes"
 
 
 def run_passes(gm: GraphModule) -> GraphModule:
-    """``gm``, or another graph for it; one that went through here before stays as it is."""
+    """``gm``, or a replacement; a graph that was processed before is returned unchanged."""
     if gm.meta.get(_DONE):
         return gm
     for fx_pass in PASSES:

@@ -1,4 +1,4 @@
-"""Sums with a tensor that is nothing but what an operator scattered into zeros."""
+"""Sums with a tensor that an operator scattered into zeros: scatter into the sum instead."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch.fx import GraphModule, Node
 
 aten = torch.ops.aten
 
-#: Operators that add values to places of their first argument, and where ``accumulate`` is said.
+#: Operators that add values to places of their first argument, with an argument ``accumulate``.
 _PUTS = (aten.index_put.default, aten._unsafe_index_put.default)
 _ADDS = (aten.index_add.default, aten.scatter_add.default)
 _ZEROS = (aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
-#: Which argument says what a tensor is filled with.
+#: The argument with the fill value.
 _FILLED: dict[Any, int] = {
     aten.full.default: 1,
     aten.full_like.default: 1,
     aten.new_full.default: 2,
 }
-#: Rounding to a half type after each addition would lose what a small sum of its own keeps.
+#: Rounding to a half type after each addition would lose precision that a separate sum keeps.
 _DTYPES = (torch.float32, torch.float64)
 
 

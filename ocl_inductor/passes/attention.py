@@ -17,7 +17,7 @@ from ocl_inductor.lowering.attention.written_attention import written_attention
 
 aten = torch.ops.aten
 
-#: Operators that change how a tensor is seen or lies, not its elements' order within rows.
+#: Operators that change a tensor's shape or layout, not its elements' order within rows.
 _RESHAPING = frozenset(
     {aten.view.default, aten._unsafe_view.default, aten.expand.default, aten.clone.default}
 )
@@ -33,7 +33,7 @@ class _Scores:
 
 
 def fuse_attention(gm: GraphModule) -> GraphModule:
-    """Replace every such chain; a chain that does not match in all details stays as it is."""
+    """Replace every such chain; a chain that does not match completely is unchanged."""
     changed = False
     for softmax in gm.graph.find_nodes(op="call_function", target=aten._softmax.default):
         changed |= _fuse(gm, softmax)

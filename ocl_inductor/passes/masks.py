@@ -1,8 +1,8 @@
-"""Gradients of ReLU from a mask, which may be computed again or saved in a byte.
+"""Gradients of ReLU from a mask, which may be recomputed or saved in a byte.
 
-Runs on the joint graph, before it is cut into forward and backward. ATen's gradient reads the
-result of the activation through two ``detach``, which are nothing in a functional graph, but which
-the partitioner does not repeat: it would save the result, whatever else is saved already.
+Runs on the joint graph, before it is split into forward and backward. ATen's gradient reads the
+result of the activation through two ``detach``, which are no-ops in a functional graph, but which
+the partitioner does not recompute: it would save the result in any case.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""New nodes in a traced graph, each with what it stands for."""
+"""New nodes in a traced graph, each with its traced value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch._guards import detect_fake_mode
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-#: What new nodes take over from the one they replace.
+#: Metadata that new nodes inherit from the one they replace.
 KEPT_META = frozenset(
     {"stack_trace", "partitioner_tag", "ac_graph_id", "custom", "nn_module_stack"}
 )
@@ -31,7 +31,7 @@ def keep_meta(made: Node, node: Node) -> None:
 
 
 def evaluate(like: Node, node: Node) -> Any:
-    """What a new node stands for, computed with traced tensors; ``like`` lends their mode."""
+    """The value of a new node, computed with traced tensors; ``like`` provides their mode."""
     mode = detect_fake_mode([first_result(like)])
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     with mode or contextlib.nullcontext():

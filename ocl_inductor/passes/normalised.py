@@ -1,10 +1,10 @@
 """Normalised tensors as pointwise operators on their statistics.
 
-Runs on the joint graph, before it is cut into forward and backward. Of a normalisation that is one
+Runs on the joint graph, before it is split into forward and backward. For a normalisation as one
 operator the backward graph would get both the input, for the normalisation's own gradient, and the
-result, for that of the activation behind it. Pointwise operators the partitioner may repeat: the
-result comes from the input again, where it is read anyhow, and need not be saved. Mobile networks
-save a third less.
+result, for that of the activation behind it. The partitioner may recompute pointwise operators: the
+result is recomputed from the input, where that is read anyhow, and need not be saved. Mobile
+networks save a third less.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _split(node: Node) -> None:
 
     def result(number: int) -> Node:
         made = call_before(out, operator.getitem, node, number)
-        if number in results:  # which may come behind
+        if number in results:  # which may come later
             results[number].replace_all_uses_with(made)
             node.graph.erase_node(results[number])
         return made

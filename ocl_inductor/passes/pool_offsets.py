@@ -1,8 +1,8 @@
 """Max pooling whose gradient needs a byte for each window, and not the input.
 
-Runs on the joint graph, before it is cut into forward and backward. ATen's gradient takes the
-positions of the maxima, 8 bytes each, and the input, of which it needs the size: both would be
-saved. Without the input, the ReLU in front of a pooling layer can be computed again in the backward
+Runs on the joint graph, before it is split into forward and backward. ATen's gradient takes the
+positions of the maxima, 8 bytes each, and the input, of which it needs only the size: both would be
+saved. Without the input, the ReLU in front of a pooling layer can be recomputed in the backward
 graph. The operators are in ``lowering/pooling/offsets.py``.
 """
 

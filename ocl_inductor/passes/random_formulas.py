@@ -21,11 +21,11 @@ aten = torch.ops.aten
 
 
 class KeepOnHost(Exception):
-    """The call stays as it is."""
+    """The call is not replaced."""
 
 
 class Draw(Protocol):
-    """One random operator being replaced: makes nodes in front of it."""
+    """One random operator being replaced: adds nodes in front of it."""
 
     #: Shape and dtype of the result.
     dtype: torch.dtype
@@ -55,7 +55,7 @@ class Draw(Protocol):
         """``x`` converted to the result's dtype."""
 
     def saved(self, x: Node) -> Node:
-        """``x``, which a backward gets from its forward because computing it again is costly."""
+        """``x``, saved by the forward for its backward because recomputing it is costly."""
 
 
 Formula = Callable[..., Any]
@@ -67,7 +67,7 @@ def require(condition: bool) -> None:
         raise KeepOnHost
 
 
-#: What eager says of weights.
+#: Eager's error message about weights.
 _NO_PROBABILITY = "contains either `inf`, `nan` or element < 0"
 _NO_DISTRIBUTION = "invalid multinomial distribution"
 
@@ -192,7 +192,7 @@ def rrelu(
 
 
 def randperm(draw: Draw, *, n: Any, **_: Any) -> Node:
-    """The order of 63-bit keys; that two of them are equal is rarer than a broken machine."""
+    """The order of 63-bit keys; a collision is rarer than a hardware fault."""
     require((_plain(n) and n >= 0 and _holds(draw.dtype, n)) or _is_size(n))
     ordered = draw.call(aten.sort.default, draw.integers(0, 2**63 - 1))
     return draw.saved(draw.result(draw.call(operator.getitem, ordered, 1)))

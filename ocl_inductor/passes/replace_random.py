@@ -1,7 +1,7 @@
 """Replace ATen's random operators by pure functions of one seed that the graph draws.
 
-Runs on the joint graph, before it is cut into forward and backward: then the forward saves the
-seed, eight bytes, and the backward computes the same numbers again, such as a dropout's mask. An
+Runs on the joint graph, before it is split into forward and backward: then the forward saves the
+seed, eight bytes, and the backward recomputes the same numbers, such as a dropout's mask. An
 inference graph gets its seed in the same way.
 """
 
@@ -25,7 +25,7 @@ aten = torch.ops.aten
 
 
 def replace_random(gm: GraphModule) -> GraphModule:
-    """Rewrite ``gm`` in place. What a formula does not cover stays and runs on the host."""
+    """Rewrite ``gm`` in place. Calls that no formula covers stay and run on the host."""
     calls = [n for n in gm.graph.nodes if n.op == "call_function" and n.target in FORMULAS]
     if not calls:
         return gm

@@ -1,4 +1,4 @@
-"""Cuts a graph where a size becomes known that depends on data.
+"""Splits a graph at data-dependent sizes.
 
 Before an operator such as ``nonzero``, its number of results is counted on the device; the host
 reads it; the operator itself and all that follows is another graph, in which the count is a size
@@ -23,9 +23,9 @@ from ocl_inductor.passes.nodes import call_before
 aten = torch.ops.aten
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-#: Promises about sizes, which the runtime looks at when it knows them.
+#: Assertions about sizes, which the runtime checks when it knows them.
 _ASSERTS = frozenset({aten._assert_scalar.default})
-#: What Dynamo tells the tracer; nothing to run.
+#: Hints from Dynamo to the tracer; nothing to run.
 _HINTS = frozenset({aten.sym_constrain_range_for_size.default, aten.sym_constrain_range.default})
 
 #: Adds a call to the graph, in front of the operator in question.
@@ -66,7 +66,7 @@ COUNTED: dict[Any, Counting] = {
 
 @dataclass(slots=True)
 class StageNodes:
-    """A part of the graph, then what is learned after it.
+    """A part of the graph, then the sizes that become known after it.
 
     ``nodes`` are compiled; or ``host`` is called. ``learned``: symbol, node and path of each size
     that becomes known; ``checks``: conditions and messages.
@@ -79,9 +79,9 @@ class StageNodes:
 
 
 def depends_on_data(gm: GraphModule) -> bool:
-    """Whether a size of the graph is only known when a part of it has run.
+    """Whether a size of the graph is only known after a part of it has run.
 
-    Sizes that come out of control flow are not cut at: what has them runs on the host.
+    The graph is not split at sizes from control flow: operators with them run on the host.
     """
     nodes = [n for n in gm.graph.nodes if n.meta.get("unbacked_bindings")]
     return bool(nodes) and all(isinstance(n.target, torch._ops.OpOverload) for n in nodes)

@@ -1,9 +1,9 @@
-"""Sums of matrix products become one product, of their operands side by side.
+"""Sums of matrix products become one product of their concatenated operands.
 
-The weight of a recurrent layer gets a part of its gradient from each time step: a product of a few
-terms for each number, as large as the weight, and added to the sum so far. With a batch of one that
-is a column times a row. Side by side along K the columns and rows are two matrices, and the sum is
-written once instead of being written, read and added to at each step.
+The weight of a recurrent layer gets a part of its gradient from each time step: a product with a
+small K, as large as the weight, and added to the sum so far. With a batch of one that is a column
+times a row. Concatenated along K the columns and rows are two matrices, and the sum is written once
+instead of being written, read and added to at each step.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten
 
-#: A product is joined where it has at least this many times the numbers of its operands, which wait
-#: in memory for the last product and are read and written to lie side by side.
+#: A product is joined where it has at least this many times the elements of its operands, which
+#: stay in memory until the last product and are copied to be concatenated.
 _TIMES = 8
 
 

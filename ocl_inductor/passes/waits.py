@@ -9,7 +9,7 @@ from ocl_inductor.lowering.graph.uses import writes_input
 
 
 def read_after_waiting(gm: GraphModule) -> GraphModule:
-    """What reads a tensor after a ``wait_tensor`` of it reads the result of that.
+    """Readers of a tensor after a ``wait_tensor`` of it read the result of that.
 
     It is the same tensor in eager; so is what ``irecv`` returns and the tensor that it was told to
     fill. Here only the result of the wait can be read by kernels, and only reading it makes a
