@@ -1,1 +1,1 @@
-"""Parts of the pipeline (compile.py) that are no stage of their own."""
+"""Parts of the pipeline (compile.py) that are not stages."""

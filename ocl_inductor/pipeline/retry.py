@@ -1,4 +1,4 @@
-"""Simpler forms of a graph, for a driver whose compiler crashes on a kernel, or takes for ever."""
+"""Simpler forms of a graph, for a driver whose compiler crashes or hangs on a kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Form:
 
     Attributes:
         lanes: float32 values in a vector, where that is fewer than the device's; 0: the device's.
-        on_host: FX nodes that ATen runs, whatever kernels there are for them.
+        on_host: FX nodes that ATen runs, even if there are kernels for them.
     """
 
     lanes: int = 0
@@ -43,10 +43,10 @@ WHOLE = Form()
 
 
 def in_simplest_needed(make: Callable[[Form], _Made], device: Device, settings: Settings) -> _Made:
-    """What ``make`` makes in the first form that the driver's compiler builds.
+    """The result of ``make`` in the first form that the driver's compiler builds.
 
-    First functions that it fails on are left out, then vectors get narrower, then operators of
-    kernels that still fail go to the host.
+    First, functions on which it fails are avoided, then vectors get narrower, then operators of
+    kernels that still fail are run on the host.
 
     Raises:
         CompilerFailedError: a kernel is built in no form, or would go to the host with

@@ -1,4 +1,4 @@
-"""Checks of what each stage hands to the next; run in tests and with ``verify=True``.
+"""Checks of each stage's result; run in tests and with ``verify=True``.
 
 Each raises VerifyError with the stage and the rule that is broken.
 """
@@ -65,8 +65,8 @@ def verify_schedule(graph: Graph, schedule: Schedule) -> None:
 
 
 def verify_memory(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> None:
-    """Buffers that are alive at the same time do not overlap, unless one takes the other's place
-    in the very kernel that reads it for the last time."""
+    """Buffers that are live at the same time do not overlap, unless one overwrites the other in
+    the kernel that reads it for the last time."""
     live = analyse(graph, schedule.groups, schedule.batches)
     if set(memory.slot_of) != set(live.scratch):
         raise VerifyError("memory", f"slots of {sorted(set(memory.slot_of) ^ set(live.scratch))}")

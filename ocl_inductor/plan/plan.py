@@ -35,7 +35,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A part of the scratch memory: ``nbytes`` that are needed from ``first`` to ``last``.
+    """A part of the scratch memory: ``nbytes`` that are live from ``first`` to ``last``.
 
     ``first`` and ``last`` count the scheduler's groups; slots that are needed at the same time do
     not overlap. ``arena`` and ``offset`` (bytes) say where a slot lies in a plan with static sizes;
@@ -71,8 +71,8 @@ class BufferSpec:
 class Kernel:
     """A source with one kernel. Identical ones are one entry.
 
-    What it was made from, for people: ``operators`` as aten names them, ``fx_nodes``, the line of
-    the model in ``user_code`` where known. ``example`` is one of its launches.
+    Its origin, for display: ``operators`` as aten names them, ``fx_nodes``, the line of the model
+    in ``user_code`` where known. ``example`` is one of its launches.
     """
 
     name: str
@@ -141,11 +141,11 @@ class HostCall:
     ``defines``: sizes that are known after the call, as (symbol, name of a host result, dimension
     of it or None where it is the size itself).
 
-    ``early``: it returns before it is done, as collectives do, and reads its arguments after that:
-    they must not lie where later steps write.
+    ``early``: it is asynchronous, as collectives are, and may read its arguments after it returns:
+    later steps must not write their memory.
 
-    ``fallback``: it stands in for a lowering that is missing (``reason`` says which, and where the
-    model calls it); else it belongs on the host.
+    ``fallback``: it replaces a missing lowering (``reason`` says which, and where the model calls
+    it); else it belongs on the host.
     """
 
     operator: Any
@@ -170,7 +170,7 @@ Step = Launch | HostCall
 #: The number of the check, 0, and both halves of the index, the lower one first.
 FAULT = "fault"
 FAULT_WORDS = 4
-#: What eager says of an integer divided by 0, and all that it says.
+#: The complete message of eager for an integer divided by 0.
 DIVIDED_BY_ZERO = "ZeroDivisionError"
 
 
@@ -190,7 +190,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class IndexCheckSpec:
-    """What an index out of range is reported as (ir/nodes.py)."""
+    """How an out-of-range index is reported (ir/nodes.py)."""
 
     operator: str
     dim: int | None
@@ -222,7 +222,7 @@ class Plan:
     ``lower_bound_bytes`` (the largest set of buffers alive together), ``unplanned_bytes`` (every
     buffer for itself); ``kept_bytes``: what is computed from parameters.
 
-    ``single_core``: one core is done with the steps before others were told of them.
+    ``single_core``: one core runs the steps faster than a dispatch to all cores.
 
     ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
     ``BufferSpec`` describes; empty where no kernel checks an index.

@@ -17,7 +17,7 @@ class PlanNotStorable(Exception):
     """The plan holds something that has no meaning in another process; the message names it."""
 
 
-#: What a pickle would take, but as a copy of something whose identity or state matters.
+#: Types that pickle, but only as a copy of something whose identity or state matters.
 _NOT_STORABLE = (
     torch.Generator,
     torch.ScriptObject,
@@ -44,7 +44,7 @@ def dump_plan(plan: Plan | StagedPlan) -> bytes:
             _Pickler(out, protocol=5).dump(plan)
         except PlanNotStorable:
             raise
-        except Exception as error:  # whatever a foreign object raises when it is pickled
+        except Exception as error:  # a foreign object may raise anything when pickled
             raise PlanNotStorable(f"{type(error).__name__}: {error}") from error
     return out.getvalue()
 

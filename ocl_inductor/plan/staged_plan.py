@@ -1,4 +1,4 @@
-"""A graph whose sizes depend on data, as a chain of plans: what a stage learns, the next ones use.
+"""A graph whose sizes depend on data, as a chain of plans: later stages use sizes found earlier.
 
 A stage is a plan, or one operator of ATen whose result's size only it knows. Plain data, like
 :mod:`ocl_inductor.plan.plan`.
@@ -27,7 +27,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class SizeCheck:
-    """A promise of the model about its sizes, with its message."""
+    """An assertion of the model about its sizes, with its message."""
 
     condition: SizeText
     message: str
