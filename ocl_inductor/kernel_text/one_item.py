@@ -1,9 +1,9 @@
 """Kernels whose work-groups have one work-item, written so that a driver compiles them once.
 
-Intel's compiler makes a second version of a kernel, for as many work-items side by side as a vector
-has lanes. No work-group of one ever runs it, but it doubles the time that compiling takes and the
-size of the binary: 0.20 and 0.10 s for a layer norm, 29 and 14 KB; 2.2 and 0.26 s for a product by
-the matrix unit, 336 and 40 KB. An attribute has it left out.
+Intel's compiler builds a second variant of a kernel, vectorised over as many work-items as a vector
+has lanes. A work-group of one never runs it, but it doubles compile time and the size of the
+binary: 0.20 and 0.10 s for a layer norm, 29 and 14 KB; 2.2 and 0.26 s for a product by the matrix
+unit, 336 and 40 KB. An attribute suppresses it.
 
 PoCL puts a kernel's code into three functions, of which it calls one; and of another it makes
 vectors of half the width, which the registers do not hold. So the code is a function of its own,
@@ -25,13 +25,13 @@ _OTHER_ITEMS = re.compile(
 
 
 def for_one_item(source: str, attribute: str, outlined_vector_bits: int) -> str:
-    """A kernel's source as a device is best given it; others than such kernels stay as they are.
+    """A kernel's source in the form best for a device; other kernels are unchanged.
 
     ``attribute``: what the kernel is to say, if anything. ``outlined_vector_bits``: 0, or
     the code is to be a function of its own, with vectors of so many bits.
 
     Raises:
-        ValueError: the source cannot be taken apart.
+        ValueError: the source cannot be parsed.
     """
     if _ONE_ITEM not in source:
         return source

@@ -1,1 +1,1 @@
-"""What is told of the work: reports, profiles, diagnosis, the debug folder, explanations."""
+"""Observability: reports, profiles, diagnosis, the debug folder, explanations."""

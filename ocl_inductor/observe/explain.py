@@ -1,4 +1,4 @@
-"""``ocl_inductor.explain``: what becomes of a function, and why."""
+"""``ocl_inductor.explain``: how a function is compiled, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way from .icd files to devices, step by step, with advice where it ends."""
+"""The steps from .icd files to devices, with advice where one fails."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _file(step: str, icd: IcdFile) -> Finding:
 
 
 def _load_error(library: str) -> str:
-    """Why the dynamic loader refuses a library; tried in a process of its own, in case it dies."""
+    """Why the dynamic loader refuses a library; tried in a child process, which may crash."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _LOAD, library],
