@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import commands
-from charts import draw_all
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "build" / "pages"
@@ -127,6 +126,8 @@ def _entry(name: str, path: str, level: int = 2) -> str:
 
 
 def charts() -> str:
+    from charts import draw_all  # brings matplotlib
+
     pictures = PAGES / "docs" / "charts"
     pictures.mkdir()
     parts = [
