@@ -8,10 +8,11 @@ STAMP  := $(VENV)/.setup-stamp
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-targets test-torch fuzz conformance gpu-check lint format bench sweep sweep-smoke
+.PHONY: help setup demo test test-all test-targets test-torch fuzz conformance gpu-check lint format \
+	bench sweep sweep-smoke lint-workflows release-check docs docs-serve
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with the package, two OpenCL drivers for the CPU, and the tools
 
@@ -87,3 +88,34 @@ sweep-smoke: setup ## Check the accuracy of about ten small models; minutes
 sweep: setup ## Every model of TorchBench: accuracy and performance, resumable; many hours
 	$(VENV)/bin/ocl-inductor sweep run --inference --training --accuracy --performance \
 		--backend inductor --backend opencl --output $(SWEEP) --resume
+
+# Tools of these have environments of their own, without the package and PyTorch.
+RELEASE_PY := .venv-release/bin/python
+
+.venv-release/.setup-stamp: pyproject.toml
+	test -x $(RELEASE_PY) || $(PYTHON) -m venv .venv-release
+	$(RELEASE_PY) tools/requirements_of.py release >.venv-release/requirements.txt
+	$(RELEASE_PY) -m pip install --quiet --requirement .venv-release/requirements.txt
+	touch $@
+
+lint-workflows: .venv-release/.setup-stamp ## Check the workflows of GitHub and the issue forms
+	$(RELEASE_PY) tools/release_check.py --workflows
+
+# RELEASE_CHECK=--all: a Python that is not here is an error; --only 3.11: that one alone.
+RELEASE_CHECK ?=
+release-check: .venv-release/.setup-stamp ## Build, install into each Python there is, use, uninstall
+	$(RELEASE_PY) tools/release_check.py $(RELEASE_CHECK)
+
+DOCS_PY := .venv-docs/bin/python
+
+.venv-docs/.setup-stamp: pyproject.toml
+	test -x $(DOCS_PY) || $(PYTHON) -m venv .venv-docs
+	$(DOCS_PY) tools/requirements_of.py docs >.venv-docs/requirements.txt
+	$(DOCS_PY) -m pip install --quiet --requirement .venv-docs/requirements.txt
+	touch $@
+
+docs: .venv-docs/.setup-stamp ## Build the documentation as a site, in site/; a dead link is an error
+	$(DOCS_PY) tools/site/build.py
+
+docs-serve: .venv-docs/.setup-stamp ## Show the site at http://127.0.0.1:8000
+	$(DOCS_PY) tools/site/build.py --serve

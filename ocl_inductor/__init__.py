@@ -9,8 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
-
 # Public name -> the module that defines it; loaded at first use.
 _LAZY = {
     "DeviceInfo": "ocl_inductor.device.facts",
@@ -26,7 +24,20 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]  # noqa: PLE0604  (the names are the table's)
 
 
+def _version() -> str:
+    """What pyproject.toml said when this was installed: nothing else names the version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("ocl-inductor")
+    except PackageNotFoundError:  # the sources alone, on a path
+        return "0+unknown"
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        globals()[name] = _version()
+        return globals()[name]
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -36,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *__all__})

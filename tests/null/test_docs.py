@@ -14,7 +14,9 @@ from ocl_inductor import log
 from ocl_inductor.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+DOCS = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "start").glob("*.md")])
+PAGES = [*(ROOT / name for name in TOP), *DOCS]
 OPTIONS = (ROOT / "docs" / "options.md").read_text()
 SOURCES = [
     path
@@ -111,8 +113,11 @@ def test_links_resolve(page: Path) -> None:
 
 def test_every_page_is_listed() -> None:
     index = _text(ROOT / "docs" / "README.md")
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "README.md" or f"({page.name})" in index
+    site = _text(ROOT / "mkdocs.yml")
+    for page in DOCS:
+        name = page.relative_to(ROOT / "docs").as_posix()
+        assert name == "README.md" or f"({name})" in index
+        assert f": docs/{name}\n" in site
 
 
 def test_files_that_are_named_exist() -> None:

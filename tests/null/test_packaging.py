@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch_logs
+
+ROOT = Path(__file__).parents[2]
 
 
 def _python(code: str, env: dict[str, str], **more: str) -> subprocess.CompletedProcess[str]:
@@ -73,9 +77,41 @@ def test_package_import_is_cheap(clean_env: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_version_agrees_with_metadata() -> None:
-    from importlib.metadata import version
-
+def test_the_version_is_that_of_pyproject() -> None:
+    """Where this fails after a change of it, the checkout has to be installed again."""
     import ocl_inductor
 
-    assert version("ocl-inductor") == ocl_inductor.__version__
+    (declared,) = re.findall(r'^version = "(.+)"$', _text("pyproject.toml"), re.M)
+    assert ocl_inductor.__version__ == declared
+
+
+def test_nothing_else_names_the_version() -> None:
+    (declared,) = re.findall(r'^version = "(.+)"$', _text("pyproject.toml"), re.M)
+    for path in (ROOT / "ocl_inductor").rglob("*.py"):
+        assert f'"{declared}"' not in path.read_text(), path
+
+
+def test_sources_without_metadata_have_a_version() -> None:
+    code = (
+        "import importlib.metadata as metadata\n"
+        "def version(name): raise metadata.PackageNotFoundError(name)\n"
+        "metadata.version = version\n"
+        "import ocl_inductor\n"
+        "assert ocl_inductor.__version__ == '0+unknown'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    """Before a release: what is not released yet, on top of it."""
+    (declared,) = re.findall(r'^version = "(.+)"$', _text("pyproject.toml"), re.M)
+    sections = re.findall(r"^## \[(.+?)\]( - \d{4}-\d\d-\d\d)?$", _text("CHANGELOG.md"), re.M)
+    assert sections[0] == ("Unreleased", "")
+    released = [name for name, date in sections if date]
+    assert released == [name for name, _ in sections[1:]], "a release has a date"
+    assert not released or released[0] == declared
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text()

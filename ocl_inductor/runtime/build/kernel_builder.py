@@ -53,9 +53,12 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False)
 class BuiltKernel:
     """A kernel in a pyopencl Program, which may hold others too."""
+
+    # Python 3.10's dataclasses cannot be told of the last one.
+    __slots__ = ("program", "symbol", "__weakref__")
 
     program: Any
     symbol: str

@@ -211,8 +211,9 @@ def _reference(
             for t, d, o, s in zip(tap, dilation, out, stride, strict=True)
         )
         for g in range(groups):
-            source = x[(slice(None), slice(g * icg, (g + 1) * icg), *window)]
-            taps = weight[(slice(g * ocg, (g + 1) * ocg), slice(None), *tap)]
+            pixels = (slice(None), slice(g * icg, (g + 1) * icg), *window)
+            weights = (slice(g * ocg, (g + 1) * ocg), slice(None), *tap)
+            source, taps = x[pixels], weight[weights]
             result[:, g * ocg : (g + 1) * ocg] += np.einsum("nc...,oc->no...", source, taps)
     return result
 
