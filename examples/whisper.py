@@ -97,6 +97,9 @@ def main() -> None:
     model.eval()
     features, notes = batch(16)
     with step("transcribing 16 new melodies"):
+        for _ in range(2):
+            model.generate(batch(16)[0], max_new_tokens=5, do_sample=False)
+        settled = graphs()
         heard = model.generate(features, max_new_tokens=5, do_sample=False)
     texts = ["".join(NOTES[t] for t in row if t < len(NOTES)) for row in heard.tolist()]
     truth = ["".join(NOTES[t] for t in row) for row in notes.tolist()]
@@ -108,6 +111,7 @@ def main() -> None:
     console.print(f"picture: {chosen.output / 'whisper.png'}")
 
     if chosen.check:
+        check_counters(settled)
         assert right > 0.7, right
         decoder = torch.nn.functional.pad(notes, (1, 0), value=START)
         given = {"input_features": features, "decoder_input_ids": decoder, "use_cache": False}
@@ -117,7 +121,6 @@ def main() -> None:
             ours, expected = model(**given).logits, eager(**given).logits
             given["input_features"] = features.double()
             check_close(ours, expected, eager.double()(**given).logits)
-        assert torch._dynamo.utils.counters["opencl"]["fallbacks"] == 0
 
 
 if __name__ == "__main__":
