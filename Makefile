@@ -11,7 +11,7 @@ JOBS   ?= 2
 .PHONY: help setup demo test test-all test-targets test-torch test-examples fuzz conformance gpu-check lint format bench sweep sweep-smoke
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with the package, two OpenCL drivers for the CPU, and the tools
 
