@@ -8,8 +8,8 @@ STAMP  := $(VENV)/.setup-stamp
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-targets test-torch fuzz conformance gpu-check lint format \
-	bench sweep sweep-smoke lint-workflows release-check docs docs-serve
+.PHONY: help setup demo test test-all test-targets test-torch test-examples fuzz conformance gpu-check \
+	lint format bench sweep sweep-smoke lint-workflows release-check docs docs-serve
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-targets: setup ## Run device and model tests as on older processors (TARGET
 VERSION ?= 2.14.1
 test-torch: ## Run the tests with another PyTorch (VERSION=2.11.0); brings 5 GB, some minutes
 	JOBS=$(JOBS) tools/test_torch.sh $(VERSION)
+
+test-examples: ## Run the examples in an environment of their own; brings 1 GB, some minutes
+	tools/test_examples.sh $(EXAMPLES)
 
 # Fuzzing goes on with the fault tests: processes killed, disks full, caches deleted.
 MINUTES ?= 10
