@@ -67,3 +67,16 @@ def test_histogram(driver: str, profile: str) -> None:
     x, long = torch.randn(13, 11), torch.randn(10_007)
     x[0, 0], x[1, 0], x[2, 0], x[3, 0] = float("nan"), float("inf"), 2.0, -2.0
     agree(fn, x, long, torch.randn(100).double(), device=driver, profile=profile, fallback="error")
+
+
+@everywhere
+def test_histograms_of_any_number_of_elements(driver: str, profile: str) -> None:
+    options = {"device": driver, "profile": profile, "fallback": "error"}
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.histc(x, 8, -2, 2)
+
+    compiled = torch.compile(fn, backend="opencl", dynamic=True, options=options)
+    for n in (64, 3, 4097, 2, 20_000, 0):
+        x = 2 * torch.randn(n)
+        assert torch.equal(compiled(x), fn(x)), n

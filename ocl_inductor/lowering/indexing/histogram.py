@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 
 from ocl_inductor.ir.expr import cast, compare, const, logical_and, masked, op, where
-from ocl_inductor.ir.index import is_static, loop_vars, prod
+from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full, in_bounds, position_dtype, reused
 from ocl_inductor.lowering.core.values import Value, reindex, reshape
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.templates.blocking import size_ceil_div
 
 aten = torch.ops.aten
 
@@ -31,15 +32,12 @@ def lower_histc(
         raise CannotLower(f"histc of {x.dtype}")
     if not all(isinstance(v, (int, float)) for v in (bins, min, max)) or min == max:
         raise CannotLower("histc without a range: an infinite one is an error that eager raises")
-    n = prod(x.size)
-    if not is_static(n):
-        raise CannotLower("histc of a symbolic number of elements")
-    count = int(n)
-    if count == 0:
+    count = prod(x.size)
+    if same(count, 0):
         return full((bins,), 0, x.dtype)
     flat = reused(ctx, reshape(x, (count,)))
-    pieces = HISTOGRAMS if count >= 64 * HISTOGRAMS else 1
-    length = -(-count // pieces)
+    pieces = HISTOGRAMS if ctx.hint(count) >= 64 * HISTOGRAMS else 1
+    length = size_ceil_div(count, pieces)
     piece, step = loop_vars(2)
     position = piece * length + step
     index, wide = position_dtype(count), accumulation_dtype(x.dtype)
