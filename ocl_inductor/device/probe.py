@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -17,13 +16,14 @@ from ocl_inductor.device.quirks import Names
 from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
 #: The only driver to open and further variables: see ``Device.child_environment``.
 ChildEnvironment: TypeAlias = tuple[str, Mapping[str, str]]
 
-_SCHEMA = 2
+_SCHEMA = 3
 _SECONDS = 120
 #: Printed on a separate line before the answer of a process.
 MARK = "ocl_inductor answers"
@@ -222,22 +222,9 @@ def _folder() -> PrivateFolder:
     return PrivateFolder(default_cache_dir()).folder("probe")
 
 
-def _name(question: str, key: str) -> str:
-    """The file with the answer."""
-    digest = hashlib.sha256(f"{_SCHEMA}\n{question}\n{key}".encode()).hexdigest()[:24]
-    return f"{digest}.json"
-
-
 def _kept(question: str, key: str) -> Any:
-    try:
-        answer = json.loads(_folder().read(_name(question, key)))
-        return answer[question] if answer["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # missing or damaged: a miss
+    return json_cache.load(_folder(), f"{_SCHEMA}\n{question}\n{key}")
 
 
 def _keep(question: str, key: str, value: Any) -> None:
-    try:
-        _folder().write(_name(question, key), json.dumps({"key": key, question: value}))
-    except OSError as error:
-        _log.info("the self-test's answer was not kept: %s", error)
+    json_cache.save(_folder(), f"{_SCHEMA}\n{question}\n{key}", value)

@@ -22,8 +22,8 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.settings import Settings
+from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
-from ocl_inductor.tune import kept
 
 _SCHEMA = 4
 #: Bytes that are streamed from memory: 128 MiB an operand were measured to give the same rate as
@@ -135,7 +135,7 @@ def measured_roof(device: Device, settings: Settings, *, again: bool = False) ->
     if known is not None:
         roof = Roof(*map(max, zip(astuple(known), astuple(roof), strict=True)))
     if settings.cache:
-        kept.save(_folder(settings), _key(device.info.key), asdict(roof))
+        json_cache.save(_folder(settings), _key(device.info.key), asdict(roof))
     return roof
 
 
@@ -143,8 +143,8 @@ def kept_roof(device: Device, settings: Settings) -> Roof | None:
     """The roof that was measured before, or None."""
     if not settings.cache:
         return None
-    known = kept.load(_folder(settings), _key(device.info.key))
-    if known is None:
+    known = json_cache.load(_folder(settings), _key(device.info.key))
+    if not isinstance(known, dict):
         return None
     try:
         roof = Roof(**{k: float(v) for k, v in known.items()})

@@ -23,9 +23,9 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.log import artifact
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
+from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 from ocl_inductor.templates.spec import Params
-from ocl_inductor.tune import kept
 from ocl_inductor.tune.standalone import StandaloneKernel
 from ocl_inductor.tune.trials import TRIALS, Trial
 
@@ -59,8 +59,8 @@ class Tuner:
             return candidates[0]
         key = _key(self.info, template, params, candidates)
         folder = PrivateFolder(self.settings.cache_dir).folder("tuned")
-        known = kept.load(folder, key) if self.settings.cache else None
-        if known is not None and known.get("choice") in candidates:
+        known = json_cache.load(folder, key) if self.settings.cache else None
+        if isinstance(known, dict) and known.get("choice") in candidates:
             return dict(known["choice"])
         seconds = self.measure(template, params, candidates)
         best = _choose(seconds)
@@ -69,7 +69,7 @@ class Tuner:
         _log.info("%s", _sentence(template, params, candidates, seconds, best))
         chosen = candidates[best]
         if self.settings.cache and seconds:
-            kept.save(folder, key, {"choice": dict(chosen), "seconds": seconds})
+            json_cache.save(folder, key, {"choice": dict(chosen), "seconds": seconds})
         return chosen
 
     def measure(

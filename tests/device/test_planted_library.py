@@ -53,10 +53,10 @@ def test_a_library_named_in_the_cache(clean_env: dict[str, str], place: Path) ->
     assert not opened()
     (survey,) = (cache / "drivers").glob("*.json")
     document = json.loads(survey.read_text())
-    found = json.loads(document["found"])
+    found = json.loads(document["value"]["found"])
     for library in found["libraries"]:
         library["parts"] = [str(evil)]
-    planted = json.dumps({**document, "found": json.dumps(found)})
+    planted = json.dumps({**document, "value": {**document["value"], "found": json.dumps(found)}})
     survey.write_text(planted)
     assert opened()  # what the user's own file names is opened: so the test can tell
 

@@ -28,8 +28,8 @@ from ocl_inductor.runtime.store.entry import DamagedEntryError, encode
 from ocl_inductor.runtime.store.kernel_store import KernelStore
 from ocl_inductor.runtime.store.plan_files import PlanFiles
 from ocl_inductor.runtime.store.plan_scan import plan_name
+from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import DistrustedError, PrivateFolder
-from ocl_inductor.tune import kept
 
 __all__ = ["place"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permission bits and links")
@@ -62,8 +62,8 @@ def _driver(parts: tuple[str, ...] = ()) -> tuple[inventory.Library, ...]:
     return (inventory.Library(NAMES[0], (), parts),)
 
 
-def _survey_name() -> str:
-    return inventory._name(NAMES)
+def _survey_key() -> str:
+    return inventory._key(NAMES)
 
 
 KEPT = (
@@ -75,8 +75,8 @@ KEPT = (
     ),
     Kept(
         "drivers",
-        lambda root: inventory._remember(_survey_name(), _driver()),
-        lambda root: inventory._remembered(_survey_name(), NAMES) is not None,
+        lambda root: inventory._remember(_survey_key(), _driver()),
+        lambda root: inventory._remembered(_survey_key(), NAMES) is not None,
     ),
     Kept(
         "probe",
@@ -85,8 +85,8 @@ KEPT = (
     ),
     Kept(
         "roofs",
-        lambda root: kept.save(PrivateFolder(root).folder("roofs"), "key", {"a": 1}),
-        lambda root: kept.load(PrivateFolder(root).folder("roofs"), "key") == {"a": 1},
+        lambda root: json_cache.save(PrivateFolder(root).folder("roofs"), "key", {"a": 1}),
+        lambda root: json_cache.load(PrivateFolder(root).folder("roofs"), "key") == {"a": 1},
     ),
     Kept(
         "torch",
@@ -270,8 +270,9 @@ def test_clear_follows_no_link(root: Path, place: Path) -> None:
 @needs_another_user
 def test_a_planted_survey_opens_no_library(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evil = inventory.text_of(_driver(("/tmp/evil.so",)))
-    document = json.dumps({"files": [], "stamps": [], "found": evil})
-    path = root / "drivers" / _survey_name()
+    planted = {"files": [], "stamps": [], "found": evil}
+    document = json.dumps({"key": _survey_key(), "value": planted})
+    path = root / "drivers" / json_cache.name_of(_survey_key())
     open_to_all(root, path.parent)
     assert as_nobody(lambda: path.write_text(document))
     monkeypatch.setattr(inventory, "_ask", lambda names: _driver())

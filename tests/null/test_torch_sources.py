@@ -92,14 +92,14 @@ def test_files_outside_of_packages_do_not_count(package: Path) -> None:
     assert _state_of_sources() == before
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"state": 1, "digest": "zz"}'])
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"key": 1, "value": "zz"}'])
 def test_damaged_file_is_a_miss(content: str, package: Path, tmp_path: Path, monkeypatch) -> None:
     cache_dir = tmp_path / "cache"
     a_process(cache_dir, monkeypatch)
     (file,) = (cache_dir / "torch").iterdir()
     file.write_text(content)
     assert a_process(cache_dir, monkeypatch).hashed == 1
-    assert json.loads(file.read_text())["digest"] == TRUE_DIGEST.hex()
+    assert json.loads(file.read_text())["value"] == TRUE_DIGEST.hex()
 
 
 def test_folder_that_others_can_write_is_not_used(package: Path, tmp_path: Path, monkeypatch):

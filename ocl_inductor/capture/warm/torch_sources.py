@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
-from ocl_inductor.log import logger
 from ocl_inductor.patches.pytorch.torch_digest import digest_function, give
+from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 
-_log = logger(__name__)
 _SCHEMA = 1
 _ROOT = Path(torch.__file__).parent
 
@@ -46,7 +44,8 @@ def provide_digest(cache_dir: Path) -> None:
 
 
 def _name() -> str:
-    return f"{hashlib.sha256(os.fsencode(_ROOT)).hexdigest()[:24]}.json"
+    """The file with the digest of this installation: one, however often its sources change."""
+    return json_cache.name_of(str(_ROOT))
 
 
 def _state_of_sources() -> str:
@@ -77,15 +76,11 @@ def _files(folder: str | Path) -> Iterator[str]:
 
 def _remembered(folder: PrivateFolder, state: str) -> bytes | None:
     try:
-        document = json.loads(folder.read(_name()))
-        digest = bytes.fromhex(document["digest"])
-        return digest if document["state"] == state and len(digest) == 32 else None
-    except (OSError, ValueError, KeyError, TypeError):
+        digest = bytes.fromhex(json_cache.load(folder, state, _name()))
+    except (ValueError, TypeError):
         return None  # missing or damaged: a miss
+    return digest if len(digest) == 32 else None
 
 
 def _remember(folder: PrivateFolder, state: str, digest: bytes) -> None:
-    try:
-        folder.write(_name(), json.dumps({"state": state, "digest": digest.hex()}))
-    except OSError as error:
-        _log.info("the digest of PyTorch's sources was not kept: %s", error)
+    json_cache.save(folder, state, digest.hex(), _name())

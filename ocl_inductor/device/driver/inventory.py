@@ -10,7 +10,6 @@ device: opening one compares it with the stored answer.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import platform
@@ -23,6 +22,7 @@ from typing import Any
 from ocl_inductor.device import child_process, quirks
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
@@ -54,19 +54,19 @@ class Library:
 
 def survey(names: Sequence[str]) -> tuple[Library, ...] | None:
     """Each library's devices, cached or queried now; None: the loader has to be used."""
-    name = _name(names)
-    known = _remembered(name, names)
+    key = _key(names)
+    known = _remembered(key, names)
     if known is None:
         known = _ask(names)
         if known is not None:
-            _remember(name, known)
+            _remember(key, known)
     return known
 
 
 def forget(names: Sequence[str]) -> None:
     """Make the next ``survey`` query the drivers again."""
     with contextlib.suppress(OSError):
-        _folder().remove(_name(names))
+        _folder().remove(json_cache.name_of(_key(names)))
 
 
 # -- asking --------------------------------------------------------------------------------
@@ -130,10 +130,9 @@ def _folder() -> PrivateFolder:
     return PrivateFolder(default_cache_dir()).folder("drivers")
 
 
-def _name(names: Sequence[str]) -> str:
-    """The file with these drivers' answers."""
-    text = "\n".join((str(_SCHEMA), platform.node(), *names, *_environment(), *_hardware()))
-    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+def _key(names: Sequence[str]) -> str:
+    """What the answers of these drivers depend on, besides their files."""
+    return "\n".join((str(_SCHEMA), platform.node(), *names, *_environment(), *_hardware()))
 
 
 def _environment() -> Iterator[str]:
@@ -160,28 +159,22 @@ def _stamp(name: str) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
-def _remembered(name: str, names: Sequence[str]) -> tuple[Library, ...] | None:
+def _remembered(key: str, names: Sequence[str]) -> tuple[Library, ...] | None:
     """The cached survey. It names libraries (``parts``) to open, so the file must be ours."""
     try:
-        document = json.loads(_folder().read(name))
+        document = json_cache.load(_folder(), key)
         if document["stamps"] != [_stamp(resolved) for resolved in document["files"]]:
             return None
         return _parsed(document["found"], names)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return None  # missing or damaged: a miss
 
 
-def _remember(name: str, libraries: Sequence[Library]) -> None:
+def _remember(key: str, libraries: Sequence[Library]) -> None:
     files = [file_of(x.name) for x in libraries]
-    document = {
-        "files": files,
-        "stamps": [_stamp(f) for f in files],
-        "found": text_of(libraries),
-    }
-    try:
-        _folder().write(name, json.dumps(document))
-    except OSError as error:
-        _log.info("the survey of the drivers was not kept: %s", error)
+    stamps = [_stamp(f) for f in files]
+    found = {"files": files, "stamps": stamps, "found": text_of(libraries)}
+    json_cache.save(_folder(), key, found)
 
 
 def file_of(name: str) -> str:
