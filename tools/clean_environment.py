@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-from requirements_of import ROOT, project
+from requirements_of import ROOT, requirements
 
 #: Through torch.compile: a forward and a backward pass, nothing on the host.
 MODEL = """
@@ -151,8 +151,7 @@ class CleanEnvironment:
             self.pip("install", f"torch=={torch}", f"{wheel}[cpu]")
             return torch
         needed = self.root.parent / "requirements.txt"
-        lines = [*project()["dependencies"], *project()["optional-dependencies"]["cpu"]]
-        needed.write_text("\n".join(x for x in lines if not x.startswith("torch")))
+        needed.write_text(requirements((".", "cpu")))
         self.pip("install", "--requirement", needed)
         self.pip("install", "--no-deps", wheel)
         return None

@@ -1,11 +1,14 @@
-"""Print what an extra of pyproject.toml needs: ``python tools/requirements_of.py docs``.
+"""Print what extras of pyproject.toml need: ``python tools/requirements_of.py docs``.
 
-For environments that get an extra's packages without the package and PyTorch.
+``.`` among the extras stands for the package's own requirements. PyTorch and torchvision are left
+out: for environments that get these packages without them, or with others.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ else:
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
+_TORCH = re.compile(r"torch(vision)?[^\w-]")
 
 
 def project() -> dict[str, Any]:
@@ -22,10 +26,13 @@ def project() -> dict[str, Any]:
     return dict(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"])
 
 
-def main() -> None:
-    extras = project()["optional-dependencies"]
-    print("\n".join(line for name in sys.argv[1:] for line in extras[name]))
+def requirements(extras: Sequence[str]) -> str:
+    """A line each."""
+    table = project()
+    wanted = {".": table["dependencies"], **table["optional-dependencies"]}
+    lines = [line for extra in extras for line in wanted[extra]]
+    return "\n".join(line for line in lines if not _TORCH.match(line))
 
 
 if __name__ == "__main__":
-    main()
+    print(requirements(sys.argv[1:]))

@@ -17,13 +17,7 @@ if [ ! -e "$venv/.complete" ]; then
     grep -vE '^(torch|torchvision|setuptools|sympy|fsspec|networkx)==' constraints.txt >"$others"
     "$python" -m pip install --quiet --constraint "$others" "torch==$version" torchvision 'setuptools>=77.0.3'
     # Everything else that the package wants, but for what was just installed.
-    "$python" - >"$venv/requirements.txt" <<'END'
-import tomllib
-project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-extras = project["optional-dependencies"]
-wanted = project["dependencies"] + extras["cpu"] + extras["sweep"] + extras["dev"]
-print("\n".join(x for x in wanted if not x.startswith("torch")))
-END
+    "$python" tools/requirements_of.py . cpu sweep dev >"$venv/requirements.txt"
     "$python" -m pip install --quiet --constraint "$others" --requirement "$venv/requirements.txt"
     "$python" -m pip install --quiet --no-deps --no-build-isolation --editable .
     touch "$venv/.complete"

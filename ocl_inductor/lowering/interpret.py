@@ -193,7 +193,7 @@ class _GraphLowering:
             return self.host.host_call(node, node.target, node.args)
         reason = self._why_not(node, args, kwargs)
         if reason is None:
-            mark = len(self.ctx.nodes)
+            mark = self.ctx.mark()
             try:
                 lowering = lowering_of(node.target)
                 assert lowering is not None

@@ -74,3 +74,18 @@ def test_every_product_says_why_others_were_not_taken() -> None:
     assert (selection.problem, selection.chosen) == ("gemm", "gemm")
     assert len(selection.declined) == 6 and all(reason for _, reason in selection.declined)
     assert dict(selection.declined)["a reduction"] == "neither operand is a vector"
+
+
+def test_what_a_declining_attempt_emitted_is_taken_back() -> None:
+    harness = Harness()
+    x = harness.input(torch.randn(3, 4))
+
+    def emits(ctx: LoweringContext, n: int) -> str | Declined:
+        ctx.pointwise(x, (1, 0))
+        choose(ctx, "inner", 2, WAYS)
+        return Declined("too late")
+
+    assert choose(harness.ctx, "outer", 2, [Implementation("emits", emits), *WAYS]) == "even 2"
+    assert not harness.ctx.nodes
+    (choice,) = harness.ctx.selections
+    assert (choice.problem, choice.declined) == ("outer", (("emits", "too late"),))

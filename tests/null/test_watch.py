@@ -256,7 +256,7 @@ def test_stamps(tmp_path: Path) -> None:
 
 def test_what_an_optimiser_writes_is_watched_apart() -> None:
     tensors = {name: torch.randn(100) for name in "abc"}
-    known = Parameters(tensors, apart=True)
+    known = Parameters(tensors, separate=True)
 
     def changed() -> set[str]:
         return known.changed(tuple(tensors.items()), lambda name, x: 4 * x.numel())

@@ -17,8 +17,12 @@ from torch.utils._sympy.functions import FloorDiv
 from ocl_inductor.ir.expr import const, masked, op
 from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.conv.conv import convolve
-from ocl_inductor.lowering.conv.geometry import Geometry, channels_last, read_geometry
-from ocl_inductor.lowering.conv.mma_conv import mma_weight_gradient
+from ocl_inductor.lowering.conv.geometry import (
+    Geometry,
+    WeightGradient,
+    channels_last,
+    read_geometry,
+)
 from ocl_inductor.lowering.conv.weight_gradient import weight_gradient
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
@@ -73,13 +77,9 @@ def lower_convolution_backward(
         taps = weight if halves else cast_value(weight, dtype)
         for_x = cast_value(_input_gradient(ctx, grad, taps, x, g), x.dtype)
     if output_mask[1]:
-        for_weight = mma_weight_gradient(ctx, grad, x, g) if halves else None
-        if for_weight is None:
-            grad = ctx.realize(cast_value(grad, dtype), order)
-            wide = ctx.realize(cast_value(x, dtype), order)
-            fine, coarse = (grad, wide) if transposed else (wide, grad)
-            for_weight = weight_gradient(ctx, coarse, fine, weight.size, g)
-        for_weight = cast_value(for_weight, weight.dtype)
+        fine, coarse = (grad, x) if transposed else (x, grad)
+        problem = WeightGradient(coarse, fine, weight.size, g, dtype)
+        for_weight = cast_value(weight_gradient(ctx, problem), weight.dtype)
     if output_mask[2]:
         dims = [0, *range(2, grad.ndim)]
         sums = reduce_dims(ctx, cast_value(grad, dtype), dims, "sum")

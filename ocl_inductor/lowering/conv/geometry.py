@@ -118,3 +118,28 @@ class Convolution:
         """Whether each channel is convolved with windows of its own."""
         g = self.g
         return g.groups == int(self.x.size[1]) and g.groups > 1 and not g.transposed
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGradient:
+    """``result[a, b, t] = sum over n, p of coarse[n, a, p] * fine[n, b, p*stride - padding + t]``.
+
+    ``coarse`` (n, groups*a, \\*windows) has an element for each window, ``fine`` (n, groups*b,
+    \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
+
+    ``dtype``: of the result and its sums; the operands may be narrower.
+    """
+
+    coarse: Value
+    fine: Value
+    size: tuple[Size, ...]
+    g: Geometry
+    dtype: torch.dtype
+
+    @property
+    def inner(self) -> int:
+        return int(self.size[1])
+
+    @property
+    def outer(self) -> int:
+        return int(self.size[0]) // self.g.groups

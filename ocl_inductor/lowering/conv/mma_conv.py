@@ -12,7 +12,12 @@ import torch
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.lowering.conv.bf16_conv import with_channels
 from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
-from ocl_inductor.lowering.conv.geometry import Convolution, Geometry, channels_last
+from ocl_inductor.lowering.conv.geometry import (
+    Convolution,
+    Geometry,
+    WeightGradient,
+    channels_last,
+)
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import (
@@ -101,22 +106,24 @@ def mma_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
     )
 
 
-def mma_weight_gradient(ctx: LoweringContext, grad: Value, x: Value, g: Geometry) -> Value | None:
-    """The gradient (oc, c, \\*kernel) in float32; None where that does not suit.
+def mma_weight_gradient(ctx: LoweringContext, problem: WeightGradient) -> Value | Declined:
+    """The gradient (oc, c, \\*kernel) of operands of a half type in float32.
 
-    ``grad``: the result's gradient, channels-last without gaps; both of a half type that the device
-    takes (mma_product.takes_halves).
+    ``coarse`` lies channels-last in memory without gaps.
     """
+    grad, x, g = problem.coarse, problem.fine, problem.g
+    if not takes_halves(ctx, grad, x):
+        return Declined("the device has no matrix instructions for these dtypes")
     if g.transposed or g.groups > 1:
-        return None
+        return Declined("it is transposed or has groups")
     if not all(is_static(s) for s in (*x.size[1:], *grad.size[1:])):
-        return None
+        return Declined("its sizes are not known")
     channels, oc = int(x.size[1]), int(grad.size[1])
     if channels % RUN or oc % RUN:
-        return None
+        return Declined(f"{channels} and {oc} channels are no multiples of {RUN}")
     found = _runs_of_channels(ctx, x)
     if found is None:
-        return None
+        return Declined("pixels do not lie at multiples of 16 bytes")
     x, view = found
     taps = math.prod(g.kernel)
     pixels = ctx.hint(prod((grad.size[0], *grad.size[2:])))

@@ -9,18 +9,20 @@ the end.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
 from ocl_inductor.lowering.conv.depthwise_weight_gradient import depthwise_weight_gradient
 from ocl_inductor.lowering.conv.direct import zero_padded
 from ocl_inductor.lowering.conv.expressions import window_element
-from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
+from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient, channels_last
+from ocl_inductor.lowering.conv.mma_conv import mma_weight_gradient
 from ocl_inductor.lowering.conv.window_product import multiplies_windows, window_product
 from ocl_inductor.lowering.conv.winograd_weight_gradient import suits, winograd_weight_gradient
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.shapes import cast_value
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape, strided_view
 from ocl_inductor.lowering.matmul.matmul import matmul
 from ocl_inductor.lowering.matmul.product_operands import accumulator
@@ -43,47 +45,27 @@ _MIN_LANES = 4
 _MAX_JOINED_ROWS = 64
 
 
-def weight_gradient(
-    ctx: LoweringContext, coarse: Value, fine: Value, size: tuple[Size, ...], g: Geometry
-) -> Value:
-    """``result[a, b, t] = sum over n, p of coarse[n, a, p] * fine[n, b, p*stride - padding + t]``.
-
-    ``coarse`` (n, groups*a, \\*windows) has an element for each window, ``fine`` (n, groups*b,
-    \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
-    Both lie channels-last in memory.
-    """
-    problem = WeightGradient(coarse, fine, size, g)
+def weight_gradient(ctx: LoweringContext, problem: WeightGradient) -> Value:
     return choose(ctx, "weight gradient", problem, _WEIGHT_GRADIENTS)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightGradient:
-    """The arguments of :func:`weight_gradient`."""
-
-    coarse: Value
-    fine: Value
-    size: tuple[Size, ...]
-    g: Geometry
-
-    @property
-    def inner(self) -> int:
-        return int(self.size[1])
-
-    @property
-    def outer(self) -> int:
-        return int(self.size[0]) // self.g.groups
+def _in_memory(ctx: LoweringContext, p: WeightGradient) -> tuple[Value, Value]:
+    """Both operands channels-last in memory, in the dtype of the sums."""
+    order = channels_last(p.g.ndim)
+    coarse, fine = (ctx.realize(cast_value(v, p.dtype), order) for v in (p.coarse, p.fine))
+    return coarse, fine
 
 
 def _depthwise(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
     if p.outer != 1 or p.inner != 1 or p.g.groups == 1:
         return Declined("it is not depthwise")
-    return depthwise_weight_gradient(ctx, p.coarse, p.fine, p.size, p.g)
+    return depthwise_weight_gradient(ctx, *_in_memory(ctx, p), p.size, p.g)
 
 
 def _winograd(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
-    if not suits(ctx, p.coarse, p.fine, p.g):
+    if not suits(ctx, p):
         return Declined("only plain 3x3 windows of many channels do, where that takes less time")
-    return winograd_weight_gradient(ctx, p.coarse, p.fine, p.g)
+    return winograd_weight_gradient(ctx, *_in_memory(ctx, p), p.g)
 
 
 def _vectors(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
@@ -91,7 +73,7 @@ def _vectors(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
         return Declined("it is for CPUs")
     if max(p.inner, p.outer) < _MIN_LANES:
         return Declined(f"{p.inner} and {p.outer} channels in a group make no vectors")
-    return _by_template(ctx, p.coarse, p.fine, p.size, p.g)
+    return _by_template(ctx, *_in_memory(ctx, p), p.size, p.g)
 
 
 def _windows(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
@@ -99,15 +81,16 @@ def _windows(ctx: LoweringContext, p: WeightGradient) -> Value | Declined:
         return Declined("it is for GPUs")
     if not multiplies_windows(p.coarse, p.fine, p.g):
         return Declined("windows are elements as they lie, few, or of sizes that are not known")
-    return window_product(ctx, p.coarse, p.fine, p.size, p.g)
+    return window_product(ctx, *_in_memory(ctx, p), p.size, p.g)
 
 
 def _matrix_product(ctx: LoweringContext, p: WeightGradient) -> Value:
-    return _by_product(ctx, p.coarse, p.fine, p.size, p.g)
+    return _by_product(ctx, *_in_memory(ctx, p), p.size, p.g)
 
 
 #: In the order in which they are tried.
 _WEIGHT_GRADIENTS: tuple[Implementation[WeightGradient, Value], ...] = (
+    Implementation("mma_weight_gradient", mma_weight_gradient),
     Implementation("a sum for each channel", _depthwise),
     Implementation("winograd_weight_gradient", _winograd),
     Implementation("weight_gradient", _vectors),

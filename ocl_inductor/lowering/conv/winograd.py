@@ -133,7 +133,7 @@ def _not_allowed(ctx: LoweringContext, dtype: torch.dtype, channels: int, out_ch
         return "its kernels are for CPUs with vectors of 8 lanes or more"
     if dtype is not torch.float32:
         return f"it loses digits that {dtype} is asked for"
-    return f"{channels} channels to {out_channels}, of sizes that have to be known and fill vectors"
+    return f"{channels} channels to {out_channels} do not fill vectors, or a size is not known"
 
 
 def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_channels: int) -> int:

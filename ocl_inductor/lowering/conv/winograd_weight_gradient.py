@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.lowering.conv.geometry import Geometry
+from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient
 from ocl_inductor.lowering.conv.winograd import allowed, bytes_in_cache
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
@@ -28,12 +28,13 @@ _TILE, _NEAR, _FAR, _WEIGHT = 36 * 1.25, 500, 4000, 150
 _MAX_BYTES = 256 << 20
 
 
-def suits(ctx: LoweringContext, coarse: Value, fine: Value, g: Geometry) -> bool:
+def suits(ctx: LoweringContext, p: WeightGradient) -> bool:
     """Whether the gradient of a 3x3 window without stride, dilation and groups is better off so."""
+    coarse, fine, g = p.coarse, p.fine, p.g
     ones = (1,) * g.ndim
     plain = (g.kernel, g.stride, g.dilation, g.groups) == ((3, 3), ones, ones, 1)
     every = (*coarse.size, *fine.size)
-    if not plain or not allowed(ctx, coarse.dtype, (coarse.size[1], fine.size[1]), every):
+    if not plain or not allowed(ctx, p.dtype, (coarse.size[1], fine.size[1]), every):
         return False
     rows, columns = int(coarse.size[1]), int(fine.size[1])
     sizes = tuple(coarse.size[2:])

@@ -29,7 +29,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Implementation(Generic[P, R]):
-    """One way to compute a problem. An ``attempt`` that declines leaves no kernel behind."""
+    """One way to compute a problem. What an ``attempt`` emitted before declining is taken back."""
 
     name: str
     attempt: Callable[[LoweringContext, P], R | Declined]
@@ -64,20 +64,24 @@ def choose(
     """
     declined: list[tuple[str, str]] = []
     for way in ways:
-        mark = len(ctx.selections)
+        mark = ctx.mark()
         found = way.attempt(ctx, value)
         if not isinstance(found, Declined):
             # Before those of the problems that it is made of.
-            _record(ctx, mark, KernelChoice(ctx.origin, problem, way.name, tuple(declined)))
+            choice = KernelChoice(ctx.origin, problem, way.name, tuple(declined))
+            ctx.selections.insert(mark[1], choice)
+            _say(choice)
             return found
+        ctx.take_back(mark)
         declined.append((way.name, found.reason))
     assert otherwise is not None, f"{problem}: {declined}"
-    _record(ctx, len(ctx.selections), KernelChoice(ctx.origin, problem, otherwise, tuple(declined)))
+    choice = KernelChoice(ctx.origin, problem, otherwise, tuple(declined))
+    ctx.selections.append(choice)
+    _say(choice)
     return None
 
 
-def _record(ctx: LoweringContext, position: int, selection: KernelChoice) -> None:
-    ctx.selections.insert(position, selection)
+def _say(selection: KernelChoice) -> None:
     nodes = ", ".join(selection.origin.fx_nodes)
     _log.debug("%s of %s: %s", selection.problem, nodes, selection.chosen)
     for name, reason in selection.declined:

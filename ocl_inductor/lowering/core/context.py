@@ -213,10 +213,16 @@ class LoweringContext:
             self.stored[key] = result
         return result
 
-    def take_back(self, mark: int) -> None:
-        """Undo the nodes from number ``mark`` on."""
-        gone = {b.name for n in self.nodes[mark:] for b in n.writes()}
-        del self.nodes[mark:]
+    def mark(self) -> tuple[int, int]:
+        """The present state, for ``take_back``."""
+        return len(self.nodes), len(self.selections)
+
+    def take_back(self, mark: tuple[int, int]) -> None:
+        """Undo the nodes and the choices since ``mark``."""
+        nodes, selections = mark
+        del self.selections[selections:]
+        gone = {b.name for n in self.nodes[nodes:] for b in n.writes()}
+        del self.nodes[nodes:]
         for key, value in list(self.stored.items()):
             if value.body.payload.buffer in gone:
                 del self.stored[key]

@@ -105,7 +105,7 @@ def _step_data(graph: GraphReport, step: StepReport, roof: RoofReport | None) ->
                 "code": o.source.code if o.source else "",
             }
         )
-    apart = [
+    refused = [
         f"step {r.second if r.first == step.number else r.first}: {r.operator}: {r.reason}"
         for r in graph.refusals
         if step.number in (r.first, r.second)
@@ -115,7 +115,7 @@ def _step_data(graph: GraphReport, step: StepReport, roof: RoofReport | None) ->
         "kernel": step.kernel,
         "facts": [f for f in facts if f[1]],
         "operators": operators,
-        "apart": apart,
+        "refused": refused,
     }
 
 

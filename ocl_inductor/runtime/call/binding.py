@@ -67,7 +67,7 @@ class Binding:
                 for s in plan.inputs
                 if s.static and (self.discrete is not None or s.name in plan.watched)
             ),
-            apart=self.discrete is not None,
+            separate=self.discrete is not None,
             exact=exact_weights,
             writes=memory.version if isinstance(memory, ResidentMemory) else None,
         )

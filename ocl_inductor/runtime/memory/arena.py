@@ -58,12 +58,12 @@ class Rules:
     """Constraints on the placement of blocks in a device's memory.
 
     ``alignment``: of offsets. ``most_bytes``: limit of one arena; None: any.
-    ``apart``: each block is at the start of an arena.
+    ``separate``: each block is at the start of an arena.
     """
 
     alignment: int = ALIGNMENT
     most_bytes: int | None = None
-    apart: bool = False
+    separate: bool = False
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Rules:
@@ -78,7 +78,7 @@ class Rules:
 
     def place(self, lifetimes: Sequence[Lifetime]) -> Layout:
         """A layout for blocks of aligned sizes."""
-        return place_separately(lifetimes) if self.apart else place(lifetimes, self.most_bytes)
+        return place_separately(lifetimes) if self.separate else place(lifetimes, self.most_bytes)
 
 
 def aligned(nbytes: int, alignment: int = ALIGNMENT) -> int:

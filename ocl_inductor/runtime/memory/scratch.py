@@ -229,9 +229,9 @@ class Scratch:
         return self._window(arena, at, nbytes, memory), host
 
     def _window(self, arena: Arena, at: Place, nbytes: int, memory: Strategy) -> Any:
-        """The buffer of a block: a part of an allocation, or all of it for ``Rules.apart``."""
+        """The buffer of a block: a part of an allocation, or all of it for ``Rules.separate``."""
         whole = arena.allocations[at.arena].nbytes
-        return arena.window(at, whole if self.rules.apart else nbytes, memory)
+        return arena.window(at, whole if self.rules.separate else nbytes, memory)
 
     def _place(self, sizes: Sizes) -> None:
         """A new layout when a slot has outgrown the current one.

@@ -34,7 +34,7 @@ class ParameterPlace:
 class Parameters:
     """The state of a plan's parameters. It keeps copies of those named in ``copied``.
 
-    ``apart``: each copy is updated separately, so that it matters which one was written. Those
+    ``separate``: each copy is updated separately, so that it matters which one was written. Those
     without an observed write still share one watch, which takes a hundredth of the time: one that
     turns out to be written, as by an optimiser, has a separate watch from then on.
     ``exact``: see :class:`Watch`. ``writes``: where every write is known (``ocl``), a number that
@@ -44,13 +44,13 @@ class Parameters:
     def __init__(
         self,
         copied: Iterable[str],
-        apart: bool = False,
+        separate: bool = False,
         exact: bool = False,
         writes: Callable[[torch.Tensor], int] | None = None,
     ) -> None:
         self.copied = frozenset(copied)
         self.writes = writes
-        self.apart = apart
+        self.separate = separate
         self.exact = exact
         #: Names that are watched together.
         self.groups = [self.copied]
@@ -95,7 +95,7 @@ class Parameters:
                 if first:
                     self.watches[group].take()
             elif not group.isdisjoint(written):
-                if self.apart and len(group) > 1:
+                if self.separate and len(group) > 1:
                     self._split(group, group & written, watch)
                     written |= group
                 else:
