@@ -95,7 +95,7 @@ def test_leftovers(store: KernelStore) -> None:
 def test_guard_looks_when_there_is_reason(store: KernelStore) -> None:
     _fill(store, 10)
     one = scan(store)[0].nbytes
-    guard = SizeGuard(store, 12 * one)
+    guard = SizeGuard(store.folder, 12 * one)
     assert guard.wrote(0) == 0
     assert guard.seen is None  # nothing written, nothing looked at
     assert guard.wrote(one) == 0

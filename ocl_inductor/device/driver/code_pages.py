@@ -18,7 +18,11 @@ from ocl_inductor.patches.switch import enabled
 
 _MAPS = Path("/proc/self/maps")
 _SMAPS = Path("/proc/self/smaps")
-_HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+\s*(.*)")
+_HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ *(/.*)?")
+_OF_FILES = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ +(/.*)$", re.MULTILINE)
+#: Smaller mappings are left alone. PoCL maps a library of a few KiB for each kernel, and each new
+#: one would have the system list the pages of the whole process again: 10 ms and more.
+_LEAST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,8 @@ class _Mapping:
     path: str
 
     @classmethod
-    def of(cls, line: str) -> _Mapping | None:
-        """None for a line of another kind, and for anonymous memory."""
-        found = _HEAD.fullmatch(line)
-        if found is None or not found[4].startswith("/"):
-            return None
-        return cls(int(found[1], 16), int(found[2], 16), found[3], found[4])
+    def of(cls, start: str, end: str, access: str, path: str) -> _Mapping:
+        return cls(int(start, 16), int(end, 16), access, path)
 
 
 class DriverCode:
@@ -53,7 +53,7 @@ class DriverCode:
             return
         mappings = _mappings()
         files = _libraries(mappings) - self._before
-        ours = frozenset(m for m in mappings if m.path in files)
+        ours = frozenset(m for m in mappings if m.end - m.start >= _LEAST_BYTES and m.path in files)
         # Drivers load some of their libraries on demand. A mapping whose address or protection
         # changed is examined again: its old address may hold other data.
         if ours != self._seen:
@@ -70,10 +70,10 @@ def mapped_libraries() -> set[str]:
 
 def _mappings() -> list[_Mapping]:
     try:
-        lines = _MAPS.read_text().splitlines()
+        text = _MAPS.read_text()
     except OSError:
         return []
-    return [m for line in lines if (m := _Mapping.of(line))]
+    return [_Mapping.of(*fields) for fields in _OF_FILES.findall(text)]
 
 
 def _libraries(mappings: Iterable[_Mapping]) -> set[str]:
@@ -91,8 +91,9 @@ def _clean(ours: Set[_Mapping]) -> Iterator[_Mapping]:
     mapping: _Mapping | None = None
     private = 0
     for line in _SMAPS.read_text().splitlines() if candidates else ():
-        if _HEAD.fullmatch(line):
-            mapping, private = _Mapping.of(line), 0
+        if head := _HEAD.fullmatch(line):
+            mapping = _Mapping.of(*head.groups()) if head[4] else None
+            private = 0
         elif line.startswith(("Private_Dirty:", "Anonymous:", "Swap:")):
             private += int(line.split()[1])
         elif line.startswith("VmFlags:") and mapping in candidates and not private:

@@ -20,7 +20,7 @@ from ocl_inductor.runtime.build.progress import progress
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.store.entry import make_key
 from ocl_inductor.runtime.store.kernel_store import KernelStore
-from ocl_inductor.runtime.store.usage import SizeGuard
+from ocl_inductor.runtime.store.usage import size_guard
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.private_folder import PrivateFolder
 
@@ -45,7 +45,7 @@ def build_kernels(
     if programs.made:
         programs.made = False
         release_code()  # the driver's compiler and loader are not needed any more
-    evicted = programs.guard(store, settings).wrote(written)
+    evicted = size_guard(store.folder, settings.cache_size_limit).wrote(written)
     if evicted:
         count("cache_evicted", evicted)
     return [found[key] for key in keys]
@@ -123,16 +123,7 @@ class _Programs:
         self.alive: weakref.WeakValueDictionary[_Place, BuiltKernel]
         self.alive = weakref.WeakValueDictionary()
         self.building: dict[_Place, _Future] = {}
-        self.guards: dict[Path | None, SizeGuard] = {}
         self.made = False  # a program since this was last looked at
-
-    def guard(self, store: KernelStore, settings: Settings) -> SizeGuard:
-        with self.lock:
-            guard = self.guards.get(store.folder)
-            if guard is None or guard.limit != settings.cache_size_limit:
-                guard = SizeGuard(store, settings.cache_size_limit)
-                self.guards[store.folder] = guard
-            return guard
 
     def get(
         self,
@@ -218,13 +209,16 @@ class _Programs:
 
 
 _tables: weakref.WeakKeyDictionary[Device, _Programs] = weakref.WeakKeyDictionary()
+_tables_lock = threading.Lock()
 # A build in progress in the parent never finishes in the child.
 after_fork_in_child(forget_programs)
 
 
 def _programs_of(device: Device) -> _Programs:
-    programs = _tables.get(device)
-    if programs is None or programs.context is not device.context:
-        programs = _Programs(device)
-        _tables[device] = programs
-    return programs
+    context = device.context  # made before the lock is taken: that can take seconds
+    with _tables_lock:
+        programs = _tables.get(device)
+        if programs is None or programs.context is not context:
+            programs = _Programs(device)
+            _tables[device] = programs
+        return programs

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ocl_inductor.log import logger
-from ocl_inductor.runtime.store.kernel_store import KernelStore
 from ocl_inductor.runtime.store.plan_scan import is_unfinished, plan_name
-from ocl_inductor.runtime.store.usage import evict
+from ocl_inductor.runtime.store.usage import size_guard
 from ocl_inductor.support.private_folder import DistrustedError, PrivateFolder
 
 _log = logger(__name__)
@@ -59,7 +58,7 @@ class PlanFiles:
         except OSError as error:
             _log.info("plan not kept: %s", error)
         if self.limit is not None:
-            evict(KernelStore(self.folder.parent / "kernels"), self.limit)
+            size_guard(self.folder.parent / "kernels", self.limit).wrote(len(content))
 
     def remove(self, key: str, content: bytes) -> None:
         """Remove an entry that turned out to be unusable."""
