@@ -78,7 +78,7 @@ def _add(
             form.append(len(x))
             if not _add(x, form, tensors, numbers):
                 return False
-        elif kind is torch.Generator or kind is complex:
+        elif kind is complex or isinstance(x, torch.Generator):
             return False
         else:
             form += (kind, x)

@@ -11,20 +11,32 @@ import torch
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
+from ocl_inductor.resident.places import is_resident
 from ocl_inductor.resident.schemas import takes_numbers
 from ocl_inductor.runtime.counters import count
+
+#: Operators of which an argument may be on the CPU: indices, lengths, and what is copied.
+_FROM_CPU = frozenset((
+    "_foreach_copy", "_index_put_impl", "_pack_padded_sequence", "_pack_padded_sequence_backward",
+    "copy", "index", "index_put", "set",
+))  # fmt: skip
 
 
 @functools.cache
 def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     """A function that calls an operator without an ``ocl`` kernel.
 
-    It raises the errors of the CPU's kernel.
+    It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
+    the CPU beside those on ``ocl``, as PyTorch does for two devices of which neither is Python's.
     """
     counter, writes = f"eager on host: {op}", op._schema.is_mutable
+    name = op._schema.name.partition("::")[2].removesuffix("_")
+    apart = op.namespace == "aten" and name not in _FROM_CPU
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         count(counter)
+        if apart:
+            _check_devices(op, (*args, *kwargs.values()))
         borrowed = Borrowed()
         argument = borrowed.argument
         given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
@@ -54,6 +66,19 @@ def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
         return _each(back, found)
 
     return call
+
+
+def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
+    """Where one of the tensors is on ``ocl``: none with dimensions is elsewhere."""
+    leaves = [y for x in args for y in (x if isinstance(x, (list, tuple)) else (x,))]
+    found = [x for x in leaves if isinstance(x, torch.Tensor)]
+    here = next((x for x in found if is_resident(x)), None)
+    other = next((x for x in found if x.dim() and not is_resident(x)), None)
+    if here is not None and other is not None:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{here.device} and {other.device}! (when calling {op})"
+        )
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:

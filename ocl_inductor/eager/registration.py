@@ -6,11 +6,16 @@ import torch
 from torch.utils import backend_registration
 
 from ocl_inductor.capture.torch_versions import aten_overload, untraced
-from ocl_inductor.eager import device_module, memory_operators
+from ocl_inductor.eager import memory_operators
 from ocl_inductor.eager.compiled import kernel_of, run
-from ocl_inductor.eager.modules import keep_identity_of_parameters
-from ocl_inductor.eager.serialization import register_loading
-from ocl_inductor.eager.storages import copy_storages_here
+from ocl_inductor.eager.interface import device_module
+from ocl_inductor.eager.interface.autocast import register_autocast
+from ocl_inductor.eager.interface.generators import make_generators_here
+from ocl_inductor.eager.interface.modules import keep_identity_of_parameters
+from ocl_inductor.eager.interface.pinned import register_pinning
+from ocl_inductor.eager.interface.serialization import register_loading
+from ocl_inductor.eager.interface.storages import copy_storages_here
+from ocl_inductor.eager.recurrent_cells import CELLS
 from ocl_inductor.errors import ForeignBackendError
 from ocl_inductor.log import logger
 from ocl_inductor.resident.allocator import Adopted, Block
@@ -47,7 +52,7 @@ def register() -> None:
     setup = backend_registration._setup_privateuseone_for_python_backend  # type: ignore[attr-defined]
     setup(NAME, device_module, device_module.Hooks(), device_module.Guard())
     aten = torch.library.Library("aten", "IMPL")
-    for overload, kernel in memory_operators.KERNELS.items():
+    for overload, kernel in (memory_operators.KERNELS | CELLS).items():
         aten.impl(overload, untraced(kernel), "PrivateUse1")
     for key in ("Conjugate", "Negative"):
         # Otherwise PyTorch resolves such a tensor by a copy before copying it, recursively.
@@ -61,7 +66,8 @@ def register() -> None:
             aten.impl(name, kernel_of(overload), "PrivateUse1")
     for callback in (Block.__del__, Adopted.__del__, device_module.Guard.type_):
         untraced(callback)
-    _libraries.extend((aten, rest))
+    _libraries.extend((aten, rest, *register_autocast(), register_pinning()))
+    make_generators_here()
     keep_identity_of_parameters()
     register_loading()
     copy_storages_here()

@@ -303,8 +303,17 @@ _PYTORCH = (
         "Weights that two modules share would come apart, and an optimiser would go on with the "
         "old ones.",
         _TORCH_OF_OCL,
-        "ocl_inductor.eager.modules:keep_identity_of_parameters",
+        "ocl_inductor.eager.interface.modules:keep_identity_of_parameters",
         required="optimisers would go on with parameters that the model has no more",
+    ),
+    Patch(
+        "ocl_generators",
+        "PyTorch",
+        "`torch.Generator` is a subclass of PyTorch's, which makes generators for `ocl` as well.",
+        '`torch.Generator("ocl")` wants one written in C++.',
+        _TORCH_OF_OCL,
+        "ocl_inductor.eager.interface.generators:make_generators_here",
+        required="programs that name their device could not make a generator",
     ),
     Patch(
         "ocl_storages",
@@ -312,7 +321,7 @@ _PYTORCH = (
         "`UntypedStorage.clone` copies storages of the device `ocl`.",
         "`copy.deepcopy` of an `ocl` tensor wants an allocator written in C++.",
         _TORCH_OF_OCL,
-        "ocl_inductor.eager.storages:copy_storages_here",
+        "ocl_inductor.eager.interface.storages:copy_storages_here",
         required="tensors on `ocl` could not be copied",
     ),
 )

@@ -28,7 +28,7 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    kinds = ("", "operator_", "norm_", "half_", "address_")
+    kinds = ("", "operator_", "norm_", "half_", "address_", "interface_")
     _run([f"ocl_{kind}checks.py" for kind in kinds], name, memory, 600)
 
 

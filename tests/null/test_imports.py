@@ -90,6 +90,7 @@ LAYERS: list[set[str]] = [
     {"observe.profiler"},
     {"pipeline.retry"},
     {"compile", "_autoload"},
+    {"eager.interface"},
     {"eager"},
     {"observe.explain"},
     {"sweep.process", "sweep.status"},

@@ -9,9 +9,19 @@ from typing import Any, TypeAlias
 
 import torch
 
+from ocl_inductor.eager.interface.streams import (
+    Event,
+    Stream,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
 from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.places import index_of, place, place_count
 from ocl_inductor.resident.tensors import synchronize as _wait
+
+__all__ = ["Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"]
 
 Where: TypeAlias = torch.device | str | int | None
 
@@ -102,10 +112,6 @@ def synchronize(device: Where = None) -> None:
     _wait()
 
 
-def current_stream(device: Where = None) -> None:
-    """There is one queue a device."""
-
-
 def memory_stats(device: Where = None) -> dict[str, int]:
     return allocator_of(place(index_of(device))).statistics.as_dict()
 
@@ -120,6 +126,22 @@ def max_memory_allocated(device: Where = None) -> int:
 
 def memory_reserved(device: Where = None) -> int:
     return allocator_of(place(index_of(device))).statistics.reserved
+
+
+def max_memory_reserved(device: Where = None) -> int:
+    return allocator_of(place(index_of(device))).statistics.most_reserved
+
+
+def memory_summary(device: Where = None, abbreviated: bool = False) -> str:
+    """The allocator's figures as a table, in MiB."""
+    own = allocator_of(place(index_of(device))).statistics
+    rows = (
+        ("held by tensors", own.allocated, own.most_allocated),
+        ("taken from the driver", own.reserved, own.most_reserved),
+    )
+    lines = [f"{get_device_name(device)}, MiB", f"{'':24}{'now':>12}{'at most':>12}"]
+    lines += [f"{name:24}{now / 2**20:12.1f}{most / 2**20:12.1f}" for name, now, most in rows]
+    return "\n".join(lines)
 
 
 def reset_peak_memory_stats(device: Where = None) -> None:
@@ -147,6 +169,18 @@ def manual_seed(seed: int) -> None:
 manual_seed_all = manual_seed
 
 
+def seed() -> None:
+    """Seed by what the system has at random."""
+    torch.default_generator.seed()
+
+
+seed_all = seed
+
+
+def initial_seed() -> int:
+    return torch.default_generator.initial_seed()
+
+
 def get_rng_state(device: Where = "ocl") -> torch.Tensor:
     return torch.default_generator.get_state()
 
@@ -157,3 +191,8 @@ def set_rng_state(state: torch.Tensor, device: Where = "ocl") -> None:
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16]
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """On every device; where it has no instructions for it, in float32."""
+    return True
