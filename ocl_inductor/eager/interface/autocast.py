@@ -41,8 +41,8 @@ IN_FLOAT = (
     "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy_loss",
     "ctc_loss.IntList", "ctc_loss.Tensor", "hinge_embedding_loss", "huber_loss", "kl_div",
     "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
-    "nll_loss", "nll_loss2d", "nll_loss_nd", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
-    "triplet_margin_loss",
+    "nll_loss", "nll_loss2d", "nll_loss_nd", "poisson_nll_loss", "smooth_l1_loss",
+    "soft_margin_loss", "triplet_margin_loss",
 )  # fmt: skip
 #: In float32 where the call names no type.
 IN_FLOAT_BY_DEFAULT = (
