@@ -26,7 +26,9 @@ TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
 OURS = ("ocl", "opencl")
-PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "tests", "models")
+PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "tests", "models")
+#: Networks whose training steps the host's part looks at.
+_HOSTED = ("bert@4", "resnet18@16", "mobilenet_v2@16")
 _ALL_TESTS = ("tests/device",)
 
 
@@ -91,6 +93,11 @@ class Session:
 
     def svm(self) -> None:
         self.run("svm", ["-m", "benchmarks.gpu.svm", *self.options], 60)
+
+    def host(self) -> None:
+        """What the host does in training steps on ``ocl``."""
+        command = ["-m", "benchmarks.gpu.host", *_HOSTED, "--dtype", self.dtype, *self.options]
+        self.run("host", command, 100)
 
     def prepare(self) -> None:
         """Fill the caches of all compilers for all networks, a few at a time."""
