@@ -40,7 +40,7 @@ kernel void nothing(global float *a, global float *b, global float *c, global fl
 
 
 def launches(place: Where) -> None:
-    """A line for each way to launch a kernel that does nothing: us of the host, and with its end."""
+    """A line for each way to launch a kernel that does nothing: host us, and with its end."""
     cl, device = load_pyopencl(), place.device
     queue = device.queue
     kernel = cl.Kernel(cl.Program(device.context, _SOURCE).build(), "nothing")
