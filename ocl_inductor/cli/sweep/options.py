@@ -65,8 +65,8 @@ selection_options = _all(
         is_flag=False,
         flag_value="",
         metavar="[PATTERN]",
-        help="Instead of rows, every architecture of transformers and family of timm whose name is like "
-        "this, as a small random model: accuracy of inference.",
+        help="Instead of rows, every architecture of transformers and family of timm whose name "
+        "is like this, as a small random model: accuracy of inference.",
     ),
     click.option(
         "--configs",

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
-from ocl_inductor.sweep.accuracy.results import collect
 from ocl_inductor.sweep.families.exceptions import TransformersCase, exceptions
 from ocl_inductor.sweep.families.inputs import from_specs, proposals
 from ocl_inductor.sweep.families.listing import Family, find
@@ -27,7 +27,7 @@ from ocl_inductor.sweep.rows.weights import batch_norms, calibrate, enliven
 SEED = 1337
 #: Parameters above which a model is not small.
 MOST_PARAMETERS = 200_000_000
-"""Sides of timm's images, from the smallest."""
+#: Sides of timm's images, from the smallest.
 SIDES = (64, 96, 128, 224, 256)
 
 
@@ -128,7 +128,9 @@ def _of_transformers(family: Family) -> FamilyModel:
                 return _settled(module, (), inputs, f"{name}, {rung.name}: {shapes}")
             except Exception as error:
                 reasons.append(f"{rung.name}, {', '.join(inputs)}: {short_message(error, 160)}")
-    raise ModelLoadError(family.name, name, " | ".join(reasons[:6]) or "no inputs fit its signature")
+    raise ModelLoadError(
+        family.name, name, " | ".join(reasons[:6]) or "no inputs fit its signature"
+    )
 
 
 def _inputs(module: nn.Module, case: TransformersCase) -> Iterator[dict[str, Any]]:
@@ -189,7 +191,7 @@ def _settled(
     call: Callable[[], Any] = lambda: module(*args, **kwargs)  # noqa: E731
     if batch_norms(module):
         calibrate(module, call)
-    found = [v for v in collect(call()).values() if isinstance(v, torch.Tensor) and v.numel()]
+    found = [v for v in pytree.tree_leaves(call()) if isinstance(v, torch.Tensor) and v.numel()]
     if not found:
         raise ValueError("its results have no tensor")
     if not any(bool(v.isfinite().any()) for v in found):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.sweep.rows.schema import RowInput, Strict
@@ -26,6 +26,14 @@ class NamedInput(RowInput):
     """A keyword of the model; ``values`` are its very numbers."""
 
     values: list[Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drawn_from_nothing(cls, given: Any) -> Any:
+        """Very numbers need no range of their own."""
+        if isinstance(given, dict) and "values" in given:
+            return {"generator": "arange", **given}
+        return given
 
     @model_validator(mode="after")
     def _named(self) -> NamedInput:
@@ -47,7 +55,7 @@ class TransformersCase(Strict):
     """
 
     model: str | None = None
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field(default_factory=dict)
     rung: str = "ALL"
     inputs: tuple[NamedInput, ...] = ()
     more_inputs: tuple[NamedInput, ...] = ()
@@ -66,7 +74,7 @@ class TimmCase(Strict):
     """
 
     model: str | None = None
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field(default_factory=dict)
     size: int | None = None
     skip: str = ""
 
@@ -74,8 +82,8 @@ class TimmCase(Strict):
 class Exceptions(Strict):
     """The whole file."""
 
-    transformers: dict[str, TransformersCase] = {}
-    timm: dict[str, TimmCase] = {}
+    transformers: dict[str, TransformersCase] = Field(default_factory=dict)
+    timm: dict[str, TimmCase] = Field(default_factory=dict)
 
 
 def load_exceptions(path: Path = FILE) -> Exceptions:

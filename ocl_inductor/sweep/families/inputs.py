@@ -151,7 +151,10 @@ def _tensors(name: str, config: Any, g: torch.Generator) -> Iterator[torch.Tenso
         mel = number(config, "num_mel_bins") or 16
         yield _randn(g, BATCH, number(config, "max_length", "spectrogram_length") or FRAMES, mel)
     elif name in ("hidden_states", "inputs_embeds", "inputs"):
-        if number(config, "temporal_patch_size", "patch_size") is not None and name != "inputs_embeds":
+        if (
+            number(config, "temporal_patch_size", "patch_size") is not None
+            and name != "inputs_embeds"
+        ):
             yield _randn(g, 16, _patches(config))
         width = number(config, "hidden_size", "d_model", "n_embd") or 64
         yield _randn(g, BATCH, TOKENS, width)
@@ -177,7 +180,9 @@ def _images(config: Any, g: torch.Generator) -> Iterator[torch.Tensor]:
 
 
 def _features(config: Any, g: torch.Generator) -> Iterator[torch.Tensor]:
-    mel = number(config, "num_mel_bins", "input_feat_per_channel", "input_dim", "feature_size") or 80
+    mel = (
+        number(config, "num_mel_bins", "input_feat_per_channel", "input_dim", "feature_size") or 80
+    )
     source = number(config, "max_source_positions")
     if source:
         yield _randn(g, BATCH, mel, 2 * source)

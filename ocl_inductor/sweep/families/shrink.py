@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import Any
 
 LAYERS, HEADS, HEAD_DIM, WIDTH, INNER, VOCAB, POSITIONS = 2, 4, 16, 64, 128, 160, 128
-WINDOW, EXPERTS, IMAGE, PATCHES = 8, 4, 64, 4
+WINDOW, EXPERTS, IMAGE, PATCHES, CODEBOOK = 8, 4, 64, 4, 64
 
 
 class Rung(IntEnum):
@@ -43,7 +43,9 @@ _HEADS = _names(
     r"(num|n)_(.*_)?heads?", r".*_(num_)?(attention_)?heads", r".*_num_heads?", "attention_heads"
 )
 _KV_HEADS = _names(r".*(key_value|kv)_(attention_)?heads?.*", "multi_query_group_num")
-_HEAD_DIM = _names("head_dim", r".*_head_dim", "d_kv", "attention_head_size", "head_size")
+_HEAD_DIM = _names(
+    "head_dim", "rotary_dim", r".*_head_dim", "d_kv", "attention_head_size", "head_size"
+)
 _RANK = _names(r".*lora_rank", r".*low_rank_dim")
 _INNER = _names(
     r".*intermediate_size.*", r".*_?ffn_(dim|size|hidden_size)", "d_ff", "n_inner", "mlp_dim",
@@ -54,19 +56,24 @@ _WIDTH = _names(
     r"(.*_)?hidden_size(_.*)?", r"(.*_)?d_model", "n_embd", "dim", r"(.*_)?embed_dim",
     r"(.*_)?hidden_dims?", "embedding_size", r"(.*_)?projection_(dim|size)", "emb_dim",
     r"(.*_)?output_(dim|size)", r"(.*_)?(lru|conv|model)_(width|dim)", "width", r".*_width",
-    r"(.*_)?embedding_dim", r"out_hidden_size", r".*_latents?_dim", "d_latents", r".*hidden_channels",
+    r"(.*_)?embedding_dim", r"out_hidden_size", r".*_latents?_dim", "d_latents",
+    r".*hidden_channels",
     "decoder_dim", "encoder_dim", "proj_dim", "attention_dim",
 )  # fmt: skip
-_VOCAB = _names(r"(.*_)?vocab_size(_.*)?", "vocabulary_size", "codebook_size")
+_VOCAB = _names(r"(.*_)?vocab_size(_.*)?", "vocabulary_size")
+_CODEBOOK = _names(r"(.*_)?codebook_size")
 _POSITIONS = _names(
     r"(.*_)?max_(.*_)?position(s|_embeddings)", "n_positions", "n_ctx", "max_seq_len(gth)?",
     "max_sequence_length", r".*max_seq_len(gth)?", r".*_position_embeddings",
 )  # fmt: skip
 _WINDOW = _names(
-    "sliding_window", r".*sliding_window(_size)?", "attention_chunk_size", "chunk_size", "local_window_size"
+    "sliding_window", r".*sliding_window(_size)?", "attention_chunk_size", "chunk_size",
+    "local_window_size",
 )  # fmt: skip
 _EXPERTS = _names(r"(num|n)_(.*_)?experts", "moe_num_experts", r".*_num_experts")
-_PER_TOKEN = _names(r".*experts_per_tok(en)?", "moe_k", "moe_topk?", "top_k_experts", "num_selected_experts")
+_PER_TOKEN = _names(
+    r".*experts_per_tok(en)?", "moe_k", "moe_topk?", "top_k_experts", "num_selected_experts"
+)
 _GROUPS = _names("n_group", "topk_group", "num_expert_group")
 _IMAGE = _names(r"(.*_)?image_size", "img_size", "input_size")
 _TOKEN = _names(r".*_(token_)?(id|ids|index)", r".*_token", r".*_token_index")
@@ -105,18 +112,20 @@ def _shrunk(config: Any, rung: Rung, tokens: _Tokens, *, inner: bool) -> dict[st
 
 #: What a configuration has whether or not its architecture does.
 _COMMON = {
-    "transformers_version", "architectures", "output_hidden_states", "return_dict", "dtype", "id2label",
-    "chunk_size_feed_forward", "is_encoder_decoder", "label2id", "problem_type", "model_type",
-    "base_model_tp_plan", "base_model_pp_plan", "base_model_ep_plan", "sub_configs", "attribute_map",
+    "transformers_version", "architectures", "output_hidden_states", "return_dict", "dtype",
+    "id2label", "chunk_size_feed_forward", "is_encoder_decoder", "label2id", "problem_type",
+    "model_type", "base_model_tp_plan", "base_model_pp_plan", "base_model_ep_plan",
+    "sub_configs", "attribute_map",
 }  # fmt: skip
 
 
 def _fields(config: Any) -> dict[str, Any]:
-    names = [f.name for f in dataclasses.fields(config) if f.init]
+    # Not by getattr: an attribute that differs from layer to layer raises there.
+    own = vars(config)
     return {
-        name: getattr(config, name)
-        for name in names
-        if name not in _COMMON and not name.startswith("_") and hasattr(config, name)
+        f.name: own[f.name]
+        for f in dataclasses.fields(config)
+        if f.init and f.name in own and f.name not in _COMMON and not f.name.startswith("_")
     }
 
 
@@ -141,9 +150,7 @@ def every_kind(entries: Sequence[Any], count: int) -> list[Any]:
     return [entries[i] for i in sorted(chosen)]
 
 
-def _value(
-    name: str, value: Any, values: Mapping[str, Any], rung: Rung, tokens: _Tokens
-) -> Any:
+def _value(name: str, value: Any, values: Mapping[str, Any], rung: Rung, tokens: _Tokens) -> Any:
     """The small value of one field, or the same one."""
     layers = layer_count(values)
     if isinstance(value, bool) or value is None or isinstance(value, float | str):
@@ -169,9 +176,7 @@ def _value(
     return _number(name, value, values, rung, tokens)
 
 
-def _number(
-    name: str, value: int, values: Mapping[str, Any], rung: Rung, tokens: _Tokens
-) -> int:
+def _number(name: str, value: int, values: Mapping[str, Any], rung: Rung, tokens: _Tokens) -> int:
     if _FEW.fullmatch(name):
         return 0
     if _FIRST.fullmatch(name):
@@ -184,6 +189,7 @@ def _number(
         return tokens(value)
     for pattern, most in (
         (_VOCAB, VOCAB),
+        (_CODEBOOK, CODEBOOK),
         (_POSITIONS, POSITIONS),
         (_WINDOW, WINDOW),
         (_EXPERTS, EXPERTS),

@@ -41,7 +41,6 @@ class Job:
     name: str = ""
     config: str | None = None
     torchbench: str | None = None
-    family: bool = False
     mode: Mode = "inference"
     backends: tuple[str, ...] = ()
     batch_size: int | None = None
@@ -53,6 +52,7 @@ class Job:
     loss_curve: bool = False
     expected: str = "pass"
     references: str | None = None
+    family: bool = False
 
     @property
     def what(self) -> What:

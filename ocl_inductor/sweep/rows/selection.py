@@ -103,7 +103,8 @@ class Selection:
         """The selected models, in alphabetical order.
 
         Raises:
-            BadSelectionError: a pattern is no regular expression, or there is no such partition.
+            BadSelectionError: a pattern is no regular expression, there is no such partition, or no
+                family of a name.
             ConfigError, UnknownModelError: a row is damaged, or a name has none.
         """
         if not 0 <= self.partition < self.partitions:
@@ -116,13 +117,7 @@ class Selection:
 
     def _all(self) -> list[SelectedRow]:
         if self.families is not None:
-            from ocl_inductor.sweep.families.listing import families
-
-            return [
-                SelectedRow(family.name, domain=family.library, family=True)
-                for family in families(self.families)
-                if not self.only or family.name in self.only
-            ]
+            return self._families(self.families)
         if self.torchbench is not None:
             names = list_torchbench(self.torchbench)
             if unknown := sorted(set(self.only) - set(names)):
@@ -139,6 +134,18 @@ class Selection:
         if self.only or self.suite == "full":
             return rows
         return [row for row in rows if row.config and self.suite in row.config.suites]
+
+    def _families(self, pattern: str) -> list[SelectedRow]:
+        from ocl_inductor.sweep.families.listing import families
+
+        found = families(pattern)
+        if unknown := sorted(set(self.only) - {family.name for family in found}):
+            raise BadSelectionError(f"There is no family {', '.join(unknown)}.")
+        return [
+            SelectedRow(family.name, domain=family.library, family=True)
+            for family in found
+            if not self.only or family.name in self.only
+        ]
 
     def _chosen(self, name: str) -> bool:
         if self.keep and not any(_search(pattern, name) for pattern in self.keep):
