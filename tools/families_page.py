@@ -2,8 +2,8 @@
 
 ``RESULTS`` is a ``results.jsonl`` of ``ocl-inductor sweep run --families``; its results replace
 those of the same families in ``docs/results/families.jsonl``, without logs. Without it, the page is
-made from the file as it is. The tables say how many families of each library are right without the host, what
-is wrong or on the host, which graphs break, and what eager cannot run here.
+made from the file as it is. The tables say how many families of each library are right without the
+host, what is wrong or on the host, which graphs break, and what eager cannot run here.
 """
 
 from __future__ import annotations
