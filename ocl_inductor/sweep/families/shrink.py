@@ -107,7 +107,23 @@ def _shrunk(config: Any, rung: Rung, tokens: _Tokens, *, inner: bool) -> dict[st
         new = _value(name, value, values, rung, tokens)
         if inner or new != value:
             found[name] = new
+    if inner:
+        found |= _features(config, found)
     return found
+
+
+def _features(config: Any, small: Mapping[str, Any]) -> dict[str, Any]:
+    """Which stages a backbone gives to the model around it: as many as before.
+
+    A backbone whose stages are single layers gets as many layers as it gives features.
+    """
+    given = list(getattr(config, "out_features", None) or ())
+    if not given:
+        return {}
+    if not isinstance(small.get("num_hidden_layers"), int) or "depths" in small:
+        return {"out_features": given}
+    count = len(given)
+    return {"num_hidden_layers": count, "out_indices": list(range(1, count + 1))}
 
 
 #: What a configuration has whether or not its architecture does.
@@ -210,6 +226,8 @@ def _number(name: str, value: int, values: Mapping[str, Any], rung: Rung, tokens
         return min(value, HEAD_DIM // 2 if "rope" in name else HEAD_DIM)
     if _HEADS.fullmatch(name):
         return HEADS if value > 2 else value
+    if isinstance(values.get("num_heads"), list | tuple):
+        return value  # heads by stage, of which the widths are multiples
     for pattern, most in ((_RANK, HEAD_DIM), (_INNER, INNER), (_WIDTH, WIDTH)):
         if pattern.fullmatch(name):
             return min(value, most)
