@@ -94,7 +94,7 @@ LAYERS: list[set[str]] = [
     {"eager"},
     {"observe.explain"},
     {"sweep.process", "sweep.status"},
-    {"sweep.record", "sweep.rows"},
+    {"sweep.families", "sweep.record", "sweep.rows"},
     {"sweep.accuracy", "sweep.bisect", "sweep.performance", "sweep.report"},
     {"sweep.run"},
     {"cli"},

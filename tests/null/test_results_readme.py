@@ -74,3 +74,14 @@ def test_parts_of_a_page(tool: ModuleType) -> None:
     assert "| `dcgan` | inference | `opencl` | 2 |  | 0.25 |  |  |" in page
     untimed = "- inference: `llama`\n"
     assert page.endswith(f"<!-- untimed:begin -->\n{untimed}<!-- untimed:end -->\nend\n")
+
+
+def test_the_page_of_families() -> None:
+    spec = importlib.util.spec_from_file_location("families", ROOT / "tools" / "families_page.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    page, results = tool.PAGE.read_text(), read_results(tool.LINES)
+    assert tool.renewed(page, results) == page, "run tools/families_page.py"
+    assert all(record.log == "" for record in results.records)
+    assert "/home/" not in tool.LINES.read_text() and "/work/" not in tool.LINES.read_text()

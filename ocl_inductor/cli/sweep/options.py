@@ -61,6 +61,14 @@ selection_options = _all(
         help="Run the models of a checkout of github.com/pytorch/benchmark.",
     ),
     click.option(
+        "--families",
+        is_flag=False,
+        flag_value="",
+        metavar="[PATTERN]",
+        help="Instead of rows, every architecture of transformers and family of timm whose name "
+        "is like this, as a small random model: accuracy of inference.",
+    ),
+    click.option(
         "--configs",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="PATH",
@@ -146,6 +154,7 @@ def selection_of(given: dict[str, Any]) -> Selection:
         partition=given.pop("partition_id"),
         torchbench=given.pop("torchbench"),
         configs=given.pop("configs") or CONFIGS,
+        families=given.pop("families"),
     )
 
 

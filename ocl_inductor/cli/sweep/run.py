@@ -60,16 +60,22 @@ def run_command(
 ) -> None:
     """Run models, each in processes of its own, and write results.
 
-    Without --accuracy and --performance, both. FOLDER receives results.jsonl while it runs, then
-    dynamobench's CSV tables, results.csv, metrics.json and report.html.
+    Without --accuracy and --performance, both (with --families accuracy). FOLDER receives
+    results.jsonl while it runs, then dynamobench's CSV tables, results.csv, metrics.json and
+    report.html.
 
     Exit codes: 0 every model did what its row says, 1 one did not, 2 wrong usage.
     """
     with usage_errors():
         from ocl_inductor.sweep.run.runner import units
 
+        given_families = given["families"] is not None
         rows = selection_of(given).rows()
         both = accuracy == performance
+        if given_families:
+            if performance or given["training"]:
+                raise click.UsageError("--families checks accuracy of inference alone.")
+            accuracy, both = True, False
         whats = ("accuracy",) * (accuracy or both) + ("performance",) * (performance or both)
         options = run_options_of(given, whats=whats, cold_start=cold_start, loss_curve=loss_curve)
     todo = units(rows, options)
@@ -167,15 +173,20 @@ def finish(
 
 
 def is_problem(record: Record) -> bool:
-    """Whether a model did worse than its row says."""
+    """Whether a model did worse than its row says; a family without eager's result is none."""
+    from ocl_inductor.sweep.families.coverage import is_counted, is_family
+
+    if is_family(record) and not is_counted(record):
+        return False
     return not record.status.good and str(record.status) != record.expected
 
 
 def _summarise(records: list[Record]) -> None:
     from ocl_inductor.cli.console import console
     from ocl_inductor.cli.sweep.console import results_table, summary_lines
+    from ocl_inductor.sweep.families.coverage import coverage_lines
 
     screen = console()
     screen.print(results_table(records))
-    for line in summary_lines(records):
+    for line in (*summary_lines(records), *coverage_lines(records)):
         screen.print(line, markup=False, highlight=False, soft_wrap=True)

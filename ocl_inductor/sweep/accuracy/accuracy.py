@@ -211,6 +211,8 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> AccuracyR
         save_references(job.references, references)
     expected, wide = references.eager, references.wide
     details: dict[str, Any] = {"metric": rule.name}
+    if described := getattr(subject, "described", ""):
+        details["built"] = described
     if wide is None and not skipped:
         rule = replace(rule, cosine=True)
         details["metric"] = "cosine, as the model does not run in float64"

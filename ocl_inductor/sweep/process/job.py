@@ -23,7 +23,7 @@ class Job:
             ``timed``, all ``backends`` in turns; ``throughput``, one backend at one batch size;
             ``overhead``, the dispatch-overhead programs; ``environment``.
         name: of the model; ``config`` is the path of its row, or ``torchbench`` the folder of a
-            checkout of the real suite.
+            checkout of the real suite; ``family``: it is an architecture of transformers or timm.
         backends: as ``Backend.parse`` reads them.
         batch_size: None for the row's own.
         sizes: other values for the row's size symbols.
@@ -52,6 +52,7 @@ class Job:
     loss_curve: bool = False
     expected: str = "pass"
     references: str | None = None
+    family: bool = False
 
     @property
     def what(self) -> What:

@@ -48,13 +48,14 @@ def list_torchbench(folder: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SelectedRow:
-    """One model a sweep may run: a row of the sweep, or a model of a TorchBench checkout."""
+    """One model a sweep may run: a row of the sweep, a model of a TorchBench checkout, a family."""
 
     name: str
     domain: str = "torchbench"
     config: ModelConfig | None = None
     config_path: Path | None = None
     torchbench: Path | None = None
+    family: bool = False
 
     def runs(self, mode: Mode) -> bool:
         return self.config is None or mode in self.config.modes
@@ -85,6 +86,7 @@ class Selection:
         partitions, partition: split the rest into equal contiguous parts and take one.
         torchbench: the folder of a checkout of the real suite, instead of this project's rows.
         configs: the folder with the rows.
+        families: a pattern of names of architectures, which are run instead of rows.
     """
 
     suite: str = "full"
@@ -95,12 +97,14 @@ class Selection:
     partition: int = 0
     torchbench: Path | None = None
     configs: Path = CONFIGS
+    families: str | None = None
 
     def rows(self) -> list[SelectedRow]:
         """The selected models, in alphabetical order.
 
         Raises:
-            BadSelectionError: a pattern is no regular expression, or there is no such partition.
+            BadSelectionError: a pattern is no regular expression, there is no such partition, or no
+                family of a name.
             ConfigError, UnknownModelError: a row is damaged, or a name has none.
         """
         if not 0 <= self.partition < self.partitions:
@@ -112,6 +116,8 @@ class Selection:
         return partition(found, self.partitions, self.partition)
 
     def _all(self) -> list[SelectedRow]:
+        if self.families is not None:
+            return self._families(self.families)
         if self.torchbench is not None:
             names = list_torchbench(self.torchbench)
             if unknown := sorted(set(self.only) - set(names)):
@@ -128,6 +134,18 @@ class Selection:
         if self.only or self.suite == "full":
             return rows
         return [row for row in rows if row.config and self.suite in row.config.suites]
+
+    def _families(self, pattern: str) -> list[SelectedRow]:
+        from ocl_inductor.sweep.families.listing import families
+
+        found = families(pattern)
+        if unknown := sorted(set(self.only) - {family.name for family in found}):
+            raise BadSelectionError(f"There is no family {', '.join(unknown)}.")
+        return [
+            SelectedRow(family.name, domain=family.library, family=True)
+            for family in found
+            if not self.only or family.name in self.only
+        ]
 
     def _chosen(self, name: str) -> bool:
         if self.keep and not any(_search(pattern, name) for pattern in self.keep):

@@ -51,6 +51,10 @@ def load_subject(job: Job, dtype: torch.dtype | None = None) -> Subject:
         from ocl_inductor.sweep.rows.torchbench import load_torchbench
 
         return load_torchbench(job, wanted)
+    if job.family:
+        from ocl_inductor.sweep.families.build import load_family
+
+        return load_family(job, wanted)
     from ocl_inductor.sweep.rows.build import build
     from ocl_inductor.sweep.rows.config import load
 

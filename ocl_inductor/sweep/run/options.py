@@ -69,6 +69,7 @@ class RunOptions:
             "name": row.name,
             "config": None if row.config_path is None else str(row.config_path),
             "torchbench": None if row.torchbench is None else str(row.torchbench),
+            "family": row.family,
             "mode": mode,
             "backends": tuple(b.label for b in backends),
             "batch_size": self._batch_of_job(row, mode, what),
@@ -100,6 +101,8 @@ class RunOptions:
         ``status``: what came out; where a limit ended it, the command has that limit.
         """
         words = ["ocl-inductor", "sweep", "run", "--only", row.name, f"--{mode}", f"--{what}"]
+        if row.family:
+            words.insert(3, "--families")
         words += ["--backend", backend.label]
         if self.dtype != "float32":
             words += [f"--{self.dtype}"]

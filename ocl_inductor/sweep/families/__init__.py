@@ -1,0 +1,1 @@
+"""Every architecture of transformers and every family of timm, as small random models."""
