@@ -160,7 +160,9 @@ def test_other_dtypes(dtype: torch.dtype) -> None:
     for a, b, right in zip(found, theirs, exact, strict=True):
         assert a.dtype is b.dtype is dtype
         off, least = ((t.double() - right).abs().max() for t in (a, b))
-        assert off <= 2 * least + torch.finfo(dtype).eps * right.abs().max()
+        # Of float64 eager is the reference itself: both round each of a dozen steps.
+        roundings = 12 if dtype is torch.float64 else 1
+        assert off <= 2 * least + roundings * torch.finfo(dtype).eps * right.abs().max()
 
 
 class Tagger(nn.Module):
