@@ -1,7 +1,7 @@
-"""Sequence taggers on ``nn.LSTM`` and ``nn.GRU``.
+"""Recurrent layers: ``nn.LSTM`` alone, and sequence taggers on ``nn.LSTM`` and ``nn.GRU``.
 
-Dynamo leaves recurrent modules to eager unless ``allow_rnn`` is set, so the compiler would see
-only the embedding and the last layer.
+Other backends leave recurrent modules to eager unless ``allow_rnn`` is set, so that of a tagger
+they would see only the embedding and the last layer. The layer alone is as users have it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,19 @@ def _inputs(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs((torch.randint(VOCABULARY, (batch, 6 if small else 32), generator=generator),))
 
 
+def _layers(small: bool) -> nn.Module:
+    return nn.LSTM(8, 16, 2) if small else nn.LSTM(128, 256, 2)
+
+
+def _sequences(small: bool, batch: int, generator: torch.Generator) -> Inputs:
+    steps, features = (6, 8) if small else (50, 128)
+    return Inputs((torch.randn(steps, batch, features, generator=generator),))
+
+
 _ALLOW = {"allow_rnn": True}
 
 ENTRIES = (
+    Entry("lstm", _layers, _sequences, "recurrent", 8, 2),
     Entry("lstm_tagger", _build(nn.LSTM), _inputs, "recurrent", 8, 2, _ALLOW),
     Entry("gru_tagger", _build(nn.GRU), _inputs, "recurrent", 8, 2, _ALLOW),
 )

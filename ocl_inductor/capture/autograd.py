@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 
 from ocl_inductor.capture.decompositions.ctc import trace_ctc_loss
 from ocl_inductor.capture.decompositions.expand import expand_higher_order
+from ocl_inductor.capture.decompositions.recurrent import trace_recurrent_modules
 from ocl_inductor.capture.decompositions.rewrites import BEFORE_AUTOGRAD
 from ocl_inductor.capture.decompositions.table import LazyDecompositions
 from ocl_inductor.capture.direct import calls_directly, without_wrappers
@@ -51,6 +52,7 @@ for _module in _IMPORTED_LATE:
         import_module(_module)
 leave_old_objects_alone()
 trace_ctc_loss()
+trace_recurrent_modules()
 
 GraphCompiler = Callable[..., Executor | StagedExecutor]
 

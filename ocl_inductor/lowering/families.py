@@ -39,6 +39,7 @@ import ocl_inductor.lowering.pooling.offsets
 import ocl_inductor.lowering.pooling.pool
 import ocl_inductor.lowering.pooling.unpool
 import ocl_inductor.lowering.random.random_bits
+import ocl_inductor.lowering.recurrent.recurrence
 import ocl_inductor.lowering.reduce.distance
 import ocl_inductor.lowering.reduce.pair_distance
 import ocl_inductor.lowering.reduce.reduce

@@ -268,6 +268,17 @@ _PYTORCH = (
         f"{_OURS}.pytorch.ctc_handlers:handle",
     ),
     Patch(
+        "recurrent_modules",
+        "PyTorch",
+        "`VariableBuilder.wrap_module` takes `nn.LSTM`, `nn.GRU` and `nn.RNN` as if "
+        "`torch._dynamo.config.allow_rnn` were set, in graphs for this backend only, and Dynamo's "
+        "table of handlers has ours for their functions.",
+        "The graph breaks at these modules and they run in eager; with the switch alone they are "
+        "unrolled over time.",
+        _TORCH,
+        f"{_OURS}.pytorch.recurrent_modules:trace_modules",
+    ),
+    Patch(
         "optimiser_steps",
         "PyTorch",
         "`register_optimizer_step_post_hook`: each step of an optimiser tells what was packed from "

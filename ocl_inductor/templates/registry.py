@@ -24,6 +24,7 @@ from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS
 from ocl_inductor.templates.gemm.matrix_gemm import MATRIX_GEMM
 from ocl_inductor.templates.gemm.mma_gemm import MMA_GEMM
 from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS
+from ocl_inductor.templates.recurrent.recurrence import RECURRENCE, RECURRENCE_GRADIENT
 from ocl_inductor.templates.sort.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
 from ocl_inductor.templates.winograd.winograd import WINOGRAD
@@ -40,7 +41,7 @@ _ALL = (
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
     BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV,
     MMA_WEIGHT_GRADIENT, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
-    GROUPED, GROUPED_TERMS, WINDOW_PRODUCT,
+    GROUPED, GROUPED_TERMS, WINDOW_PRODUCT, RECURRENCE, RECURRENCE_GRADIENT,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

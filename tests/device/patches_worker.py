@@ -164,6 +164,7 @@ def look_at_patches() -> None:
     """Whatever is in force from some moment on."""
     import pyopencl
     from pyopencl import invoker
+    from torch._dynamo.variables.builder import VariableBuilder
     from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
     from torch._functorch._aot_autograd.autograd_cache import (
         AOTAutogradCache,
@@ -193,6 +194,8 @@ def look_at_patches() -> None:
         "plan_cache_keys": ours(AOTAutogradCachePickler.__init__),
         "inductor_passes": ours(codecache.init_backend_registration),
         "torch_digest": (default_cache_dir() / "torch").exists(),
+        "recurrent_modules": ours(VariableBuilder.wrap_module)
+        or torch.lstm in TorchInGraphFunctionVariable._get_handlers(),
         "ctc_handlers": ours(TorchInGraphFunctionVariable._get_handlers()[torch.ctc_loss])
         if torch.ctc_loss in TorchInGraphFunctionVariable._get_handlers()
         else False,
@@ -206,17 +209,16 @@ def main(device: str) -> None:
     watch_for_patches()
     errors = {}
     hits = 0
-    with torch._dynamo.config.patch(allow_rnn=True):
-        for name, (model, run) in models().items():
-            exact = run(copy.deepcopy(model).double(), lambda f: f, torch.float64)
-            eager = run(copy.deepcopy(model), lambda f: f, torch.float32)
-            pairs = []
-            for _ in range(2):  # the second time from plans, where they are kept
-                torch.compiler.reset()
-                compiled = run(copy.deepcopy(model), on(device), torch.float32)
-                pairs += list(zip(error(compiled, exact), error(eager, exact), strict=True))
-                hits += counters["opencl"]["plan_hits"]
-            errors[name] = pairs
+    for name, (model, run) in models().items():
+        exact = run(copy.deepcopy(model).double(), lambda f: f, torch.float64)
+        eager = run(copy.deepcopy(model), lambda f: f, torch.float32)
+        pairs = []
+        for _ in range(2):  # the second time from plans, where they are kept
+            torch.compiler.reset()
+            compiled = run(copy.deepcopy(model), on(device), torch.float32)
+            pairs += list(zip(error(compiled, exact), error(eager, exact), strict=True))
+            hits += counters["opencl"]["plan_hits"]
+        errors[name] = pairs
     with ocl_inductor.profile() as p:
         on(device)(lambda x: x + 1)(torch.ones(3))
     if p.compiles:

@@ -36,7 +36,7 @@ def test_sums_of_outer_products(driver: str) -> None:
 
 
 @each_driver
-def test_gradients_of_a_recurrent_layer(driver: str) -> None:
+def test_gradients_of_unrolled_steps(driver: str) -> None:
     torch.manual_seed(7)
     model = nn.LSTM(24, 48).double()
     x = torch.randn(6, 1, 24, dtype=torch.float64)
@@ -44,10 +44,20 @@ def test_gradients_of_a_recurrent_layer(driver: str) -> None:
     expected = {n: p.grad for n, p in model.named_parameters()}
     model.zero_grad()
     model.float()
-    with torch._dynamo.config.patch(allow_rnn=True):
-        options = {"device": driver, "fallback": "error", "cache": False}
-        compiled = torch.compile(model, backend="opencl", options=options)
-        compiled(x.float())[0].square().sum().backward()
+    cell = nn.LSTMCell(24, 48)
+    cell.weight_ih, cell.weight_hh = model.weight_ih_l0, model.weight_hh_l0
+    cell.bias_ih, cell.bias_hh = model.bias_ih_l0, model.bias_hh_l0
+
+    def unrolled(x: torch.Tensor) -> torch.Tensor:
+        h, c, outputs = x.new_zeros(1, 48), x.new_zeros(1, 48), []
+        for step in x:
+            h, c = cell(step, (h, c))
+            outputs.append(h)
+        return torch.stack(outputs)
+
+    options = {"device": driver, "fallback": "error", "cache": False}
+    compiled = torch.compile(unrolled, backend="opencl", options=options)
+    compiled(x.float()).square().sum().backward()
     for name, parameter in model.named_parameters():
         close = torch.testing.assert_close
         close(parameter.grad.double(), expected[name], rtol=1e-5, atol=1e-5)

@@ -43,6 +43,8 @@ def plans_of(
     def backend(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return capture(gm, example_inputs, compile_graph, device, settings, keep_plans=False)
 
+    # What is traced for this backend alone (recurrent layers) is traced here, too.
+    backend.__module__ = capture.__module__
     torch.compiler.reset()
     compiled = torch.compile(call, backend=backend, dynamic=dynamic)
     with torch.set_grad_enabled(backward):

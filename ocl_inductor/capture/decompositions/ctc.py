@@ -14,6 +14,7 @@ from torch import Tensor
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
 
+from ocl_inductor.capture.decompositions.traced_calls import example, handler
 from ocl_inductor.lowering.core.indirect_load import INDEX_DTYPES
 from ocl_inductor.lowering.ctc.operators import CTC_LOSS
 from ocl_inductor.lowering.pointwise.requirements import ops
@@ -94,34 +95,7 @@ _TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
 
 def trace_ctc_loss() -> None:
     """Make Dynamo trace the functions above in graphs for this backend."""
-    handle({original: _handler(traced) for original, traced in _TRACED.items()})
-
-
-def _handler(traced: Callable[..., Any]) -> Callable[..., VariableTracker | None]:
-    def traced_call(
-        variable: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker
-    ) -> VariableTracker | None:
-        """None: the call is left to Dynamo."""
-        ours = _is_ours(tx.output.compiler_fn) and not _is_transformed()
-        if not ours or not _covered(*args, **kwargs):
-            return None
-        function = VariableTracker.build(tx, traced)
-        result: VariableTracker = tx.inline_user_function_return(function, list(args), kwargs)
-        return result
-
-    return traced_call
-
-
-def _is_ours(backend: Any) -> bool:
-    """Whether Dynamo's wrappers around a backend end at this one."""
-    while (inner := getattr(backend, "compiler_fn", None)) is not None:
-        backend = inner
-    return str(getattr(backend, "__module__", "")).startswith("ocl_inductor.")
-
-
-def _is_transformed() -> bool:
-    """Whether inside a ``torch.func`` transformation, which needs rules the operator lacks."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    handle({f: handler(traced, _covered) for f, traced in _TRACED.items()})
 
 
 def _covered(
@@ -133,7 +107,7 @@ def _covered(
     **__: VariableTracker,
 ) -> bool:
     """Whether eager supports these dtypes, dimensions and lengths on a CPU."""
-    x, labels = _example(log_probs), _example(targets)
+    x, labels = example(log_probs), example(targets)
     if x is None or x.dtype not in (torch.float32, torch.float64) or x.dim() not in (2, 3):
         return False
     if labels is None or labels.is_complex() or labels.dim() not in (1, 2):
@@ -144,16 +118,8 @@ def _covered(
     return all(map(_are_integral, lengths)) or all(map(_are_numbers, lengths))
 
 
-def _example(variable: VariableTracker | None) -> Tensor | None:
-    """The fake tensor of a variable; None for other values."""
-    if variable is None or not (variable := variable.realize()).is_tensor():
-        return None
-    example: Tensor = variable.as_proxy().node.meta["example_value"]
-    return example
-
-
 def _are_integral(lengths: VariableTracker) -> bool:
-    x = _example(lengths)
+    x = example(lengths)
     return x is not None and x.dtype in INDEX_DTYPES
 
 
