@@ -190,9 +190,10 @@ def test_batches_of_pinned_memory() -> None:
 # -- modules and errors ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("through", [lambda f: f, compiled], ids=["eager", "compiled"])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_recurrent_layers(kind: type[nn.RNNBase], bias: bool) -> None:
+def test_recurrent_layers(kind, bias, through) -> None:  # type: ignore[no-untyped-def]
     torch.manual_seed(1)
     model = kind(5, 7, num_layers=2, bidirectional=True, bias=bias)
     wide = copy.deepcopy(model).double()
@@ -200,7 +201,7 @@ def test_recurrent_layers(kind: type[nn.RNNBase], bias: bool) -> None:
     there = x.to("ocl").requires_grad_()
     exact = x.double().requires_grad_()
     model = model.to("ocl")
-    found, _ = model(there)
+    found, _ = through(model)(there)
     expected, _ = wide(exact)
     torch.testing.assert_close(
         found.detach().cpu().double(), expected.detach(), rtol=1e-4, atol=1e-5
