@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"support.background"},
     {"device.described", "device.targets"},
     {"settings"},
+    {"ir.ops"},
     {"device.builtin_check", "device.child_process", "device.fork", "device.quirk"},
     {"device.cpu.caches", "device.cpu.core_costs", "device.cpu.flags"},
     {"device.quirks"},
