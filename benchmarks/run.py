@@ -25,7 +25,8 @@ from benchmarks.cases import TABLE, TRAINING, Case, expand
 from benchmarks.contenders import BASELINES, opencl
 from benchmarks.drivers import PIP_DRIVERS
 from benchmarks.zoo import ALL, MICRO
-from ocl_inductor.sweep.process.isolation import Limits, Outcome, merge_caches, run_job
+from ocl_inductor.support.child_process import Limits
+from ocl_inductor.sweep.process.isolation import Outcome, merge_caches, run_job
 
 SCHEMA = 1
 WORKER = "benchmarks.worker"

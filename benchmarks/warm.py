@@ -28,7 +28,8 @@ from benchmarks.contenders import is_opencl, opencl
 from benchmarks.drivers import present_drivers
 from benchmarks.run import ROOT, WORKER
 from benchmarks.zoo import find
-from ocl_inductor.sweep.process.isolation import Limits, run_job
+from ocl_inductor.support.child_process import Limits
+from ocl_inductor.sweep.process.isolation import run_job
 
 TIMEOUT_S = 1800.0
 

@@ -7,16 +7,15 @@ starts in no time.
 from __future__ import annotations
 
 import multiprocessing
-import signal
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import psutil
-
 from conformance.rows import FAIL, Result, Row
+from ocl_inductor.support import child_process
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -66,6 +65,7 @@ class Child(Generic[Task, Answer]):
 
     def stop(self) -> None:
         if self._process is not None:
+            child_process.kill_group(self._process.pid)  # with what the driver has started
             self._process.kill()
             self._process.join()
             self._pipe.close()
@@ -96,16 +96,15 @@ class Child(Generic[Task, Answer]):
                     return self._pipe.recv()
             except (EOFError, ConnectionResetError):
                 return self._crash()
-            with suppress(psutil.Error):
-                if psutil.Process(self._process.pid).memory_info().rss > self._memory_bytes:
-                    return Died(f"out of memory: more than {self._memory_bytes >> 20} MiB")
+            if child_process.resident_bytes(self._process.pid) > self._memory_bytes:
+                return Died(f"out of memory: more than {self._memory_bytes >> 20} MiB")
             # A machine or process that was suspended does not count as a hang.
             waited += min(1.0, time.monotonic() - start)
         return Died(f"hang: longer than {self._seconds:.0f} s")
 
     def _crash(self) -> Died:
         self._process.join()
-        return Died(f"crash: {_signal(self._process.exitcode)}")
+        return Died(f"crash: {child_process.ending(self._process.exitcode)}")
 
 
 def run_rows(
@@ -123,13 +122,10 @@ def run_rows(
             yield Result(row, FAIL, detail=answer.how) if isinstance(answer, Died) else answer
 
 
-def _signal(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
-
-
 def _answer(check: Callable[[Any], Any], pipe: Any, parents: Any) -> None:
     # Its own copy of the parent's end would keep it alive when the parent is gone.
     parents.close()
+    os.setsid()  # a group of its own, which ends together
     with suppress(EOFError):
         while True:
             pipe.send(check(pipe.recv()))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.gpu.line import line, read_lines, send_lines_to
 from benchmarks.gpu.setup import arguments, passed_on
-from ocl_inductor.sweep.process.isolation import end_group
+from ocl_inductor.support import child_process
 
 NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexnet@16")
 TEXTS = ("bert@4", "gpt2@2")
@@ -55,9 +55,7 @@ class Session:
         log = (self.out / "log.txt").open("ab")
         log.write(f"\n===== {name}: {' '.join(command)}\n".encode())
         log.flush()
-        return subprocess.Popen(
-            [sys.executable, *command], stdout=log, stderr=log, start_new_session=True
-        )
+        return child_process.start([sys.executable, *command], stdout=log, stderr=log)
 
     def run(self, name: str, command: Sequence[str], most: float) -> None:
         """One part to its end, or to its limit; a line says how long it took."""
@@ -166,7 +164,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=10)
-    end_group(process)
+    child_process.end_group(process)
     process.wait()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from ocl_inductor.device.described import DescribedTarget
+from ocl_inductor.support import child_process
 
 #: The command that installs the compilers.
 REMEDY = "run tools/gpu_lab.sh"
@@ -85,13 +86,10 @@ class Compiler(ABC):
         libraries = [self.tree / "lib/x86_64-linux-gnu", self.tree / "lib/llvm-19/lib"]
         environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
         words = [str(x) for x in command]
-        try:
-            return subprocess.run(
-                words, capture_output=True, text=True, errors="replace", timeout=LIMIT,
-                env=environment,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
+        done = child_process.run(words, LIMIT, environment)
+        if done.code is None:
             return subprocess.CompletedProcess(words, 124, "", f"nothing after {LIMIT} s")
+        return subprocess.CompletedProcess(words, done.code, done.stdout, done.stderr)
 
     @property
     def tree(self) -> Path:

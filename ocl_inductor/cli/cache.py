@@ -1,4 +1,4 @@
-"""``ocl-inductor cache``: look at the compiled kernels on disk, and look after them."""
+"""``ocl-inductor cache``: inspect and maintain the compiled kernels on disk."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _look(cache: Cache, stored: Stored) -> ListedEntry | None:
     try:
         file = cache.store.open(stored.key)
         if file is None:
-            return None  # removed meanwhile
+            return None  # removed by another process
         with file:
             return ListedEntry(stored, read_metadata(file))
     except DamagedEntryError as error:

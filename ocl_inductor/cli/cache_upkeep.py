@@ -88,7 +88,7 @@ def _verify(
         finding = CacheFinding(key, "damaged", str(error))
         return dataclasses.replace(finding, action=_repair(cache, key, devices) if repair else "")
     if entry is None:
-        return None  # removed meanwhile
+        return None  # removed by another process
     device = devices.get(entry.metadata.device.key)
     reason = "" if device is None else _rejection(entry, device)
     if not reason:

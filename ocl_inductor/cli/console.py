@@ -60,7 +60,7 @@ def plain_table(*headings: str, numbers: tuple[str, ...] = ()) -> Table:
 
 def printable(text: str, keep: str = "") -> str:
     """``text`` with an escape for each character that a terminal would obey, or could not show, but
-    for those in ``keep``: what lies on a disk or in an archive may have been written by anybody.
+    for those in ``keep``: files on disk and in archives are not trusted.
     """
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text

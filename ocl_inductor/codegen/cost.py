@@ -20,17 +20,13 @@ from dataclasses import dataclass
 
 import sympy
 
-from ocl_inductor.ir.expr import COMPARISONS, EXPENSIVE, Expr, loads, walk
+from ocl_inductor.ir.expr import Expr, loads, walk
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.ir.ops import EXPENSIVE, PRIMITIVES, UNCOUNTED
 from ocl_inductor.schedule.groups import LoopGroup, Member, TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 
-UNCOUNTED = COMPARISONS | frozenset(
-    "const index load masked checked_index cast as where logical_and logical_or logical_xor "
-    "logical_not bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift isnan isinf "
-    "isfinite signbit copysign".split()
-)
 _FREE_FOLDS = frozenset({"any", "all", "set"})
 
 
@@ -71,7 +67,7 @@ def operations(body: Expr) -> int:
     total, seen, stack = 0, {body}, [body]
     while stack:
         node = stack.pop()
-        total += 0 if node.op in UNCOUNTED else 2 if node.op == "fma" else 1
+        total += 0 if node.op in UNCOUNTED else PRIMITIVES[node.op].cost.flops
         if node.op != "load":  # an address operand is index arithmetic
             found = set(node.args) - seen
             seen |= found

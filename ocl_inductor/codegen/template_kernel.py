@@ -18,7 +18,7 @@ from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.expr import EXPENSIVE, Check, indices, walk
+from ocl_inductor.ir.expr import Check, indices, walk
 from ocl_inductor.ir.index import (
     Size,
     coefficients,
@@ -30,6 +30,7 @@ from ocl_inductor.ir.index import (
     size_symbols,
 )
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.ir.ops import EXPENSIVE
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS

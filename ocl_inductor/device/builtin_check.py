@@ -7,25 +7,30 @@ then on: by our own formula, or one lane at a time (codegen/printers/forms.py).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
-#: Float builtins that emitted code uses, by the number of their arguments.
-FUNCTIONS = {
-    **dict.fromkeys(
-        "acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma "
-        "log log10 log1p log2 rint rsqrt sin sinh sqrt tan tanh trunc".split(),
-        1,
-    ),
-    **dict.fromkeys("atan2 copysign fmax fmin fmod hypot nextafter pow".split(), 2),
-}
+
+@functools.cache
+def functions() -> dict[str, int]:
+    """Float builtins that emitted code uses, by the number of their arguments."""
+    # Imported here: a plan is replayed without the compiler's modules.
+    from ocl_inductor.ir.ops import ROWS, PrintForm
+
+    of_rows = {
+        p.text: row.arity for row in ROWS for p in row.printers() if p.form is PrintForm.BUILTIN
+    }
+    # Those that printers which are functions, formulas and the library call.
+    return {**of_rows, "fmod": 2, "pow": 2}
+
 
 #: Whether the compiler builds a source.
 Builds = Callable[[str], bool]
 
 
 def failing(builds: Builds, lanes: int) -> frozenset[str]:
-    """Those of ``FUNCTIONS`` that do not build for vectors of ``lanes`` floats."""
-    return frozenset(_failing(builds, lanes, tuple(FUNCTIONS)))
+    """Those of :func:`functions` that do not build for vectors of ``lanes`` floats."""
+    return frozenset(_failing(builds, lanes, tuple(functions())))
 
 
 def _failing(builds: Builds, lanes: int, names: Sequence[str]) -> list[str]:
@@ -40,7 +45,7 @@ def _failing(builds: Builds, lanes: int, names: Sequence[str]) -> list[str]:
 def _source(names: Sequence[str], lanes: int) -> str:
     kind = f"float{lanes}"
     calls = (
-        f"  a[{n}] = {name}({', '.join([f'a[{n}]'] * FUNCTIONS[name])});"
+        f"  a[{n}] = {name}({', '.join([f'a[{n}]'] * functions()[name])});"
         for n, name in enumerate(names)
     )
     return "\n".join((f"__kernel void functions(__global {kind} *a) {{", *calls, "}\n"))

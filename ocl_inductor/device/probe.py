@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
-from ocl_inductor.device import child_process
 from ocl_inductor.device.builtin_check import Builds, failing
 from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.quirks import Names
 from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
-from ocl_inductor.support import json_cache
+from ocl_inductor.support import child_process, json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
@@ -215,7 +214,7 @@ def _ask_child(
         mark, _, text = line.partition(": ")
         if mark == MARK:
             return dict(json.loads(text))
-    raise RuntimeError(f"the test ended with {done.returncode}: {done.stderr[-500:]}")
+    raise RuntimeError(f"the test ended with {done.how}: {done.stderr[-500:]}")
 
 
 def _folder() -> PrivateFolder:

@@ -9,6 +9,8 @@ from typing import Any
 import sympy
 import torch
 
+from ocl_inductor.ir.ops import PRIMITIVES
+
 
 class Expr:
     """One immutable node of a loop body.
@@ -17,8 +19,8 @@ class Expr:
     ``"load"`` (payload: :class:`Access`; args: the values bound to ``ind0..indk`` in its index),
     ``"masked"`` (args: condition, value, other; ``value`` may only be evaluated where the condition
     holds), ``"checked_index"`` (args: position, extent; payload: :class:`Check`; the position, or 0
-    for one that is out of range, which is reported), ``"cast"`` or the name of a primitive of
-    :mod:`ocl_inductor.codegen.printers.primitives`.
+    for one that is out of range, which is reported), or the name of a primitive of
+    :mod:`ocl_inductor.ir.ops`.
     Hashing is structural and cached, so a DAG can key dictionaries cheaply.
     """
 
@@ -146,11 +148,12 @@ def checked_index(position: Expr, extent: Expr, check: Check) -> Expr:
 
 
 def op(name: str, *args: Expr, dtype: torch.dtype | None = None) -> Expr:
-    """Apply primitive ``name``; the result has the first operand's dtype unless given."""
-    return Expr(name, args, args[0].dtype if dtype is None else dtype)
-
-
-COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+    """Apply primitive ``name``; ``dtype``: of the result, if the primitive's row leaves it open."""
+    if dtype is None:
+        dtype = PRIMITIVES[name].result_dtype(tuple(a.dtype for a in args))
+        if dtype is None:
+            raise TypeError(f"{name} needs the dtype of its result")
+    return Expr(name, args, dtype)
 
 
 def compare(name: str, a: Expr, b: Expr) -> Expr:
@@ -244,19 +247,3 @@ def indices(root: Expr) -> Iterator[sympy.Expr]:
 def indirect_symbol(position: int) -> sympy.Symbol:
     """The symbol that stands for ``args[position]`` inside a load's index."""
     return sympy.Symbol(f"ind{position}", integer=True)
-
-
-#: Random bits of a position: integers that cost as much as a function of floats.
-RANDOM_BITS = frozenset({"random32", "random64"})
-
-#: Operations that are never repeated to save a store.
-EXPENSIVE = RANDOM_BITS | frozenset(
-    "exp exp_negative exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh "
-    "tanh asinh acosh atanh erf erfc normal_cdf erfinv lgamma digamma pow sigmoid fmod div sqrt "
-    "rsqrt i0 i0e i1 i1e airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx ndtri trigamma "
-    "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 "
-    "zeta spherical_bessel_j0 igamma igammac chebyshev_polynomial_t chebyshev_polynomial_u "
-    "chebyshev_polynomial_v chebyshev_polynomial_w shifted_chebyshev_polynomial_t "
-    "shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w "
-    "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p".split()
-)

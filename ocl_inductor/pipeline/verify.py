@@ -5,17 +5,15 @@ Each raises VerifyError with the stage and the rule that is broken.
 
 from __future__ import annotations
 
-from ocl_inductor.codegen.printers.primitives import PRIMITIVES
 from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.expr import Expr, indices, walk
 from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph, Loop
+from ocl_inductor.ir.ops import PRIMITIVES, STRUCTURAL
 from ocl_inductor.memory.liveness import analyse
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan.plan import FAULT, HostCall, Launch, Plan
 from ocl_inductor.schedule.groups import LoopGroup, Member, Schedule
-
-_LEAVES = frozenset({"const", "index", "load", "masked", "checked_index"})
 
 
 def verify_graph(graph: Graph) -> None:
@@ -114,8 +112,16 @@ def _verify_member(m: Member, allowed: set[str], outer: set[str]) -> None:
 
 def _verify_body(stage: str, name: str, body: Expr) -> None:
     for e in walk(body):
-        if e.op not in _LEAVES and e.op not in PRIMITIVES:
+        if e.op in STRUCTURAL:
+            continue
+        row = PRIMITIVES.get(e.op)
+        if row is None:
             raise VerifyError(stage, f"{name} uses the unknown operation {e.op}")
+        if len(e.args) != row.arity:
+            raise VerifyError(stage, f"{name} gives {e.op} {len(e.args)} of {row.arity} operands")
+        dtype = row.result_dtype(tuple(a.dtype for a in e.args))
+        if dtype not in (None, e.dtype):
+            raise VerifyError(stage, f"{name} has {e.op} of {dtype} as {e.dtype}")
 
 
 def _verify_variables(stage: str, name: str, body: Expr, allowed: set[str]) -> None:

@@ -28,8 +28,6 @@ from ocl_inductor.settings import Settings
 
 #: Sizes of blocks, and addresses of those in host memory, are multiples of this.
 ALIGNMENT = 512
-#: Sizes of blocks in each power of two: at most an eighth of a block is unused.
-_CLASSES = 8
 
 
 class Block:

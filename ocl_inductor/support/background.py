@@ -1,4 +1,4 @@
-"""Something is made in a thread of its own, while this one goes on."""
+"""Computes a value in a background thread."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _Made = TypeVar("_Made")
 
 
 def make_in_background(make: Callable[[], _Made]) -> Future[_Made]:
-    """What ``make`` returns or raises.
+    """A future of what ``make`` returns or raises.
 
-    No mode that is on in this thread (fake tensors) is on in the other one.
+    Modes of this thread (fake tensors) are not active in the background thread.
     """
     made: Future[_Made] = Future()
 

@@ -190,7 +190,7 @@ class PrivateFolder:
             file.write(data)
 
     def date_now(self, name: str) -> None:
-        """Set a file's time."""
+        """Set a file's modification time to now."""
         _check_name(name)
         with self._opened() as folder:
             follow = os.utime not in os.supports_follow_symlinks
@@ -234,7 +234,7 @@ class PrivateFolder:
             os.scandir(self.path if folder is None else folder) as entries,
         ):
             for entry in entries:
-                with contextlib.suppress(OSError):  # it vanished meanwhile
+                with contextlib.suppress(OSError):  # removed by another process
                     found.append((entry.name, entry.stat(follow_symlinks=False)))
         return sorted(found, key=lambda x: x[0])
 
@@ -285,7 +285,7 @@ class PrivateFolder:
             yield folder
 
     def _place(self, name: str, folder: int | None) -> str:
-        """How the system finds a file, given the descriptor of the folder."""
+        """The path of a file for a system call, relative to the descriptor if there is one."""
         assert "/" not in name and name not in ("", ".", "..")
         return str(self.path / name) if folder is None else name
 

@@ -1,4 +1,4 @@
-"""One kernel alone, on made-up inputs: what its time comes to against the device's roof."""
+"""Times one kernel by itself on synthetic inputs, to compare with the device's roof."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def bench_kernel(
 
 
 def made_up(kind: str, elements: int, random: np.random.Generator) -> np.ndarray:
-    """``elements`` values of a torch dtype, as they lie in memory; never an empty array."""
+    """``elements`` synthetic values of a torch dtype, as stored in memory; never an empty array."""
     itemsize = {"bool": 1, "bfloat16": 2}.get(kind) or np.dtype(kind).itemsize
     elements = max(elements, -(-_MIN_BYTES // itemsize))
     if kind == "bool":

@@ -108,7 +108,7 @@ class Tuner:
         return self._time(right)
 
     def _time(self, kernels: Mapping[int, StandaloneKernel]) -> dict[int, float]:
-        """Round after round, each kernel once, so that a disturbance hits all of them."""
+        """Time the kernels in turns, so that a disturbance affects all of them."""
         cl = load_pyopencl()
         properties = cl.command_queue_properties.PROFILING_ENABLE
         queue = cl.CommandQueue(self.device.context, properties=properties)

@@ -16,9 +16,9 @@ import torch
 
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
-    PRIMITIVES,
     EmitTarget,
     emit_load,
+    emit_primitive,
     emit_store,
 )
 from ocl_inductor.device.device import Device
@@ -56,7 +56,7 @@ def kernel_source(
     for k, dtype in enumerate(operands):
         kind = register_type(dtype, width)
         lines.append(f"const {kind} x{k} = {emit_load(target, dtype, f'in{k}', 'i')};")
-    text = PRIMITIVES[name].emit(target, node, [f"x{k}" for k in range(len(operands))])
+    text = emit_primitive(target, node, [f"x{k}" for k in range(len(operands))])
     lines.append(f"const {register_type(result, width)} y = {text};")
     lines.append(emit_store(target, result, "out", "i", "y"))
     return wrap_kernel(target, operands, result, lines)

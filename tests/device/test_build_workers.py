@@ -23,7 +23,7 @@ import torch
 from agreement import agree, random, two_drivers
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device import child_process, probe, quirks
+from ocl_inductor.device import probe, quirks
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.quirks import compiling
@@ -35,6 +35,7 @@ from ocl_inductor.runtime.build.builders import Builders, WorkerLostError, _Work
 from ocl_inductor.runtime.build.driver_programs import program_from_binary
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.settings import Settings
+from ocl_inductor.support import child_process
 
 FIRST = two_drivers()[0]
 

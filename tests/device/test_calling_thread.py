@@ -16,10 +16,11 @@ from programs import frozen
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor.device import child_process, device, probe
+from ocl_inductor.device import device, probe
 from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.observe.profiler import profile
 from ocl_inductor.runtime.build.builders import Builders
+from ocl_inductor.support import child_process
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 

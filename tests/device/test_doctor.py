@@ -19,6 +19,7 @@ from ocl_inductor.device.driver.discovery import icd_files
 from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.observe.diagnosis import discovery, self_test
 from ocl_inductor.observe.diagnosis.finding import Finding
+from ocl_inductor.support import child_process
 from ocl_inductor.tune import roof as roofs
 from ocl_inductor.tune.roof import Roof
 
@@ -109,7 +110,7 @@ def test_a_missing_dependency_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_library_that_kills_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "_LOAD", "import os; os.kill(os.getpid(), 11)")
-    assert "signal 11" in discovery._load_error("libdriver.so")
+    assert "SIGSEGV" in discovery._load_error("libdriver.so")
 
 
 @pytest.mark.parametrize("what", ["empty", "missing", "own"])
@@ -184,13 +185,12 @@ def test_the_doctor_survives_a_driver_that_ends_the_process(
 ) -> None:
     line = json.dumps({"step": "s", "state": "ok", "what": "build", "advice": ""})
     code = f"import os; print({line!r}, flush=True); os.kill(os.getpid(), 11)"
-    run = subprocess.run
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **more: run([sys.executable, "-c", code], **more)
-    )
-    built, died = self_test.run_in_child(0, list_devices()[0])
+    device = list_devices()[0]
+    command = [sys.executable, "-c", code]
+    monkeypatch.setattr(child_process, "command", lambda module, *arguments: command)
+    built, died = self_test.run_in_child(0, device)
     assert built.state == "ok"
-    assert died.state == "problem" and died.what.startswith("run: the driver ended the process")
+    assert died.state == "problem" and died.what == "run: the driver ended the process (SIGSEGV)"
 
 
 def test_a_broken_default_is_no_usable_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -30,13 +29,12 @@ from primitive_kernels import (
 
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
-    PRIMITIVES,
     EmitTarget,
     emit_load,
     emit_store,
 )
 from ocl_inductor.device.device import Device
-from ocl_inductor.ir.dtypes import MEMORY_TYPE, REGISTER_TYPE
+from ocl_inductor.ir.ops import PRIMITIVES
 
 #: name: (low, high, bound in ulp). The interval is where the function is tested.
 UNARY: dict[str, tuple[float, float, float]] = {
@@ -85,17 +83,10 @@ UNARY: dict[str, tuple[float, float, float]] = {
 }
 
 
-SPECIAL_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "exp_negative": torch.exp,
-    "i0e": torch.special.i0e,
-    "i1": torch.special.i1,
-    "i1e": torch.special.i1e,
-}
-
-
 def exact_unary(name: str, x: torch.Tensor) -> torch.Tensor:
-    fn = SPECIAL_FUNCTIONS.get(name) or getattr(torch, name)
-    return fn(x.double())
+    reference = PRIMITIVES[name].reference
+    assert reference is not None, name
+    return reference(x.double())
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -287,14 +278,3 @@ def test_whole_library_builds(device: Device) -> None:
     for width in (1, 2, 4, 8, 16):
         source = prelude(EmitTarget(width, device.info))
         build(device, source + "__kernel void k(__global float *a) { a[0] = 1.0f; }")
-
-
-def test_every_primitive_has_a_test() -> None:
-    structural = {"as"}
-    folder = Path(__file__).parent
-    others = (folder / "test_random_bits.py", folder / "test_special.py")
-    files = (*folder.glob("test_primitives*.py"), *others)
-    text = "".join(f.read_text(encoding="utf-8") for f in files)
-    missing = [n for n in PRIMITIVES if n not in structural and f'"{n}"' not in text]
-    assert not missing
-    assert set(REGISTER_TYPE) == set(MEMORY_TYPE)

@@ -29,10 +29,10 @@ from primitive_kernels import (
 )
 
 from ocl_inductor.codegen.printers.primitives import (
-    PRIMITIVES,
     EmitTarget,
     emit_gather_lanes,
     emit_load,
+    emit_primitive,
     emit_store,
 )
 from ocl_inductor.device.device import Device
@@ -96,7 +96,7 @@ def test_rounding_in_a_register(device: Device, half: torch.dtype, width: int) -
     lines = [
         f"const long i = (long)get_global_id(0) * {width};",
         f"const {kind} x0 = {emit_load(target, F32, 'in0', 'i')};",
-        f"const {kind} y = {PRIMITIVES['cast'].emit(target, node, ['x0'])};",
+        f"const {kind} y = {emit_primitive(target, node, ['x0'])};",
         emit_store(target, F32, "out", "i", "y"),
     ]
     got = run(device, wrap_kernel(target, (F32,), F32, lines), [x], F32, width)

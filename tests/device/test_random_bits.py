@@ -10,9 +10,9 @@ from primitive_kernels import COUNT, I32, I64, WIDTHS, apply, build, integers, r
 
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
-    PRIMITIVES,
     EmitTarget,
     emit_load,
+    emit_primitive,
     emit_random_run,
     emit_store,
     positions_of_a_counter,
@@ -83,7 +83,7 @@ def test_bits_of_any_positions(
     x[:COUNT:3] = torch.randint(0, torch.iinfo(position).max, (len(x[:COUNT:3]),), dtype=position)
     target = EmitTarget(width, device.info)
     operands = (Expr("load", (), position, "in0"), *_scalars())
-    text = PRIMITIVES[name].emit(target, Expr(name, operands, result), ["x0", "seed", "stream"])
+    text = emit_primitive(target, Expr(name, operands, result), ["x0", "seed", "stream"])
     load = emit_load(target, position, "in0", "i")
     lines = [
         f"const long i = (long)get_global_id(0) * {width}, seed = in1[0];",

@@ -6,12 +6,10 @@ many more rounds: ``make fuzz``. They begin no more rounds when FAULT_SECONDS (6
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +18,8 @@ from typing import Any
 
 import pytest
 from agreement import two_drivers
+
+from ocl_inductor.support import child_process
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the worker forks")
 WORKER = Path(__file__).parent / "worker.py"
@@ -66,13 +66,12 @@ class Faults:
 
     def ask(self, scenario: str, *arguments: str | int) -> list[Any]:
         if self.worker is None:
-            self.worker = subprocess.Popen(
+            self.worker = child_process.start(
                 [sys.executable, str(WORKER)],
                 env=self.env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                start_new_session=True,  # with its children it is a group, which ends together
             )
         assert self.worker.stdin is not None and self.worker.stdout is not None
         command = [scenario, *arguments, self.seed, SECONDS]
@@ -86,8 +85,7 @@ class Faults:
 
     def stop(self) -> None:
         if self.worker is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.worker.pid, signal.SIGKILL)
+            child_process.end_group(self.worker)
             self.worker.communicate()
             self.worker = None
 

@@ -19,21 +19,15 @@ from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
+from ocl_inductor.ir.ops import PRIMITIVES
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import LOWERINGS
 from ocl_inductor.lowering.core.values import Value, buffer_value
 from ocl_inductor.lowering.random import philox
 from ocl_inductor.settings import Settings
 
-#: Primitives whose torch function has another name or another convention.
-SPECIAL: dict[str, Callable[..., torch.Tensor]] = {
-    "trunc_div": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-    "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
-    "fma": lambda a, b, c: a * b + c,
-    "normal_cdf": torch.special.ndtr,
-    "exp_negative": torch.exp,
-    "right_shift": torch.bitwise_right_shift,
-    "mul_hi": philox.multiply_high,
+#: Primitives that take scalars, which rows of the table have no reference for.
+RANDOM: dict[str, Callable[..., torch.Tensor]] = {
     "random32": lambda i, seed, stream: philox.random32(i.long(), int(seed), int(stream)),
     "random64": lambda i, seed, stream: philox.random64(i.long(), int(seed), int(stream)),
 }
@@ -92,7 +86,8 @@ class Evaluator:
             return torch.where((args[0] >= least) & (args[0] < args[1]), args[0], 0)
         if e.op in ("cast", "as"):
             return args[0].to(e.dtype)
-        fn = SPECIAL.get(e.op) or getattr(torch, e.op)
+        fn = RANDOM.get(e.op) or PRIMITIVES[e.op].reference
+        assert fn is not None, e.op
         result = fn(*args)
         assert result.dtype == e.dtype, f"{e.op} gives {result.dtype}, declared {e.dtype}: {e}"
         return result

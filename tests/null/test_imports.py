@@ -17,12 +17,20 @@ PACKAGE = Path(ocl_inductor.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"__init__"},
-    {"errors", "log", "support.atomic_file", "support.temporary", "support.units"},
+    {
+        "errors",
+        "log",
+        "support.atomic_file",
+        "support.child_process",
+        "support.temporary",
+        "support.units",
+    },
     {"patches"},
     {"support.background"},
     {"device.described", "device.targets"},
     {"settings"},
-    {"device.builtin_check", "device.child_process", "device.fork", "device.quirk"},
+    {"ir.ops"},
+    {"device.builtin_check", "device.fork", "device.quirk"},
     {"device.cpu.caches", "device.cpu.core_costs", "device.cpu.flags"},
     {"device.quirks"},
     {

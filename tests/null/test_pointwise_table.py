@@ -14,10 +14,9 @@ import pytest
 import sympy
 import torch
 
-from ocl_inductor.codegen.printers.math_library import SPECIAL_BINARY, SPECIAL_UNARY
-from ocl_inductor.codegen.printers.primitives import PRIMITIVES
 from ocl_inductor.ir.expr import Check, Expr, walk
 from ocl_inductor.ir.nodes import dense_buffer
+from ocl_inductor.ir.ops import PRIMITIVES
 from ocl_inductor.lowering.core.registry import LOWERINGS, CannotLower
 from ocl_inductor.lowering.core.values import HostValue, Value, buffer_value
 from ocl_inductor.lowering.pointwise import backward as pointwise_backward
@@ -47,24 +46,6 @@ class FakeContext:
 
 
 # -- evaluating expressions ------------------------------------------------------------------
-
-FUNCTIONS = {
-    "normal_cdf": torch.special.ndtr, "exp_negative": torch.exp,
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "neg": torch.neg,
-    "abs": torch.abs, "fmod": torch.fmod, "remainder": torch.remainder,
-    "trunc_div": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-    "floor_div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
-    "logical_and": torch.logical_and, "logical_or": torch.logical_or,
-    "logical_xor": torch.logical_xor, "logical_not": torch.logical_not,
-    "left_shift": torch.bitwise_left_shift, "right_shift": torch.bitwise_right_shift,
-    "i0e": torch.special.i0e, "i1": torch.special.i1, "i1e": torch.special.i1e,
-    "trigamma": lambda x: torch.polygamma(1, x), "igamma": torch.igamma, "igammac": torch.igammac,
-    "frexp_mantissa": lambda x: torch.frexp(x)[0], "frexp_exponent": lambda x: torch.frexp(x)[1],
-    "nextafter_float16": lambda a, b: torch.nextafter(a.half(), b.half()).float(),
-    "nextafter_bfloat16": lambda a, b: torch.nextafter(a.bfloat16(), b.bfloat16()).float(),
-}  # fmt: skip
-for _name in (*SPECIAL_UNARY.split(), *SPECIAL_BINARY.split()):
-    FUNCTIONS.setdefault(_name, getattr(aten, f"special_{_name}", None))
 
 
 def evaluate(value: Value, buffers: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -104,10 +85,10 @@ def evaluate(value: Value, buffers: dict[str, torch.Tensor]) -> torch.Tensor:
         elif node.op == "checked_index":
             result = torch.where((args[0] >= 0) & (args[0] < args[1]), args[0], 0)
         else:
-            assert node.op in PRIMITIVES, node.op
             assert len({a.dtype for a in node.args}) == 1, f"mixed operands of {node}"
-            fn = FUNCTIONS.get(node.op) or getattr(torch, node.op)
-            result = fn(*args)
+            reference = PRIMITIVES[node.op].reference
+            assert reference is not None, node.op
+            result = reference(*args)
         assert result.dtype == register(node.dtype), f"{node} gave {result.dtype}"
         done[node] = result
     return done[value.body].to(value.dtype)

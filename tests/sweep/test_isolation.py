@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ocl_inductor.sweep.process.isolation import Limits, run_job
+from ocl_inductor.support.child_process import Limits
+from ocl_inductor.sweep.process.isolation import run_job
 from ocl_inductor.sweep.status import Status, ended_early
 
 

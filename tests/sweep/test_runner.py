@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from rows import write_row
 
+from ocl_inductor.support.child_process import Limits
 from ocl_inductor.sweep.process.backends import Backend
-from ocl_inductor.sweep.process.isolation import Limits, Outcome
+from ocl_inductor.sweep.process.isolation import Outcome
 from ocl_inductor.sweep.record import Record, append, read_results
 from ocl_inductor.sweep.rows.selection import Selection
 from ocl_inductor.sweep.run.options import RunOptions

@@ -12,7 +12,7 @@ import click
 from ocl_inductor.errors import OpenCLInductorError
 
 if TYPE_CHECKING:
-    from ocl_inductor.sweep.process.isolation import Limits
+    from ocl_inductor.support.child_process import Limits
     from ocl_inductor.sweep.rows.selection import Selection
     from ocl_inductor.sweep.run.options import RunOptions
 
@@ -185,7 +185,7 @@ def run_options_of(given: dict[str, Any], **fields: Any) -> RunOptions:
 def _limits(timeout: float, memory_gib: float | None) -> Limits:
     import psutil
 
-    from ocl_inductor.sweep.process.isolation import Limits
+    from ocl_inductor.support.child_process import Limits
 
     if memory_gib is None:
         return Limits(timeout, int(psutil.virtual_memory().available * MEMORY_SHARE))

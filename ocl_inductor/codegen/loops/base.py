@@ -26,7 +26,7 @@ from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.printers.primitives import PRIMITIVES, emit_load, emit_store
+from ocl_inductor.codegen.printers.primitives import emit_load, emit_primitive, emit_store
 from ocl_inductor.codegen.statements.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
@@ -195,7 +195,7 @@ class LoopKernel:
         neutral = literal(identity(m.how, m.body.dtype), m.body.dtype, width)
         node = where(const(True, torch.bool), m.body, m.body)
         mask = f"({register_type(torch.bool, width)})({flags})"
-        return PRIMITIVES["where"].emit(writer.target, node, [mask, value, neutral])
+        return emit_primitive(writer.target, node, [mask, value, neutral])
 
     def _scatter(self, writer: Emitter, m: Member) -> None:
         value = writer.emit(m.body)
@@ -232,7 +232,7 @@ class LoopKernel:
         writer.line(f"const {kind} {old} = {emit_load(target, dtype, name, place)};")
         leaf = Expr("load", (), dtype, None)
         node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
-        new = PRIMITIVES[node.op].emit(target, node, [old, writer.broadcast(value, dtype)])
+        new = emit_primitive(target, node, [old, writer.broadcast(value, dtype)])
         writer.line(emit_store(target, dtype, name, place, new))
 
     def accumulators(self, level: int, width: int, suffix: str) -> dict[str, Accumulator]:
@@ -263,7 +263,7 @@ class LoopKernel:
             return text
         leaf = Expr("load", (), m.body.dtype, None)
         node = Expr("cast", (leaf,), m.buffer.dtype)
-        return PRIMITIVES["cast"].emit(EmitTarget(width, self.device), node, [text])
+        return emit_primitive(EmitTarget(width, self.device), node, [text])
 
     def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
         """Name the result and store it if it is used outside this kernel."""

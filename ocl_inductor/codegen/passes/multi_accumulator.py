@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ocl_inductor.codegen.statements.emitter import Emitter
-from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr
+from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.ir.ops import EXPENSIVE, WITHOUT_INSTRUCTION
 from ocl_inductor.schedule.groups import Member
 
 #: Vector operations that a core can issue within the latency of one addition.
@@ -25,7 +26,7 @@ MAX_VALUES = 8
 #: Iterations of the loop below which combining costs what it saves.
 MIN_ROUNDS = 2
 _SIMPLE_FOLDS = frozenset({"sum", "prod", "max", "min"})
-_NO_OPERATION = frozenset({"const", "index", "load", "as", "checked_index"})
+_NO_OPERATION = WITHOUT_INSTRUCTION | {"checked_index"}
 
 
 def ways(
@@ -59,7 +60,7 @@ def _operations(bodies: Sequence[Expr], every: Mapping[str, Member], writer: Emi
         e = stack.pop()
         if writer.vector_var not in writer.free(e):
             continue  # computed before the loop
-        if e.op in EXPENSIVE or e.op in RANDOM_BITS or e.op == "masked":
+        if e.op in EXPENSIVE or e.op == "masked":
             return HIDDEN_OPERATIONS
         inside = list(e.args)
         if e.op == "load":

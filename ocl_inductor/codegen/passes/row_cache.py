@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import sympy
 
-from ocl_inductor.ir.expr import EXPENSIVE, RANDOM_BITS, Expr, indices, walk
+from ocl_inductor.ir.expr import Expr, indices, walk
+from ocl_inductor.ir.ops import EXPENSIVE, RANDOM_BITS
 from ocl_inductor.schedule.groups import Member
 
 #: A cached row must leave room in the first-level cache for what the kernel reads.

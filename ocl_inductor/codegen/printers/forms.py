@@ -12,6 +12,7 @@ from ocl_inductor.codegen.printers.math_library import has_function
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import REGISTER_TYPE, mask_type, register_type
 from ocl_inductor.ir.expr import Expr
+from ocl_inductor.ir.ops import PrintForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +100,28 @@ def _lane_by_lane(name: str, kind: str, width: int, args: Sequence[str]) -> str:
     return f"(({kind})({', '.join(lanes)}))"
 
 
-def predicate(name: str, of_integers: int) -> Emit:
-    """isnan and the like: int for float operands, long lanes for double ones."""
+def predicate(name: str) -> Emit:
+    """isnan and the like of floats: int for float operands, long lanes for double ones."""
 
     def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
-        dtype = node.args[0].dtype
-        if not is_float(dtype):
-            return literal(bool(of_integers), torch.bool, target.width)
-        return mask_from(f"{name}({args[0]})", dtype, target.width)
+        return mask_from(f"{name}({args[0]})", node.args[0].dtype, target.width)
 
     return emit
+
+
+def formula(text: str) -> Emit:
+    """C text with places for operands and literals, which :class:`PrintForm` names."""
+
+    def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
+        numbers = {name: literal(n, node.args[0].dtype, target.width) for name, n in _NUMBERS}
+        truths = {name: literal(n, torch.bool, target.width) for name, n in _TRUTHS}
+        return text.format(*args, **numbers, **truths)
+
+    return emit
+
+
+_NUMBERS = (("zero", 0), ("one", 1))
+_TRUTHS = (("false", False), ("true", True))
 
 
 def by_kind(of_float: Emit, of_int: Emit, of_bool: Emit | None = None) -> Emit:
@@ -125,13 +138,23 @@ def identity(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     return args[0]
 
 
-def one(target: EmitTarget, node: Expr, dtype: torch.dtype | None = None) -> str:
-    return literal(1, dtype or node.args[0].dtype, target.width)
-
-
 def choice(target: EmitTarget, dtype: torch.dtype, condition: str, chosen: str, other: str) -> str:
     """One of two registers of ``dtype``; ``condition``: 0 or 1, or a mask of as many bits."""
     if target.device.selects_bytes and mask_type(dtype, 1) == "char":
         mask = f"(char)(-({condition}))" if target.width == 1 else condition
         return f"select({other}, {chosen}, {mask})"
     return f"{condition} ? {chosen} : {other}"
+
+
+#: How the text of a row's printer becomes an emitter; PrintForm.WRITTEN is in written.py.
+FORMS: dict[PrintForm, Callable[[str], Emit]] = {
+    PrintForm.INFIX: infix,
+    PrintForm.WRAPPING: wrapping,
+    PrintForm.BITS: boolean,
+    PrintForm.COMPARISON: compare,
+    PrintForm.PREDICATE: predicate,
+    PrintForm.BUILTIN: builtin,
+    PrintForm.LIBRARY: library,
+    PrintForm.FORMULA: formula,
+    PrintForm.IDENTITY: lambda text: identity,
+}

@@ -17,6 +17,7 @@ import jinja2
 from ocl_inductor.capture.torch_versions import float8_saturates
 from ocl_inductor.codegen.printers import chebyshev
 from ocl_inductor.codegen.printers.incomplete_gamma import uniform_coefficients
+from ocl_inductor.ir.ops import FLOATS, PRIMITIVES, PrintForm
 
 FILES = (
     "library/math.cl.jinja",
@@ -28,47 +29,30 @@ FILES = (
     "library/float8.cl.jinja",
     "library/indices.cl.jinja",
 )
-#: Special functions that are a primitive of the same name.
-SPECIAL_UNARY = (
-    "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfcx modified_bessel_k0 modified_bessel_k1 "
-    "ndtri scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 trigamma"
-)
-SPECIAL_BINARY = (
-    "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
-    "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
-    "shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
-    "laguerre_polynomial_l legendre_polynomial_p zeta igamma igammac"
-)
 _CALL = re.compile(
     r"\bocl_([a-z0-9_]+)_((?:float|double|char|uchar|short|int|uint|long)(?:2|3|4|8|16)?)\b"
 )
 _TYPE = re.compile(r"([a-z]+)(\d*)")
 _MACRO = re.compile(r"{%-? macro ocl_(\w+)\(")
 _FOLDER = Path(__file__).parents[2] / "templates"
-#: Types for which :func:`library_source` writes everything when no kernel text is given.
-_FLOATS, _INTEGERS = ("float", "double"), ("char", "uchar", "short", "int", "long")
-#: Of the library's integer functions, those that only take positions.
-_OF_POSITIONS = frozenset({"checked_index", "no_index", "report_index"})
-_OF_INTEGERS = frozenset(
-    "trunc_div floor_div remainder fmod gcd left_shift right_shift pow_int".split()
-)
-_OF_BOTH = frozenset("trunc_div floor_div remainder fmod".split())
-_OF_DOUBLES = _OF_BOTH | frozenset(
-    "to_int to_long to_ulong erfinv normal_cdf logaddexp digamma i0 i0e i1 i1e".split()
-    + "igamma_factor igamma_series igammac_series igammac_fraction igammac_uniform".split()
-    + SPECIAL_UNARY.split()
-    + SPECIAL_BINARY.split()
-    + ["frexp_mantissa", "frexp_exponent", "pow_lanes"]
-)
-#: Generators of random bits, by the types they are written for, and their fewest lanes.
-_RANDOM = {
-    "philox": (("uint",), 1),
-    "philox_pairs": (("uint",), 2),
-    "random32": (("int", "long"), 1),
-    "random64": (("int", "long"), 1),
-    "random32_run": (("int",), 4),
-    "random64_run": (("long",), 2),
-}
+#: Base types that functions of the library are written for: those of primitives as their rows
+#: say, of others here. What is named in neither is of single precision.
+_POSITIONS = ("int", "long")
+_TYPES: dict[str, tuple[str, ...]] = {
+    **{
+        p.text: p.types for row in PRIMITIVES.values() for p in row.printers()
+        if p.form is PrintForm.LIBRARY
+    },
+    **dict.fromkeys(("checked_index", "no_index", "report_index"), _POSITIONS),
+    **dict.fromkeys(("to_int", "to_long", "to_ulong", "pow_lanes"), FLOATS),
+    **dict.fromkeys(("igamma_factor", "igamma_series", "igammac_series"), FLOATS),
+    **dict.fromkeys(("igammac_fraction", "igammac_uniform"), FLOATS),
+    **dict.fromkeys(("philox", "philox_pairs"), ("uint",)),
+    "random32_run": ("int",),
+    "random64_run": ("long",),
+}  # fmt: skip
+#: The fewest lanes of functions that have no scalar form.
+_FEWEST_LANES = {"philox_pairs": 2, "random32_run": 4, "random64_run": 2}
 _SIZE = {
     "char": 8, "uchar": 8, "short": 16, "int": 32, "uint": 32, "long": 64,
     "float": 32, "double": 64,
@@ -109,7 +93,7 @@ class RegisterType:
 
     @property
     def floating(self) -> bool:
-        return self.base in _FLOATS
+        return self.base in FLOATS
 
     @property
     def unsigned(self) -> bool:
@@ -160,9 +144,11 @@ def function_names() -> tuple[str, ...]:
 
 def has_function(name: str) -> bool:
     """Whether the library has its own version of the builtin ``name`` for single precision."""
-    if name not in _files() or name in _RANDOM or name in _OF_POSITIONS:
-        return False
-    return name in _OF_BOTH or name not in _OF_INTEGERS
+    return name in _files() and "float" in _types(name)
+
+
+def _types(name: str) -> tuple[str, ...]:
+    return _TYPES.get(name, ("float",))
 
 
 @functools.cache
@@ -196,20 +182,11 @@ def library_source(device: Any, width: int, source: str | None = None) -> str:
     """The functions ``source`` calls and those they call, or all of them at one ``width``."""
     if source is None:
         suffix = "" if width == 1 else str(width)
-        calls = []
-        for name in function_names():
-            if name in _RANDOM:
-                kinds, fewest = _RANDOM[name]
-                calls += [f"ocl_{name}_{k}{suffix}" for k in kinds if width >= fewest]
-                continue
-            if name in _OF_POSITIONS:
-                calls += [f"ocl_{name}_{kind}{suffix}" for kind in ("int", "long")]
-                continue
-            bases: tuple[str, ...] = _INTEGERS if name in _OF_INTEGERS else ()
-            if name not in _OF_INTEGERS or name in _OF_BOTH:
-                bases += ("float",)
-            if device.fp64 and name in _OF_DOUBLES:
-                bases += ("double",)
-            calls += [f"ocl_{name}_{base}{suffix}" for base in bases]
+        calls = [
+            f"ocl_{name}_{base}{suffix}"
+            for name in function_names()
+            for base in _types(name)
+            if width >= _FEWEST_LANES.get(name, 1) and (device.fp64 or base != "double")
+        ]
         source = " ".join(calls)
     return _closure(source)

@@ -8,7 +8,7 @@ import torch
 
 from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.printers.primitives import PRIMITIVES
+from ocl_inductor.codegen.printers.primitives import emit_primitive
 from ocl_inductor.ir.dtypes import mask_type, register_type, vector
 from ocl_inductor.ir.expr import Expr
 
@@ -43,7 +43,7 @@ def combine_text(how: str, target: EmitTarget, dtype: torch.dtype, a: str, b: st
     """C expression of ``a`` combined with ``b`` at the target's width."""
     leaf = Expr("const", (), dtype, identity(how, dtype))
     node = Expr(COMBINE[how], (leaf, leaf), dtype)
-    return PRIMITIVES[node.op].emit(target, node, [a, b])
+    return emit_primitive(target, node, [a, b])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import torch
 
 from ocl_inductor.codegen.printers.conversions import literal, widen_by_parts
 from ocl_inductor.codegen.printers.primitives import (
-    PRIMITIVES,
     emit_gather_lanes,
     emit_load,
+    emit_primitive,
     emit_random_run,
     emit_store,
     positions_of_a_counter,
@@ -30,7 +30,8 @@ from ocl_inductor.codegen.statements.statements import StatementWriter
 from ocl_inductor.codegen.statements.stores import positions_of_lanes, store_elements
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
-from ocl_inductor.ir.expr import RANDOM_BITS, Expr, indirect_symbol, walk
+from ocl_inductor.ir.expr import Expr, indirect_symbol, walk
+from ocl_inductor.ir.ops import PRIMITIVES, RANDOM_BITS
 from ocl_inductor.schedule.groups import Member
 
 
@@ -183,14 +184,14 @@ class Emitter(StatementWriter):
                 return run
         args = [self.emit(a) for a in e.args]
         lanes = any(a.lanes for a in args)
-        primitive = PRIMITIVES[e.op]
         if not lanes:
-            return Text(primitive.emit(self.scalar, e, [a.text for a in args]), False)
+            return Text(emit_primitive(self.scalar, e, [a.text for a in args]), False)
+        scalars = PRIMITIVES[e.op].scalars
         texts = [
-            a.text if n in primitive.scalars else self.broadcast(a, x.dtype)
+            a.text if n in scalars else self.broadcast(a, x.dtype)
             for n, (a, x) in enumerate(zip(args, e.args, strict=True))
         ]
-        return Text(primitive.emit(self.target, e, texts), True)
+        return Text(emit_primitive(self.target, e, texts), True)
 
     def _emit_checked_index(self, e: Expr) -> Text:
         position, extent = map(self.emit, e.args)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 import sympy
 
-from ocl_inductor.codegen.cost import UNCOUNTED
 from ocl_inductor.device.cpu.caches import Caches
-from ocl_inductor.ir.expr import EXPENSIVE, Expr
+from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod, same
+from ocl_inductor.ir.ops import EXPENSIVE, UNCOUNTED
 from ocl_inductor.schedule.groups import Member
 
 #: In second-level caches: smaller buffers may be cached.

@@ -13,16 +13,15 @@ import contextlib
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ocl_inductor.device import child_process, quirks
+from ocl_inductor.device import quirks
 from ocl_inductor.log import logger
 from ocl_inductor.settings import default_cache_dir
-from ocl_inductor.support import json_cache
+from ocl_inductor.support import child_process, json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 
 _log = logger(__name__)
@@ -80,11 +79,11 @@ def _ask(names: Sequence[str]) -> tuple[Library, ...] | None:
             seconds=_SECONDS,
             variables={"OCL_ICD_VENDORS": "/nonexistent"},  # the loader need not open them as well
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         _log.info("the drivers could not be surveyed: %s", error)
         return None
-    if done.returncode != 0:
-        _log.info("the survey of the drivers ended with %d: %s", done.returncode, done.stderr)
+    if done.code != 0:
+        _log.info("the survey of the drivers ended with %s: %s", done.how, done.stderr)
         return None
     for line in done.stdout.splitlines():  # drivers print to standard output too
         found = _parsed(line, names)

@@ -233,7 +233,7 @@ def _product_of_each_point(
 def _weights_in_kernel(
     ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]
 ) -> Value:
-    """Two kernels: all tiles at the points, and products by weights that come there meanwhile."""
+    """Two kernels: the input transform, and products that transform the weights as they go."""
     channels, oc = params["channels"], int(weight.size[0])
     tile = choose_tile(ctx.device, params["tiles_hint"], channels, oc)
     block = tile["block"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ocl_inductor.ir.expr import EXPENSIVE, walk
+from ocl_inductor.ir.expr import walk
 from ocl_inductor.ir.index import prod, same
+from ocl_inductor.ir.ops import EXPENSIVE
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, operation_count, strided_view
 

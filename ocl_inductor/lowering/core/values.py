@@ -21,6 +21,7 @@ from ocl_inductor.ir.index import (
     simplify,
 )
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.ir.ops import WITHOUT_INSTRUCTION
 
 ZERO = sympy.Integer(0)
 
@@ -195,6 +196,6 @@ def _as_int(e: sympy.Expr) -> Size:
 
 def operation_count(value: Value) -> int:
     """Primitive operations one element costs (loads, casts and literals are free)."""
-    free = {"load", "const", "index", "cast", "as"}
+    free = WITHOUT_INSTRUCTION | {"cast"}
     # A check compares and chooses.
     return sum(1 + (n.op == "checked_index") for n in walk(value.body) if n.op not in free)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +16,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.select import list_devices
 from ocl_inductor.observe.diagnosis.finding import Finding
 from ocl_inductor.settings import default_cache_dir
+from ocl_inductor.support import child_process
 from ocl_inductor.support.atomic_file import TEMPORARY_SUFFIX
 from ocl_inductor.support.private_folder import DistrustedError, PrivateFolder
 
@@ -160,21 +160,14 @@ def _file(step: str, icd: IcdFile) -> Finding:
 
 def _load_error(library: str) -> str:
     """Why the dynamic loader refuses a library; tried in a child process, which may crash."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _LOAD, library],
-            capture_output=True,
-            text=True,
-            timeout=_LOAD_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
+    done = child_process.run([sys.executable, "-c", _LOAD, library], _LOAD_SECONDS)
+    if done.code is None:
         return f"it takes more than {_LOAD_SECONDS} s"
-    if done.returncode == 0:
+    if done.code < 0:
+        return f"it ends the process with {done.how}"
+    if done.code == 0:
         return ""
-    if done.returncode < 0:
-        return f"it ends the process with signal {-done.returncode}"
-    lines = done.stderr.strip().splitlines() or ["unknown error"]
-    return lines[-1].removeprefix("OSError: ")
+    return (child_process.last_line(done.stderr) or "unknown error").removeprefix("OSError: ")
 
 
 def _platforms() -> Iterator[Finding]:

@@ -7,7 +7,6 @@ result is a line of JSON, so that the last line tells how far it came.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from ocl_inductor.device.probe import command_buffers_work
 from ocl_inductor.device.select import list_devices
 from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.observe.diagnosis.finding import Finding
+from ocl_inductor.support import child_process
 
 _SECONDS = 120
 _COUNT = 1024
@@ -34,15 +34,11 @@ class Absent(Exception):
 
 def run_in_child(number: int, device: Device) -> Iterator[Finding]:
     """The findings for the device with this place in ``list_devices``, from another process."""
-    command = [sys.executable, "-m", "ocl_inductor.observe.diagnosis.self_test", str(number)]
     step = f"self-test of {device.short_name}"
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-        output, code = done.stdout, done.returncode
-    except subprocess.TimeoutExpired as late:
-        output, code = _text(late.stdout), None
+    module = "ocl_inductor.observe.diagnosis.self_test"
+    done = child_process.run(child_process.command(module, str(number)), _SECONDS)
     done_tests = 0
-    for line in output.splitlines():
+    for line in done.stdout.splitlines():
         try:
             finding = Finding(**json.loads(line))
         except (ValueError, TypeError):
@@ -51,12 +47,9 @@ def run_in_child(number: int, device: Device) -> Iterator[Finding]:
         yield finding
     names = list(TESTS)
     if done_tests < len(names):
-        how = f"did not end in {_SECONDS} s" if code is None else f"ended the process (code {code})"
+        late = f"did not end in {_SECONDS} s"
+        how = late if done.code is None else f"ended the process ({done.how})"
         yield Finding(step, "problem", f"{names[done_tests]}: the driver {how}", _UPDATE)
-
-
-def _text(output: bytes | str | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
 def self_test(device: Device) -> Iterator[Finding]:

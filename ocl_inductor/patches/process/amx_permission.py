@@ -1,4 +1,4 @@
-"""The registers of x86's matrix unit (AMX), which Linux gives only to processes that ask for them.
+"""Permission to use the tile registers of x86's matrix unit (AMX), which Linux gives on request.
 
 Linux, Documentation/arch/x86/xstate.rst.
 """
@@ -13,10 +13,10 @@ _TILE_DATA = 18
 
 
 def request() -> bool:
-    """Whether this process may use them from now on. Children of a fork have what it has.
+    """Request permission and return whether this process has it. Forked children inherit it.
 
     Raises:
-        OSError, AttributeError: the system has no such question.
+        OSError, AttributeError: the system has no such call.
     """
     refused = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
     return not refused

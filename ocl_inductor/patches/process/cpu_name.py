@@ -1,8 +1,8 @@
-"""A text in a driver's own memory, overwritten by another one that is no longer.
+"""Overwrites a string in a driver's memory with another one that is not longer.
 
-What a driver gives away is a pointer to its description of a device; the text lies where a pointer
-in that leads. Linux shows a process its memory as a file, which says no to what is not mapped,
-where a pointer would trap.
+A ``cl_device_id`` points to the driver's description of the device; one of the pointers in that
+leads to the string. Memory is read and written through ``/proc/self/mem``, which returns an error
+for addresses that are not mapped, where dereferencing a pointer would end the process.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _DESCRIPTION = 1024
 
 
 def overwrite_text(description: int, old: bytes, new: bytes) -> None:
-    """Overwrite the text ``old`` to which a pointer in a description leads: the first that does.
+    """Overwrite the first string ``old`` that a pointer in the description leads to.
 
-    Raises LookupError where none does or ``new`` is longer, and OSError where memory cannot be
-    read.
+    Raises:
+        LookupError: no pointer leads to ``old``, or ``new`` is longer.
+        OSError: the memory cannot be read or written.
     """
     if len(new) > len(old):
         raise LookupError("its name for it has no room for another")

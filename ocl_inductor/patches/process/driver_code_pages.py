@@ -1,4 +1,4 @@
-"""Pages of files that nothing was written to, dropped from this process's memory."""
+"""Drops unmodified file-backed pages from resident memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MADV_DONTNEED = 4
 
 
 def drop_pages(ranges: Iterable[tuple[int, int]]) -> None:
-    """Drop the pages from each start to its end; what is used again is read from the file."""
+    """Drop the pages of each range of addresses; they are read from the file when used again."""
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     for start, end in ranges:

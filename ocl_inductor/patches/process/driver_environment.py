@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 @contextlib.contextmanager
 def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
-    """With further variables in the environment, which child processes do not see later."""
+    """Set environment variables for the duration of the block."""
     os.environ.update(variables)
     try:
         yield
@@ -22,5 +22,5 @@ def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def set_for_good(variable: str, value: str) -> None:
-    """For all drivers that are opened from now on. What a user has set there stays."""
+    """Set a variable for all drivers that are opened from now on, unless the user has set it."""
     os.environ.setdefault(variable, value)

@@ -1,8 +1,8 @@
-"""What exists when Dynamo begins to compile is left out of garbage collection until it ends.
+"""Excludes objects from garbage collection that exist when Dynamo begins to compile.
 
-Dynamo makes some 100 000 objects for a model. The interpreter then looks for cycles among all that
-there is, once or twice: with PyTorch that is a million objects, which were no garbage a second ago,
-and 0.2 s. New objects are collected as always.
+Dynamo allocates some 100 000 objects for a model, which triggers one or two full collections: with
+PyTorch imported these visit a million long-lived objects and take 0.2 s. Objects that are allocated
+while Dynamo compiles are collected as usual; the others again when it has finished.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ocl_inductor.patches.switch import enabled
 
 
 class _Frozen:
-    """Whether the older objects are set aside, and by us."""
+    """Whether objects are frozen (``gc.freeze``), and by us."""
 
     def __init__(self) -> None:
         self.ours = False
@@ -36,7 +36,7 @@ _frozen = _Frozen()
 
 
 def leave_old_objects_alone() -> None:
-    """See above; done again where ``torch.compiler.reset()`` took it away."""
+    """Register the callbacks with Dynamo, unless they are still there since the last call."""
     handler = callback.callback_handler
     if enabled("garbage_collector") and _frozen.start not in handler.start_callbacks:
         callback.on_compile_start(_frozen.start)

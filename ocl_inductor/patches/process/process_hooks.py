@@ -1,4 +1,4 @@
-"""What the process does for us at a fork and at its end."""
+"""Functions that are called after a fork and at interpreter exit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _Function = TypeVar("_Function", bound=Callable[[], Any])
 
 
 def after_fork_in_child(function: Callable[[], None]) -> None:
-    """Call it in each child of a fork; nothing on systems without."""
+    """Call ``function`` in each forked child. No effect on systems without fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
 
 def at_exit(function: _Function) -> _Function:
-    """Call it when the interpreter ends, before what was registered earlier."""
+    """Call ``function`` at interpreter exit, before those that were registered earlier."""
     atexit.register(function)
     return function

@@ -1,4 +1,4 @@
-"""Logging without a word about a log that is closed, when the interpreter ends."""
+"""Logging at interpreter exit, when the stream of a handler may be closed already."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocl_inductor.patches.switch import enabled
 
 @contextlib.contextmanager
 def without_errors() -> Iterator[None]:
-    """What cannot be written in here is lost."""
+    """Drop records that cannot be written, instead of printing a traceback."""
     usual = logging.raiseExceptions
     logging.raiseExceptions = usual and not enabled("quiet_logging")
     try:

@@ -1,7 +1,7 @@
-"""Short turns of Python threads while something is made in a thread beside others.
+"""A shorter switch interval of the interpreter while a background thread works.
 
-A thread that runs Python lets another wait for 5 ms. A driver that is called a hundred times then
-stands still for half a second, since each return is such a wait.
+A thread that runs Python holds the GIL for 5 ms while others wait for it. A background thread waits
+for the GIL after each call of a driver: a hundred calls take half a second longer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SECONDS = 2e-4
 
 
 class _Turns:
-    """How many ask for short turns, and how long they are otherwise."""
+    """How many threads need the short interval, and the interval to restore."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -43,7 +43,7 @@ _turns = _Turns()
 
 @contextlib.contextmanager
 def short_turns() -> Iterator[None]:
-    """Turns are short in here, whichever thread asked for it last."""
+    """Set the short interval; it is restored when the last of concurrent blocks ends."""
     if not enabled("switch_interval"):
         yield
         return

@@ -1,11 +1,11 @@
-"""Which pages of memory were written, as Linux knows it: by whatever means, down to other threads.
+"""Detects writes to pages of memory, by any thread and by the kernel on its behalf (Linux).
 
 ``userfaultfd`` lets a process watch a range of its memory. In its asynchronous mode (Linux 6.7) the
 first write to a protected page is let through, and takes that page's protection; ``PAGEMAP_SCAN``
 finds the pages without protection and protects them again. A look at memory without writes
 takes 2 µs, and 0.3 µs more for each MiB. The first write to each page takes 3 µs longer.
 
-Not everywhere: other systems, older kernels, and containers that refuse the system call.
+Not available on other systems, with older kernels, and in containers that refuse the system call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Scan(ctypes.Structure):
 
 
 class PageRange:
-    """Whole pages that are watched."""
+    """A range of whole pages that is watched for writes."""
 
     __slots__ = ("pages", "start", "end", "scan", "address", "dirty", "__weakref__")
 
@@ -114,7 +114,7 @@ class WrittenPages:
         self.lock = threading.RLock()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         for descriptor in (self.faults, self.pagemap):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -174,7 +174,7 @@ class WrittenPages:
 
 @functools.cache
 def written_pages() -> WrittenPages | None:
-    """What watches this process's memory; None where the system offers nothing that works."""
+    """The watcher of this process's memory; None where the system does not support it."""
     if not enabled("written_pages"):
         _log.info("written pages are not watched: switched off")
         return None
@@ -192,7 +192,7 @@ def written_pages() -> WrittenPages | None:
 
 
 def _works(pages: WrittenPages) -> bool:
-    """Whether writes by this process and by the system for it are told, each once."""
+    """Whether writes by this process and by the kernel on its behalf are each reported once."""
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 4 * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(b"x" * len(memory))

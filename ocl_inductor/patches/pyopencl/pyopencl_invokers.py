@@ -14,7 +14,7 @@ from ocl_inductor.patches.switch import enabled
 
 
 def keep_in_memory(pyopencl: ModuleType) -> None:
-    """Before pyopencl has made a kernel object."""
+    """Replace pyopencl's database; call this before it has made a kernel object."""
     flag = "_PYOPENCL_NO_CACHE"
     if getattr(pyopencl, flag, True) or not enabled("pyopencl_invokers"):
         return  # the user switched it off, or this version has no such thing
@@ -27,7 +27,7 @@ def keep_in_memory(pyopencl: ModuleType) -> None:
 
 
 class _InMemory:
-    """What pyopencl asks of its database, without one.
+    """The methods of pyopencl's database that it calls, over a dictionary.
 
     A key is a kernel's name and what its code depends on: the numbers and types of arguments. The
     name, which is part of a function's, is left out.

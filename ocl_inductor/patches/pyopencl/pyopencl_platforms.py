@@ -10,6 +10,6 @@ from ocl_inductor.patches.switch import enabled
 
 
 def list_with(pyopencl: ModuleType, platforms: Callable[[], list[Any]]) -> None:
-    """Have it list these; asked for only when it is called."""
+    """Make it return ``platforms()``, which is evaluated at each call."""
     if enabled("pyopencl_platforms"):
         pyopencl.get_platforms = platforms  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Build logs as warnings: pyopencl's way to tell of each one that is not empty."""
+"""pyopencl's warnings about build logs that are not empty."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from ocl_inductor.patches.switch import enabled
 
 
 def ignore_build_logs(pyopencl: ModuleType) -> None:
-    """Have them ignored for good: a filter around each build would change that of other threads."""
+    """Ignore them for good: a filter around each build would affect other threads."""
     if enabled("pyopencl_warnings"):
         warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)

@@ -1,4 +1,4 @@
-"""When Dynamo begins and ends to compile, for as long as a profile is taken."""
+"""Callbacks when Dynamo starts and ends a compilation, while a profile is taken."""
 
 from __future__ import annotations
 

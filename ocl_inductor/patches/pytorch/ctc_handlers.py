@@ -1,4 +1,4 @@
-"""Functions of PyTorch's that Dynamo hands to a function of ours where it meets them."""
+"""Handlers of ours in Dynamo for functions of PyTorch."""
 
 from __future__ import annotations
 

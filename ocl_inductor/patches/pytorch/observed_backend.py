@@ -1,4 +1,4 @@
-"""Another function under a backend's name, and a handler of PyTorch's trace, for some time."""
+"""Temporarily replaces a registered backend, and adds a handler to PyTorch's trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._logging._internal import trace_log
 
 @contextlib.contextmanager
 def observing(name: str, backend: Any, handler: logging.Handler) -> Iterator[None]:
-    """``backend`` for all of ``name`` that is passed through ``torch.compile`` in here."""
+    """``torch.compile(backend=name)`` uses ``backend`` inside the block."""
     registry.lookup_backend(name)  # an unknown backend is an error here, with torch's own advice
     plain = registry._COMPILER_FNS[name]
     registry._COMPILER_FNS[name] = backend

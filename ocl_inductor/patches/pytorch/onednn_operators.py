@@ -15,7 +15,7 @@ import torch
 
 @contextlib.contextmanager
 def without_onednn() -> Iterator[None]:
-    """For the whole process, while a graph is traced."""
+    """Switch oneDNN off for the whole process while a graph is traced."""
     # Not torch.backends.mkldnn.flags: it also sets TF32, which warns on builds without a GPU.
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)

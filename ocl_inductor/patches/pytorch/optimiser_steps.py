@@ -9,5 +9,5 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 
 def after_each_step(function: Callable[[Optimizer, Any, Any], None]) -> None:
-    """Call it from now on, with the optimiser and its step's arguments."""
+    """Call ``function`` after each step, with the optimiser and the step's arguments."""
     register_optimizer_step_post_hook(function)

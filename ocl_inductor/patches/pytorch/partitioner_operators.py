@@ -12,7 +12,7 @@ from ocl_inductor.patches.switch import enabled
 
 @contextlib.contextmanager
 def known_as_pointwise(operators: Iterable[object]) -> Iterator[None]:
-    """Have it take these for operators that fuse and are cheap to compute again."""
+    """Make it treat these operators as fusible and cheap to recompute."""
     if not enabled("partitioner_operators"):
         yield
         return

@@ -18,7 +18,7 @@ _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 
 
 def _by_name(x: Any) -> tuple[Any, ...]:
-    """For hashing only: not what unpickling needs."""
+    """A reduction that is only hashed, and cannot be unpickled."""
     return str, (str(x),)
 
 

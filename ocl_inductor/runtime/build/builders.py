@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO, Any, Literal
 
-from ocl_inductor.device import child_process, quirks
+from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import surveyed
@@ -28,6 +28,7 @@ from ocl_inductor.log import logger
 from ocl_inductor.patches.process.process_hooks import after_fork_in_child, at_exit
 from ocl_inductor.runtime.build.worker import Job
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.support import child_process
 from ocl_inductor.support.temporary import make_folder
 
 _log = logger(__name__)
@@ -72,7 +73,7 @@ class _Worker:
         try:
             if quirks.unused_variant(device.names) is not None:
                 self.folder = str(make_folder())
-            self.process = subprocess.Popen(
+            self.process = child_process.start(  # it ends when its input does
                 child_process.command(
                     _MODULE, json.dumps(asdict(device.names)), self.folder, library
                 ),
@@ -80,7 +81,6 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.printed,
-                start_new_session=True,  # no Ctrl-C for it; it ends when its input does
             )
         except OSError as error:
             self.printed.close()
@@ -115,7 +115,7 @@ class _Worker:
                 raise WorkerFailedError(f"was not done after {seconds:.0f} s") from error
             code = self._code()
             if self.open and code is not None and code in _CRASHES:
-                raise WorkerFailedError(f"crashed: {signal.Signals(-code).name}") from error
+                raise WorkerFailedError(f"crashed: {child_process.ending(code)}") from error
             raise WorkerLostError(f"it ended with {code}: {error}") from error
         finally:
             timer.cancel()
@@ -126,7 +126,7 @@ class _Worker:
 
     def _stop(self, late: threading.Event) -> None:
         late.set()
-        self.process.kill()
+        child_process.end_group(self.process)
 
     def _log_printed(self) -> None:
         """Log what it and its driver have printed since the last call."""
@@ -144,7 +144,7 @@ class _Worker:
 
     def end(self) -> None:
         """End it now."""
-        self.process.kill()
+        child_process.end_group(self.process)
         self.process.wait()
         for stream in (self.jobs, self.answers, self.printed):
             with contextlib.suppress(OSError):  # what was not sent yet

@@ -1,7 +1,7 @@
-"""Results of large models lie on disk: gradients of gigabytes, of eager, of a backend, in float64.
+"""Keeps results of large models on disk: gigabytes of gradients each, of eager, backend, float64.
 
-A tensor moves into a file that is mapped and that has no name any more, so that it goes with the
-tensor. Its pages are in memory while they are in use; the system may evict them at any time.
+A tensor moves into a mapped file without a name, which is removed with the tensor. Its pages are in
+memory while they are in use; the system may evict them at any time.
 """
 
 from __future__ import annotations

@@ -12,40 +12,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from ocl_inductor.device.quirks import CACHE_VARIABLES
+from ocl_inductor.support import child_process
+from ocl_inductor.support.child_process import Limits
 
 Event = dict[str, Any]
-
-#: Seconds between two looks at a process: an allocation can overshoot its limit for this long.
-POLL_SECONDS = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a process may use.
-
-    Attributes:
-        timeout_s: seconds of wall time.
-        memory_bytes: resident memory of the process and its children together, without pages of
-            files, which the system takes back when it wants; None for no limit.
-    """
-
-    timeout_s: float
-    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,66 +68,6 @@ def merge_caches(sources: list[Path], target: Path) -> None:
             shutil.copytree(source, target, dirs_exist_ok=True)
 
 
-class _Guard(threading.Thread):
-    """Watches a process and ends it, with its children, when it exceeds a limit or has ended.
-
-    The process leads a group of its own, so that compile workers it started go with it.
-    """
-
-    def __init__(self, process: subprocess.Popen[str], limits: Limits) -> None:
-        super().__init__(name="sweep-guard", daemon=True)
-        self.process = process
-        self.limits = limits
-        self.verdict: str | None = None
-        self.peak_bytes = 0
-        self._over = threading.Event()
-
-    def run(self) -> None:
-        deadline = time.monotonic() + self.limits.timeout_s
-        limit = self.limits.memory_bytes
-        while not self._over.wait(POLL_SECONDS):
-            if self.process.poll() is not None:
-                break
-            if time.monotonic() > deadline:
-                self.verdict = "timeout"
-                break
-            if limit is not None:
-                self.peak_bytes = max(self.peak_bytes, _resident_bytes(self.process.pid))
-                if self.peak_bytes > limit:
-                    self.verdict = "oom"
-                    break
-        end_group(self.process)
-
-    def stop(self) -> None:
-        self._over.set()
-        self.join()
-
-
-def _resident_bytes(pid: int) -> int:
-    """Resident memory of a process and all its descendants, without pages of files (on Linux)."""
-    try:
-        process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-    except psutil.Error:
-        return 0
-    total = 0
-    for member in family:
-        try:
-            memory = member.memory_info()
-            total += memory.rss - getattr(memory, "shared", 0)
-        except psutil.Error:
-            continue  # ended in between
-    return total
-
-
-def end_group(process: subprocess.Popen[Any]) -> None:
-    """Kill a process that leads a group, and the whole group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        process.kill()
-
-
 def without_folders(text: str) -> str:
     """A log as it may be published: without where packages, the project and scratch files lie."""
     scratch = tempfile.gettempdir()
@@ -157,16 +77,13 @@ def without_folders(text: str) -> str:
 
 
 def _ending(returncode: int, stderr: str) -> tuple[str, str]:
-    lines = [line for line in stderr.strip().splitlines() if line.strip()]
-    last = lines[-1] if lines else "no message"
+    """The status, and the message, of a job that ended by itself and not well."""
+    last = child_process.last_line(stderr)
+    how = child_process.ending(returncode)
     if returncode < 0:
-        try:
-            name = signal.Signals(-returncode).name
-        except ValueError:
-            name = f"signal {-returncode}"
         # Not sent by the sweep: the system ran out of memory, and ends this process first.
-        return "oom" if name == "SIGKILL" else "crashed", f"{name}: {last}"
-    return "error", last if lines else f"exit status {returncode}"
+        return "oom" if how == "SIGKILL" else "crashed", f"{how}: {last or 'no message'}"
+    return "error", last or how
 
 
 def run_job(
@@ -197,7 +114,7 @@ def run_job(
     }
     events: list[Event] = []
     with tempfile.TemporaryFile("w+", errors="replace") as stderr:
-        process = subprocess.Popen(
+        process = child_process.start(
             [python or sys.executable, "-m", module, json.dumps(dict(job))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -205,9 +122,8 @@ def run_job(
             text=True,
             cwd=folder,
             env=variables,
-            start_new_session=True,
         )
-        guard = _Guard(process, limits)
+        guard = child_process.ProcessGuard(process, limits)
         guard.start()
         try:
             assert process.stdout is not None
@@ -222,7 +138,7 @@ def run_job(
                     events.append(event)
             returncode = process.wait()
         except BaseException:  # Ctrl-C: leave no measuring process behind
-            end_group(process)
+            child_process.end_group(process)
             process.wait()
             raise
         finally:

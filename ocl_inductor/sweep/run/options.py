@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ocl_inductor.support.child_process import Limits
 from ocl_inductor.sweep.process.backends import Backend
-from ocl_inductor.sweep.process.isolation import Limits
 from ocl_inductor.sweep.process.job import Job, Kind, Mode, What
 from ocl_inductor.sweep.rows.config import CONFIGS
 from ocl_inductor.sweep.rows.selection import SelectedRow

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ocl_inductor.support.child_process import Limits
 from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.process.first_use import FirstUse
-from ocl_inductor.sweep.process.isolation import Limits, Outcome, merge_caches, run_job
+from ocl_inductor.sweep.process.isolation import Outcome, merge_caches, run_job
 from ocl_inductor.sweep.process.job import Job, Mode, What
 from ocl_inductor.sweep.record import FILE_NAME, SCHEMA, Record, SweepResults, append, read_results
 from ocl_inductor.sweep.report.causes import cause_of
