@@ -55,6 +55,19 @@ def test_products_in_half_types_and_norms_in_float(dtype, through) -> None:  # t
             torch.testing.assert_close(y.cpu().double(), expected, rtol=atol, atol=atol)
 
 
+def test_a_recurrent_layer_has_one_type_eagerly_and_compiled() -> None:
+    layer, x = nn.LSTM(4, 6).to("ocl"), torch.randn(3, 2, 4, device="ocl")
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("ocl", dtype=torch.bfloat16):
+            return layer(x)[0]
+
+    found = torch.compile(run, backend="opencl")(x)  # the graph breaks at the layer
+    expected = run(x)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found.float().cpu(), expected.float().cpu(), rtol=2e-2, atol=2e-2)
+
+
 def test_the_widest_and_the_types_that_stay() -> None:
     x = torch.randn(4, 4, device="ocl")
     half, double = x.half(), x.double()

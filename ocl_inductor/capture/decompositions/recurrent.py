@@ -156,15 +156,15 @@ def _covered(
 
     Under autocast eager chooses the dtype of each operator inside.
     """
-    if torch.is_autocast_enabled("cpu"):
-        return False
     if not isinstance(params, BaseListVariable) or hx is None or batch_first is None:
         return False  # a packed batch has the tensor of its sizes before the states
     weights = [example(v) for v in params.unpack_var_sequence(None)]
     states = hx.unpack_var_sequence(None) if isinstance(hx, BaseListVariable) else [hx]
     tensors = [example(input), *(example(v) for v in states), *weights]
     x = tensors[0]
-    if x is None or x.dim() != 3 or x.dtype not in (torch.float32, torch.float64, *_HALVES):
+    if x is None or torch.is_autocast_enabled(x.device.type):
+        return False
+    if x.dim() != 3 or x.dtype not in (torch.float32, torch.float64, *_HALVES):
         return False
     if any(t is None or t.dtype != x.dtype or t.device != x.device for t in tensors):
         return False

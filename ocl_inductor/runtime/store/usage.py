@@ -135,7 +135,7 @@ def _date_now(store: KernelStore, entry: Stored | StoredGraph) -> None:
 class SizeGuard:
     """Evicts when this process has reason to think that the store is over its limit.
 
-    ``folder``: of the kernels; plans beside it count as well. A scan takes 15 µs for each file, so
+    ``folder``: of the kernels; plans beside it count as well. A scan takes 24 µs for each file, so
     that one for each compiled graph would be a large part of compiling beside a full cache.
     """
 
