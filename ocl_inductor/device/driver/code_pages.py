@@ -22,7 +22,7 @@ _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ *(/.*)?")
 _OF_FILES = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ +(/.*)$", re.MULTILINE)
 #: Smaller mappings are left alone. PoCL maps a library of a few KiB for each kernel, and each new
 #: one would have the system list the pages of the whole process again: 10 ms and more.
-_LEAST_BYTES = 1 << 20
+_LEAST_BYTES = 128 << 10
 
 
 @dataclass(frozen=True, slots=True)
