@@ -31,6 +31,9 @@ from benchmarks.zoo import ALL
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.runtime.call.executor import Executor
 
+#: Of the host alone, and with the end of what it started.
+Times = tuple[float, float]
+
 _LAUNCHES, _ROUNDS, _STEPS, _FUNCTIONS = 2000, 5, 10, 25
 _SOURCE = """
 kernel void nothing(global float *a, global float *b, global float *c, global float *d) {
@@ -66,20 +69,21 @@ def launches(place: Where) -> None:
 
         ways["set_arg of an address, then pyopencl"] = with_address
     for name, way in ways.items():
-        found = sorted(_us(way, queue) for _ in range(_ROUNDS))
-        host, end = (statistics.median(column) for column in zip(*found, strict=True))
+        way()
+        found = [_ms(way, _LAUNCHES, queue.finish) for _ in range(_ROUNDS)]
+        host, end = (statistics.median(column) * 1e3 for column in zip(*found, strict=True))
         line("launch", way=name, host_us=host, with_end_us=end)
 
 
-def _us(way: Callable[[], object], queue: Any) -> tuple[float, float]:
-    way()
-    queue.finish()
+def _ms(function: Callable[[], object], count: int, settle: Callable[[], object]) -> Times:
+    """What a call takes the host, and with its end, in ms: averages of ``count`` in a row."""
+    settle()
     start = time.perf_counter()
-    for _ in range(_LAUNCHES):
-        way()
+    for _ in range(count):
+        function()
     host = time.perf_counter() - start
-    queue.finish()
-    return host / _LAUNCHES * 1e6, (time.perf_counter() - start) / _LAUNCHES * 1e6
+    settle()
+    return host / count * 1e3, (time.perf_counter() - start) / count * 1e3
 
 
 def _function_without_event(queue: Any, kernel: Any, size: int) -> Callable[[], object] | None:
@@ -133,13 +137,7 @@ def step_of(case: str, place: Where, dtype: torch.dtype) -> None:
     for _ in range(4):
         call()
     facts = {"case": case, "dtype": str(dtype)[6:]}
-    place.wait()
-    start = time.perf_counter()
-    for _ in range(_STEPS):
-        call()
-    host = time.perf_counter() - start
-    place.wait()
-    whole = time.perf_counter() - start
+    host, whole = _ms(call, _STEPS, place.wait)
     spent = [0.0, 0.0]
 
     def begin() -> None:
@@ -150,28 +148,15 @@ def step_of(case: str, place: Where, dtype: torch.dtype) -> None:
         spent[1] += 1
 
     with around_calls(begin, end):
-        for _ in range(_STEPS):
-            call()
-    place.wait()
-    per_step = {"host_ms": host, "step_ms": whole, "inside_calls_ms": spent[0]}
-    line(
-        "host",
-        **facts,
-        **{k: v / _STEPS * 1e3 for k, v in per_step.items()},
-        calls=spent[1] / _STEPS,
-    )
+        _ms(call, _STEPS, place.wait)
+    inside, calls = spent[0] / _STEPS * 1e3, spent[1] / _STEPS
+    line("host", **facts, host_ms=host, step_ms=whole, inside_calls_ms=inside, calls=calls)
     profile = cProfile.Profile()
     with around_calls(profile.enable, profile.disable):
-        for _ in range(_STEPS):
-            call()
-    place.wait()
+        _ms(call, _STEPS, place.wait)
     _functions("inside calls", facts, profile)
     profile = cProfile.Profile()
-    profile.enable()
-    for _ in range(_STEPS):
-        call()
-    profile.disable()
-    place.wait()
+    profile.runcall(_ms, call, _STEPS, place.wait)
     _functions("caller's thread", facts, profile)
 
 

@@ -11,7 +11,6 @@ import torch
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
-from ocl_inductor.resident.places import is_resident
 from ocl_inductor.resident.schemas import takes_numbers
 from ocl_inductor.runtime.counters import count
 
@@ -35,12 +34,12 @@ def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         count(counter)
-        if apart:
-            _check_devices(op, (*args, *kwargs.values()))
         borrowed = Borrowed()
         argument = borrowed.argument
         given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
         there = [_each(argument, x) for x in args]
+        if apart and borrowed.elsewhere is not None and borrowed.all():
+            raise _two_devices(op, borrowed)
         try:
             found = op(*there, **given)
         except RuntimeError:
@@ -68,17 +67,13 @@ def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     return call
 
 
-def _check_devices(op: Any, args: tuple[Any, ...]) -> None:
-    """Where one of the tensors is on ``ocl``: none with dimensions is elsewhere."""
-    leaves = [y for x in args for y in (x if isinstance(x, (list, tuple)) else (x,))]
-    found = [x for x in leaves if isinstance(x, torch.Tensor)]
-    here = next((x for x in found if is_resident(x)), None)
-    other = next((x for x in found if x.dim() and not is_resident(x)), None)
-    if here is not None and other is not None:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{here.device} and {other.device}! (when calling {op})"
-        )
+def _two_devices(op: Any, borrowed: Borrowed) -> RuntimeError:
+    here, elsewhere = borrowed.all()[0].device, borrowed.elsewhere
+    assert elsewhere is not None
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{here} and {elsewhere.device}! (when calling {op})"
+    )
 
 
 def _each(function: Callable[[Any], Any], x: Any) -> Any:

@@ -20,12 +20,16 @@ class Borrowed:
     def __init__(self) -> None:
         self._hosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.in_place = tensors.in_place()
+        #: One of the arguments with dimensions that were on the CPU already, if any.
+        self.elsewhere: torch.Tensor | None = None
 
     def argument(self, x: Any) -> Any:
         """``x`` for the host: a CPU tensor for an ``ocl`` one, the CPU for its device."""
         if not isinstance(x, torch.Tensor):
             return _cpu if isinstance(x, torch.device) and x.type == NAME else x
         if x.is_cpu or not is_resident(x):
+            if x.dim():
+                self.elsewhere = x
             return x
         known = self._hosts.get(id(x))
         if known is None:

@@ -25,18 +25,9 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def lstm(
-    input: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], *flags: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As ``torch.lstm`` of a padded batch: the output, the last ``h`` and the last ``c``."""
-    flags = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
     return _layers("lstm", input, hx[0], hx[1], params, *flags)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from ocl_inductor.eager.interface.streams import (
     Event,
     Stream,
+    Where,
     current_stream,
     default_stream,
     set_stream,
@@ -22,8 +23,6 @@ from ocl_inductor.resident.places import index_of, place, place_count
 from ocl_inductor.resident.tensors import synchronize as _wait
 
 __all__ = ["Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"]
-
-Where: TypeAlias = torch.device | str | int | None
 
 
 class Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.resident.places import index_of, place
+from ocl_inductor.resident.places import NAME, index_of, place
 from ocl_inductor.resident.tensors import synchronize
 
 Where: TypeAlias = torch.device | str | int | None
@@ -28,13 +28,13 @@ class Stream:
             NoSuchPlaceError: there is no such device.
         """
         self.device_index = index_of(device)
-        self._queue = place(self.device_index).queue
+        place(self.device_index)
         self.priority = 0
         self.stream_id = 0
 
     @property
     def device(self) -> torch.device:
-        return torch.device("ocl", self.device_index)
+        return torch.device(NAME, self.device_index)
 
     def synchronize(self) -> None:
         """Wait for everything that was enqueued."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ocl_inductor.lowering.core.library import LIBRARY, ops
-from ocl_inductor.templates.recurrent.recurrence import CELLS, planes
+from ocl_inductor.templates.recurrent.recurrence import CELLS, RECURRENCE_GRADIENT, planes
+from ocl_inductor.templates.recurrent.recurrence import RECURRENCE as RECURRENCE_TEMPLATE
 
 LIBRARY.define(
     "recurrence(Tensor x, Tensor weight, Tensor? bias, Tensor h, Tensor? c, str cell, "
@@ -80,37 +81,21 @@ def _states_on_host(
     ``x`` [T, N, gates * H], ``weight`` [gates * H, H], ``bias`` [H] (gru), ``h`` and ``c`` [N, H].
     ``c`` is empty for other cells than lstm, and so are the tables unless ``saves``.
     """
-    steps, batch = x.shape[:2]
-    first = steps if reverse else 0
-    tables = x.new_zeros((planes(cell, True), steps + 1, batch, weight.shape[1]))
-    tables[0, first] = h
-    if c is not None:
-        tables[1, first] = c
-    for t in reversed(range(steps)) if reverse else range(steps):
-        before, after = (t + 1, t) if reverse else (t, t + 1)
-        found: tuple[Tensor, ...]
-        gates = CELLS[cell].gates
-        given, product = x[t].chunk(gates, 1), (tables[0, before] @ weight.t()).chunk(gates, 1)
-        if cell == "lstm":
-            i, f, o = (torch.sigmoid(given[n] + product[n]) for n in (0, 1, 3))
-            g = torch.tanh(given[2] + product[2])
-            c = f * tables[1, before] + i * g
-            found = (o * torch.tanh(c), c, i, f, g, o)
-        elif cell == "gru":
-            assert bias is not None
-            r, z = (torch.sigmoid(given[n] + product[n]) for n in (0, 1))
-            q = product[2] + bias
-            n = torch.tanh(given[2] + r * q)
-            found = (n + z * (tables[0, before] - n), r, z, n, q)
-        else:
-            found = (getattr(torch, cell)(given[0] + product[0]),)
-        tables[:, after] = torch.stack(found)
-    out = tables[0, :-1] if reverse else tables[0, 1:]
+    other = c if cell == "lstm" else bias
+    given = [t if t is None else t.numpy() for t in (weight, h, other)]
+    found = RECURRENCE_TEMPLATE.reference(_in_time(x, 0, reverse).numpy(), *given, cell)
+    tables = _in_time(torch.from_numpy(found).to(x.dtype), 1, reverse).contiguous()
+    nothing = x.new_empty((0,))
     return (
-        out.clone(),
-        x.new_empty((0,)) if c is None else c.clone(),
-        tables if saves else x.new_empty((0,)),
+        (tables[0, :-1] if reverse else tables[0, 1:]).clone(),
+        tables[1, 0 if reverse else -1].clone() if cell == "lstm" else nothing,
+        tables if saves else nothing,
     )
+
+
+def _in_time(x: Tensor, dim: int, reverse: bool) -> Tensor:
+    """``x`` with its steps along ``dim`` in the order in which the layer takes them."""
+    return x.flip(dim) if reverse else x
 
 
 @torch.library.impl(LIBRARY, "recurrence_backward", "CPU")
@@ -126,33 +111,15 @@ def _gradient_on_host(
 
     ``grad`` [T, N, H] of all ``h``, ``grad_c`` [N, H] of the last ``c``.
     """
-    steps, batch, hidden = grad.shape
-    result = grad.new_zeros((steps + 1, batch, CELLS[cell].columns * hidden))
-    carried = grad.new_zeros((batch, hidden)) if grad_c is None else grad_c
-    d = grad.new_zeros((batch, hidden))
-    for t in range(steps) if reverse else reversed(range(steps)):
-        before, after = (t + 1, t) if reverse else (t, t + 1)
-        d = d + grad[t]
-        if cell == "lstm":
-            _, c, i, f, g, o = tables[:, after]
-            dc = carried + d * o * (1 - torch.tanh(c) ** 2)
-            found = [dc * g * i * (1 - i), dc * tables[1, before] * f * (1 - f)]
-            found += [dc * i * (1 - g * g), d * torch.tanh(c) * o * (1 - o)]
-            carried = dc * f
-        elif cell == "gru":
-            _, r, z, n, q = tables[:, after]
-            d = d + carried
-            dn = d * (1 - z) * (1 - n * n)
-            found = [dn * q * r * (1 - r), d * (tables[0, before] - n) * z * (1 - z), dn * r, dn]
-            carried = d * z
-        else:
-            h = tables[0, after]
-            found = [d * (1 - h * h) if cell == "tanh" else d * ~(h <= 0)]
-        result[t] = torch.cat(found, 1)
-        d = result[t, :, : weight.shape[0]] @ weight
-    if CELLS[cell].columns > 1:
-        result[steps, :, :hidden] = carried
-    return result
+    found = RECURRENCE_GRADIENT.reference(
+        _in_time(grad, 0, reverse).numpy(),
+        weight.numpy(),
+        _in_time(tables, 1, reverse).numpy(),
+        None if grad_c is None else grad_c.numpy(),
+        cell,
+    )
+    result = torch.from_numpy(found).to(grad.dtype)
+    return torch.cat((_in_time(result[:-1], 0, reverse), result[-1:]))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -57,6 +57,7 @@ class PlanFiles:
             of_key.write(plan_name(content), content)
         except OSError as error:
             _log.info("plan not kept: %s", error)
+            return
         if self.limit is not None:
             size_guard(self.folder.parent / "kernels", self.limit).wrote(len(content))
 

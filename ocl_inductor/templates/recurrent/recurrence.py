@@ -228,13 +228,13 @@ def _reference(
 
 
 def _gradient_reference(
-    grad: np.ndarray, weight: np.ndarray, tables: np.ndarray, grad_c: np.ndarray, cell: str
+    grad: np.ndarray, weight: np.ndarray, tables: np.ndarray, grad_c: np.ndarray | None, cell: str
 ) -> np.ndarray:
     """The result of ``recurrence_gradient`` in float64, forwards in time."""
     steps, batch, hidden = grad.shape
     gates, columns = CELLS[cell].gates, CELLS[cell].columns
     result = np.zeros((steps + 1, batch, columns * hidden))
-    carried = grad_c.astype(np.float64) if cell == "lstm" else np.zeros((batch, hidden))
+    carried = np.zeros((batch, hidden)) if grad_c is None else grad_c.astype(np.float64)
     for t in reversed(range(steps)):
         d = grad[t] + (result[t + 1, :, : gates * hidden] @ weight if t + 1 < steps else 0)
         if cell == "lstm":
@@ -251,7 +251,7 @@ def _gradient_reference(
             carried = d * z
         else:
             h = tables[0, t + 1]
-            found = [d * (1 - h * h) if cell == "tanh" else d * (h > 0)]
+            found = [d * (1 - h * h) if cell == "tanh" else d * ~(h <= 0)]
         result[t] = np.concatenate(found, 1)
     if columns > 1:
         result[steps, :, :hidden] = carried
