@@ -48,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("OCL_INDUCTOR_VERIFY", "1")
         # Each process that a test starts would start compile workers of its own. They have tests.
         os.environ.setdefault("OCL_INDUCTOR_COMPILE_PROCESSES", "0")
+        # Of an operator whose results share memory PyTorch complains once, and raises in CI.
+        os.environ.setdefault("TORCHINDUCTOR_ERROR_ON_CUSTOM_OP_ALIASING", "1")
     # Mesa's driver shows its software device only when asked to.
     os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
 

@@ -84,3 +84,15 @@ def test_all_forms_agree(cell: str, reverse: bool) -> None:
             cell,
         )
         np.testing.assert_allclose(found.numpy(), reference, atol=1e-12)
+
+
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_results_share_no_memory(cell: str, reverse: bool, saves: bool) -> None:
+    """PyTorch refuses an operator of which one result is another's memory, or an argument's."""
+    x, weight, bias, h, c = _given(cell)
+    given = [x, weight, bias if cell == "gru" else None, h, c if cell == "lstm" else None]
+    results = RECURRENCE(*given, cell, reverse, saves)
+    memory = [t.untyped_storage()._cdata for t in (*results, *given) if t is not None]
+    assert len(set(memory)) == len(memory)

@@ -85,11 +85,11 @@ def _states_on_host(
     given = [t if t is None else t.numpy() for t in (weight, h, other)]
     found = RECURRENCE_TEMPLATE.reference(_in_time(x, 0, reverse).numpy(), *given, cell)
     tables = _in_time(torch.from_numpy(found).to(x.dtype), 1, reverse).contiguous()
-    nothing = x.new_empty((0,))
+    # A fresh tensor for each result: PyTorch refuses an operator whose results share memory.
     return (
         (tables[0, :-1] if reverse else tables[0, 1:]).clone(),
-        tables[1, 0 if reverse else -1].clone() if cell == "lstm" else nothing,
-        tables if saves else nothing,
+        tables[1, 0 if reverse else -1].clone() if cell == "lstm" else x.new_empty((0,)),
+        tables if saves else x.new_empty((0,)),
     )
 
 
