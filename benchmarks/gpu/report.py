@@ -10,6 +10,8 @@ from typing import Any
 from benchmarks.gpu.line import read_lines
 
 Line = dict[str, Any]
+#: Our contenders: tensors on the device, and tensors of the host.
+OURS = ("ocl", "opencl")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
@@ -85,23 +87,28 @@ def launches(lines: list[Line]) -> Iterator[str]:
 
 
 def networks(lines: list[Line]) -> Iterator[str]:
-    """Calls and kernels of networks; speed is CUDA's time over ours."""
-    found: dict[tuple[str, bool], dict[str, Line]] = {}
+    """Calls and kernels of networks, by type; speed is CUDA's time over ours."""
+    found: dict[tuple[str, str, bool], dict[str, Line]] = {}
     for x in of(lines, "network"):
-        found.setdefault((x["case"], x["training"]), {})[x["contender"]] = x
+        case = (x.get("dtype", "float32"), x["case"], x["training"])
+        found.setdefault(case, {})[x["contender"]] = x
     rows = []
-    for (case, training), by in found.items():
-        ours = by.get("opencl", {})
+    for (dtype, case, training), by in found.items():
         eager, inductor = by.get("cuda-eager", {}), by.get("cuda-inductor", {})
-        rows.append(
-            (case, "train" if training else "infer", number(ours.get("ms")),
-             number(ours.get("kernels_ms")), number(eager.get("ms")), number(inductor.get("ms")),
-             ratio(eager.get("ms"), ours.get("kernels_ms")),
-             ratio(eager.get("ms"), ours.get("ms")),
-             number(ours.get("first_s")), number(inductor.get("first_s")))
-        )  # fmt: skip
-    head = ("network", "", "call ms", "kernels ms", "CUDA eager ms", "CUDA Inductor ms",
-            "speed, kernels", "speed, call", "first call s", "Inductor's")  # fmt: skip
+        for name in OURS:
+            if (ours := by.get(name)) is None:
+                continue
+            rows.append(
+                (case, dtype, "train" if training else "infer", name, number(ours.get("ms")),
+                 number(ours.get("kernels_ms")), number(ours.get("launches")),
+                 number(eager.get("ms")), number(inductor.get("ms")),
+                 ratio(eager.get("ms"), ours.get("kernels_ms")),
+                 ratio(eager.get("ms"), ours.get("ms")),
+                 number(ours.get("first_s")), number(inductor.get("first_s")))
+            )  # fmt: skip
+    head = ("network", "type", "", "tensors", "call ms", "kernels ms", "launches", "CUDA eager ms",
+            "CUDA Inductor ms", "speed, kernels", "speed, call", "first call s",
+            "Inductor's")  # fmt: skip
     yield from table(head, rows)
 
 
