@@ -142,10 +142,9 @@ def _limits(info: DeviceInfo) -> str:
 
 def _quirks(device: Device) -> str:
     found = []
-    for quirk in quirks.in_force(device.names):
-        for name, value in quirk.changes.items():
-            shown = " ".join(sorted(value)) if isinstance(value, frozenset) else value
-            found.append(f"{name} = {shown}")
+    for name, value in quirks.changes(device.names).items():
+        shown = " ".join(sorted(value)) if isinstance(value, frozenset) else value
+        found.append(f"{name} = {shown}")
     return "; ".join(found) or "none"
 
 

@@ -181,6 +181,15 @@ QUIRKS: tuple[Quirk, ...] = (
         "finish() 114-196; on the basic device 2.3, 4.0 and 21.",
     ),
     Quirk(
+        match={"platform_version": r"PoCL ([456]\.\d+)"},
+        changes={"inline_assembly": False, "names_registers": False},
+        why="Its compiler takes a call of no function, which a statement of assembly is, for its own "
+        "function that reserves memory, and reads arguments that are not there "
+        "(handleLocalMemAllocas): Ubuntu's 5.0 and Debian's 6.0 end the process with LLVM's "
+        "'cast<Ty>() argument of incompatible type!', a build without assertions would go on. "
+        "Mended in 7.0.",
+    ),
+    Quirk(
         match={"platform_version": r"PoCL (3\.[01])", "name": "^pthread-"},
         inline_device=InlineDevice({"POCL_DEVICES": "pthread basic"}, "pthread-", "basic-"),
         why="PoCL's basic device runs kernels in the thread that waits for them. It is listed only "
