@@ -2,7 +2,7 @@
 
 Tables come from the code they describe; ``tests/null/test_docs.py`` compares them. The kernels in
 ``pipeline.md`` come from compiling the page's example; they depend on the machine, so that they are
-only rewritten here.
+only rewritten here, and only on one whose vectors are as wide as the page's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from ocl_inductor import log, settings
 from ocl_inductor.patches import table
 
 ROOT = Path(__file__).parents[1]
+#: Of the kernel in ``pipeline.md``: AVX-512's.
+_SAMPLE_LANES = 16
 
 
 def accepted(spec: Field) -> str:
@@ -80,6 +82,13 @@ def kernel(profile: str) -> str:
     return f"```c\n{text}\n```"
 
 
+def lanes() -> int:
+    """Numbers of float32 in a vector of the device in use."""
+    from ocl_inductor.device.select import select_device
+
+    return select_device().info.vector_width
+
+
 def first_sweep(text: str) -> str:
     """From the first accumulator to the row's maximum."""
     found = re.search(r"\n( *float\d* acc_arg2 = .*?float r1 = [^\n]*)", text, re.S)
@@ -109,6 +118,9 @@ def main() -> None:
     replace("options.md", "logs", logs_table())
     replace("patches.md", "patches", patches_table())
     replace("gpu.md", "gpu-check", gpu_tables())
+    if lanes() != _SAMPLE_LANES:
+        print(f"pipeline.md: kept, its sample has {_SAMPLE_LANES} lanes, this processor {lanes()}")
+        return
     replace("pipeline.md", "vector", kernel("vector"))
     replace("pipeline.md", "simt", first_sweep(kernel("simt")))
 
