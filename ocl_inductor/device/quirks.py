@@ -183,8 +183,8 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         match={"platform_version": r"PoCL ([456]\.\d+)"},
         changes={"inline_assembly": False, "names_registers": False},
-        why="Its compiler takes a call of no function, which a statement of assembly is, for its own "
-        "function that reserves memory, and reads arguments that are not there "
+        why="Its compiler takes a statement of assembly, which is a call of no function, for its "
+        "own function that reserves memory, and reads arguments that are not there "
         "(handleLocalMemAllocas): Ubuntu's 5.0 and Debian's 6.0 end the process with LLVM's "
         "'cast<Ty>() argument of incompatible type!', a build without assertions would go on. "
         "Mended in 7.0.",

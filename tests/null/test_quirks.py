@@ -47,6 +47,16 @@ def test_changes() -> None:
     assert "erf" in quirks.changes(POCL30)["slow_builtins"]
 
 
+@pytest.mark.parametrize(
+    ("version", "taken"),
+    [("3.1", True), ("4.0", False), ("5.0", False), ("6.0", False), ("7.1", True)],
+)
+def test_assembly_of_pocl(version: str, taken: bool) -> None:
+    """Its compiler, from 4 to 6, ends the process at a statement of assembly."""
+    names = dataclasses.replace(POCL30, platform_version=f"OpenCL 3.0 PoCL {version}+debian  Linux")
+    assert quirks.changes(names)["inline_assembly"] is taken
+
+
 def test_entries_change_existing_fields_and_say_why() -> None:
     known = {f.name for f in dataclasses.fields(DeviceInfo)}
     for quirk in quirks.QUIRKS:
