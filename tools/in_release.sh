@@ -30,7 +30,7 @@ if [ ! -e "$folder/complete" ]; then
     apt-get "${apt[@]}" update 2>/dev/null || true # Debian has no component "universe"
     # The drivers, and what a shell and Python need beside them.
     wanted=(pocl-opencl-icd mesa-opencl-icd bash coreutils libc-bin libssl3t64 libbz2-1.0 libsqlite3-0 libreadline8t64
-        libuuid1 libexpat1 gcc)
+        libuuid1 libexpat1 liblzma5 gcc)
     mapfile -t packages < <(apt-cache "${apt[@]}" depends --recurse --no-recommends --no-suggests \
         --no-conflicts --no-breaks --no-replaces --no-enhances "${wanted[@]}" \
         | grep -E '^[a-z]' | sort -u | grep -vE '^(perl|debconf|dpkg|cdebconf|tar)')

@@ -9,6 +9,7 @@ used again from its file cache, 64 KiB at a time.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,10 @@ _OF_FILES = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ +(/.*)$", re
 #: Smaller mappings are left alone. PoCL maps a library of a few KiB for each kernel, and each new
 #: one would have the system list the pages of the whole process again: 10 ms and more.
 _LEAST_BYTES = 128 << 10
+#: A release takes 5 to 30 ms, with the number of mappings, and code that is needed again is read
+#: again. A program of many small graphs asks twice for each: it gets this share of the time, and
+#: these seconds before that.
+_SHARE, _AT_ONCE_SECONDS = 0.05, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,23 @@ class DriverCode:
         self._before = mapped_libraries()
         self._seen: frozenset[_Mapping] = frozenset()
         self._clean: list[_Mapping] = []
+        #: Seconds that releases may take now, and since when.
+        self._budget, self._since = _AT_ONCE_SECONDS, time.monotonic()
 
     def release(self) -> None:
-        """Drop it. No effect where the system does not show how files are mapped."""
+        """Drop it, unless that has been done too often. No effect where the system does not show
+        how files are mapped.
+        """
         if not enabled("driver_code_pages"):
             return
+        start = time.monotonic()
+        earned = _SHARE * (start - self._since)
+        self._budget, self._since = min(self._budget + earned, _AT_ONCE_SECONDS), start
+        if self._budget > 0:
+            self._release()
+            self._budget -= time.monotonic() - start
+
+    def _release(self) -> None:
         mappings = _mappings()
         files = _libraries(mappings) - self._before
         ours = frozenset(m for m in mappings if m.end - m.start >= _LEAST_BYTES and m.path in files)
