@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -95,3 +96,32 @@ def test_in_float64(vector_driver: tuple[Device, str]) -> None:
         pytest.skip("the device has no float64")
     q, k, v = (heads(1, 2, s, 20, torch.float64) for s in (19, 70, 70))
     check(vector_driver, q, k, v, tolerance=1e-12)
+
+
+class SelfAttention(torch.nn.Module):
+    """With a layer each for query, key and value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (f(x).view(2, 24, 4, 8).transpose(1, 2) for f in self.layers[:3])
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.layers[3](out.transpose(1, 2).reshape(x.shape))
+
+
+def test_gradients_by_products_lie_as_the_operands(plans: list[Any]) -> None:
+    """On a GPU: the layers before attention read each gradient in place, without a copy."""
+    layer = SelfAttention()
+    exact = copy.deepcopy(layer).double()
+    x = torch.randn(2, 24, 32)
+    options = {"device": "cpu", "target": "h200"}
+    torch.compile(layer, backend="opencl", options=options)(x).square().sum().backward()
+    exact(x.double()).square().sum().backward()
+    for ours, theirs in zip(layer.parameters(), exact.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad.float(), rtol=1e-4, atol=1e-4)
+    _, backward = plans
+    kernels = [backward.kernels[s.kernel].name for s in backward.steps]
+    assert sum(name.startswith("gemm_scaled_dot_product") for name in kernels) == 5
+    assert not [name for name in kernels if name.startswith("pointwise")]

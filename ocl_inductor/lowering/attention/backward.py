@@ -17,6 +17,7 @@ from ocl_inductor.ir.expr import compare, const, op, where
 from ocl_inductor.lowering.attention.attention import scale_factor, scores
 from ocl_inductor.lowering.attention.call import Attention, check_attention
 from ocl_inductor.lowering.attention.flash_attention_backward import flash_attention_backward
+from ocl_inductor.lowering.attention.operands import row_order
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full
@@ -95,8 +96,9 @@ def _by_products(
     dp = matmul(ctx, grad, transposed(a.value))
     ds = binary("mul", p, binary("sub", dp, d))
     ds = ctx.realize(replace(ds, body=op("mul", ds.body, scale_factor(a, dtype))))
+    # As the operands lie: heads side by side, as the layers before them read the gradients.
     return (
-        matmul(ctx, ds, a.key),
-        matmul(ctx, transposed(ds), a.query),
-        matmul(ctx, transposed(p), grad),
+        matmul(ctx, ds, a.key, row_order(ctx, a.query)),
+        matmul(ctx, transposed(ds), a.query, row_order(ctx, a.key)),
+        matmul(ctx, transposed(p), grad, row_order(ctx, a.value)),
     )

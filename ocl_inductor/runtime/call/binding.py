@@ -158,13 +158,14 @@ class Binding:
         """A buffer that holds a tensor already; None if it is in host memory (by now)."""
         nbytes = self.reach(own.spec, x)
         plain = x.stride() == stride and not x.is_conj() and not x.is_neg()
-        buffer = discrete.resident(x, nbytes)
-        if buffer is None:
+        if not discrete.holds(x):
             return discrete.loans.borrow(x, nbytes) if own.borrowed and plain else None
+        buffer = None
         if plain and not own.static and not own.on_host:
-            return buffer
-        discrete.bring_home(x)
-        return None
+            buffer = discrete.resident(x, nbytes)
+        if buffer is None:
+            discrete.bring_home(x)
+        return buffer
 
     def static_inputs(self, arguments: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
         """The parameters among the arguments, by position."""

@@ -210,13 +210,23 @@ class DiscreteMemory:
         count("bytes_kept_on_device", nbytes)
         return buffer
 
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor's contents are on the device, and not in host memory."""
+        return self.residents.find(tensor) is not None
+
     def resident(self, tensor: torch.Tensor, nbytes: int) -> Any:
-        """The buffer that holds a tensor's contents, or None: they are in host memory."""
+        """A buffer that begins with the contents of a tensor that ``holds``; None where the device
+        cannot address them, as of a view that begins between two aligned places.
+        """
         found = self.residents.find(tensor)
-        if found is None:
-            return None
+        assert found is not None
         buffer, size = found
-        return buffer if nbytes <= size and tensor.storage_offset() == 0 else None
+        start = tensor.storage_offset() * tensor.itemsize
+        if start == 0:
+            return buffer if nbytes <= size else None
+        if start + nbytes > size or start % self.device.info.base_address_align_bytes:
+            return None
+        return buffer.get_sub_region(start, nbytes) if nbytes else buffer
 
     def bring_home(self, tensor: torch.Tensor) -> None:
         """Download the contents of a tensor that stayed on the device to its host memory."""
