@@ -30,6 +30,8 @@ SIMULATED = 40
 LINE_EVERY = 100
 
 PROFILES = ("vector", "simt")
+#: A GPU's own memory, with transfers, as well as a CPU's.
+MEMORIES = ("auto", "discrete")
 
 
 @click.command(context_settings={"show_default": True})
@@ -37,6 +39,7 @@ PROFILES = ("vector", "simt")
 @click.option("--seed", type=int, help="What the programs are made of; random without.")
 @click.option("--device", multiple=True, help="As options={'device': ...} takes it; repeatable.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Only this one.")
+@click.option("--memory", type=click.Choice(MEMORIES), help="Only this kind of memory.")
 @click.option("--first", default=0, help="Number of the first program.")
 @click.option("--programs", type=int, help="At most so many.")
 @click.option("--stop-at", default=20, help="Give up after so many programs that fail.")
@@ -49,6 +52,7 @@ def main(
     seed: int | None,
     device: tuple[str, ...],
     profile: str | None,
+    memory: str | None,
     first: int,
     programs: int | None,
     stop_at: int,
@@ -65,12 +69,13 @@ def main(
     console = Console(stderr=as_json, soft_wrap=True)
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
     targets = [
-        Target(d, p)
+        Target(d, p, m)
         for d in device or ("intel", "pocl")
         for p in ((profile,) if profile else PROFILES)
+        for m in ((memory,) if memory else MEMORIES)
     ]
     simulator = simulator and oclgrind_library() is not None
-    console.print(f"seed {seed}, " + ", ".join(f"{t.device} {t.profile}" for t in targets))
+    console.print(f"seed {seed}, " + "; ".join(map(str, targets)))
     hunt = _Hunt(seed, found, seconds, console)
     end = time.monotonic() + 60 * minutes
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
@@ -124,7 +129,7 @@ class _Hunt:
         if outcome.program is None:
             return
         self.count["programs"] += 1
-        self.count[f"on {job.target.device}, {job.target.profile}"] += 1
+        self.count[f"on {job.target}"] += 1
         self.count["with gradients"] += outcome.program.backward
         self.count["with dynamic shapes"] += outcome.program.dynamic
         self.count["lines"] += len(outcome.program.steps)
@@ -166,8 +171,8 @@ class _Hunt:
 
         program = shrink(program, fails)
         last = self._ask(Job(job.seed, job.number, job.target, program)).verdict.wrong or wrong
-        where = f"seed {job.seed}, program {job.number}, {job.target.device}, {job.target.profile}"
-        text = source(program, last, where, job.target.device, job.target.profile)
+        where = f"seed {job.seed}, program {job.number}, {job.target}"
+        text = source(program, last, where, job.target)
         path = save(text, self.found, f"seed_{job.seed}_program_{job.number}")
         self.console.print(program.source(), markup=False, highlight=False)
         self.console.print(f"  {last}\n  saved as {path}", markup=False, highlight=False)

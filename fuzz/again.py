@@ -1,4 +1,7 @@
-"""A program that was found wrong, once more: ``python -m fuzz.again FILE [DEVICE PROFILE]``."""
+"""A program that was found wrong, once more.
+
+``python -m fuzz.again FILE [DEVICE PROFILE [MEMORY]]``
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,11 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+def memory_of(found: ModuleType) -> str:
+    """The memory that a program was found wrong in; files from before it was noted have none."""
+    return str(getattr(found, "MEMORY", "auto"))
+
+
 def compiled(found: ModuleType, backend: str = "opencl", **options: Any) -> Callable[..., Any]:
     torch.compiler.reset()
     chosen = options or None
@@ -37,8 +45,9 @@ def results(found: ModuleType, function: Callable[..., Any], sizes: Sequence[int
 
 def main(path: str, *target: str) -> None:
     found = load(Path(path))
-    device, profile = target or (found.DEVICE, found.PROFILE)
-    ours = compiled(found, device=device, profile=profile)
+    device, profile, *rest = target or (found.DEVICE, found.PROFILE, memory_of(found))
+    memory = rest[0] if rest else "auto"
+    ours = compiled(found, device=device, profile=profile, memory=memory)
     for sizes in found.CALLS:
         pairs = zip(results(found, ours, sizes), results(found, found.program, sizes), strict=True)
         for k, (actual, expected) in enumerate(pairs):

@@ -29,10 +29,14 @@ OCLGRIND = "oclgrind"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where programs run. ``device``: as ``options={"device": ...}`` takes it."""
+    """Where programs run. ``device``, ``memory``: as ``options={"device": ...}`` takes them."""
 
     device: str
     profile: str
+    memory: str = "auto"
+
+    def __str__(self) -> str:
+        return ", ".join((self.device, self.profile, *([self.memory] * (self.memory != "auto"))))
 
     @property
     def right_numbers(self) -> bool:
@@ -45,7 +49,11 @@ class Target:
         return "" if self.right_numbers else NOT_SIMULATED
 
     def options(self) -> dict[str, object]:
-        options: dict[str, object] = {"device": self.device, "profile": self.profile}
+        options: dict[str, object] = {
+            "device": self.device,
+            "profile": self.profile,
+            "memory": self.memory,
+        }
         if self.device == OCLGRIND:
             # Its compiler is not safe in several threads.
             options |= {"cache": False, "compile_threads": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fuzz.check import Target
 from fuzz.program import Input, Program
 
 _FILE = '''"""Found by `make fuzz` ({where}):
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from fuzz.values import filled
 
 DYNAMIC, BACKWARD = {dynamic}, {backward}
-DEVICE, PROFILE = {device!r}, {profile!r}
+DEVICE, PROFILE, MEMORY = {device!r}, {profile!r}, {memory!r}
 
 
 {program}
@@ -32,8 +33,8 @@ CALLS = {calls}
 '''
 
 
-def source(program: Program, title: str, where: str, device: str, profile: str) -> str:
-    """``where``: seed, program, device, profile."""
+def source(program: Program, title: str, where: str, target: Target) -> str:
+    """``where``: seed, program and target."""
     letters = sorted({d for i in program.inputs for d in i.dims if isinstance(d, str)})
     calls = [tuple(sizes[x] for x in letters) for sizes in program.sizes]
     return _FILE.format(
@@ -46,8 +47,9 @@ def source(program: Program, title: str, where: str, device: str, profile: str) 
         inputs="\n".join(f"    {i.name} = {_input(i)}" for i in program.inputs),
         names=", ".join(i.name for i in program.inputs),
         calls=repr(calls),
-        device=device,
-        profile=profile,
+        device=target.device,
+        profile=target.profile,
+        memory=target.memory,
     )
 
 

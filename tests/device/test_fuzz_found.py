@@ -8,7 +8,7 @@ import pytest
 from agreement import poisoned_memory, two_drivers
 
 from conformance.compare import problem
-from fuzz.again import compiled, load, results
+from fuzz.again import compiled, load, memory_of, results
 
 FOUND = sorted((Path(__file__).parents[1] / "fuzz_found").glob("*.py"))
 
@@ -17,7 +17,7 @@ FOUND = sorted((Path(__file__).parents[1] / "fuzz_found").glob("*.py"))
 @pytest.mark.parametrize("path", FOUND, ids=[p.stem for p in FOUND])
 def test_a_program_that_was_wrong(path: Path, device: str) -> None:
     found = load(path)
-    ours = compiled(found, device=device, profile=found.PROFILE)
+    ours = compiled(found, device=device, profile=found.PROFILE, memory=memory_of(found))
     for sizes in found.CALLS:
         with poisoned_memory():
             actual = results(found, ours, sizes)

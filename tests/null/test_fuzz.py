@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fuzz.again import compiled, load, results
+from fuzz.again import compiled, load, memory_of, results
+from fuzz.check import Target
 from fuzz.compare import compare
 from fuzz.generator import generate
 from fuzz.noise import MANY, reference
@@ -209,9 +210,10 @@ def test_reproducers_do_what_the_program_did(tmp_path: Path) -> None:
         dynamic=True,
         backward=True,
     )
-    text = source(program, "a reason", "seed 1", "intel", "vector")
+    text = source(program, "a reason", "seed 1", Target("intel", "vector", "discrete"))
     (tmp_path / "found.py").write_text(text)
     found = load(tmp_path / "found.py")
+    assert (found.DEVICE, found.PROFILE, memory_of(found)) == ("intel", "vector", "discrete")
     again = compiled(found, backend="eager")
     for sizes, letters in zip(found.CALLS, program.sizes, strict=True):
         want = run(program, program.function(), letters)
