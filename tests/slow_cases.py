@@ -3,9 +3,9 @@
 The suite has a time limit. What a driver takes long to build runs by default on another one, or in
 the driver's own profile; a line of the table is a pattern over the ids of tests, and says why.
 
-A test that is there for every driver and profile runs by default on the first driver, whose compiler
-takes the least time, and in one case of a few in each of the others, always the same: a fault of a
-driver, or of a profile, shows in many cases of a kind, and `make test-all` runs them all.
+A test that is there for every driver and profile runs by default on the first driver, whose
+compiler takes the least time, and in one case of a few in each of the others, always the same: a
+fault of a driver, or of a profile, shows in many cases of a kind. `make test-all` runs them all.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def is_slow(test_id: str) -> bool:
     return any(p.search(test_id) for p in _PATTERNS)
 
 
-#: A case that is there for several drivers and profiles runs by default in one of them, on the first
-#: driver, and of the others one in so many. PoCL's compiler takes two to four times as long: with half
-#: of the cases on it, as it was, a tenth of the tests took 60 % of the time.
+#: A case that is there for several drivers and profiles runs by default in one of them, on the
+#: first driver, and of the others one in so many. PoCL's compiler takes two to four times as long:
+#: with half of the cases on it, as it was, a tenth of the tests took 60 % of the time.
 SHARE = 6
 _PLACES = ("device_name", "driver", "profile", "on")
 

@@ -25,7 +25,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
 
 def test_tables_compare_with_what_is_there() -> None:
     ours = {"part": "network", "contender": "opencl", "case": "x@2", "training": True,
-            "ms": 8.0, "kernels_ms": 4.0, "first_s": 1.0}  # fmt: skip
+            "ms": 8.0, "kernels_ms": 4.0, "launches": 9, "first_s": 1.0}  # fmt: skip
     eager = {
         "part": "network",
         "contender": "cuda-eager",
@@ -34,9 +34,15 @@ def test_tables_compare_with_what_is_there() -> None:
         "ms": 6.0,
     }
     text = "\n".join(report.networks([ours, eager]))
-    assert "| x@2 | train | 8 | 4 | 6 |  | 1.50 | 0.75 | 1 |  |" in text
-    single_core = "\n".join(report.networks([ours]))
-    assert "| x@2 | train | 8 | 4 |  |  |  |  | 1 |  |" in single_core
+    assert "| x@2 | float32 | train | opencl | 8 | 4 | 9 | 6 |  | 1.50 | 0.75 | 1 |  |" in text
+    without_cuda = "\n".join(report.networks([ours]))
+    assert "| x@2 | float32 | train | opencl | 8 | 4 | 9 |  |  |  |  | 1 |  |" in without_cuda
+    cut_off = "\n".join(report.networks([eager]))
+    assert "| x@2 | float32 | train |  |  |  |  | 6 |  |  |  |  |  |" in cut_off
+    half = [{**x, "dtype": "bfloat16"} for x in ({**ours, "contender": "ocl", "ms": 3.0}, eager)]
+    both = "\n".join(report.networks([ours, eager, *half]))
+    assert "| x@2 | bfloat16 | train | ocl | 3 | 4 | 9 | 6 |  | 1.50 | 2.00 | 1 |  |" in both
+    assert text.splitlines()[-2] in both
     failed = {"part": "failed", "of": "memory", "case": "add", "message": "no"}
     ended = {"part": "part", "name": "card", "how": "-11", "seconds": 3.2}
     assert list(report.failures([failed, ended])) == [
