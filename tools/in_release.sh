@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Run a command with the OpenCL drivers of another release of Debian or Ubuntu, which may be all that a
-# user has: PoCL 6.0 and Mesa 25 of trixie, PoCL 5.0 of noble. Packages are unpacked into the user's cache folder, and the
-# command runs there by chroot, with this checkout and its .venv. Nothing is installed; needs root.
+# user has: PoCL 6.0 and Mesa 25 of trixie, PoCL 5.0 of noble. Packages are unpacked into the user's
+# cache folder, and the command runs there by chroot, with this checkout and its .venv. Nothing is
+# installed; needs root.
 #   tools/in_release.sh trixie .venv/bin/ocl-inductor doctor
 #   tools/in_release.sh trixie env OCL_INDUCTOR_TEST_DEVICES=pocl-6.0 .venv/bin/python -m pytest tests/device
 #   MIRROR=http://… tools/in_release.sh noble …        a release that this machine's mirror does not have
@@ -29,8 +30,8 @@ if [ ! -e "$folder/complete" ]; then
         -oAPT::Sandbox::User=root)
     apt-get "${apt[@]}" update 2>/dev/null || true # Debian has no component "universe"
     # The drivers, and what a shell and Python need beside them.
-    wanted=(pocl-opencl-icd mesa-opencl-icd bash coreutils libc-bin libssl3t64 libbz2-1.0 libsqlite3-0 libreadline8t64
-        libuuid1 libexpat1 liblzma5 gcc)
+    wanted=(pocl-opencl-icd mesa-opencl-icd bash coreutils libc-bin libssl3t64 libbz2-1.0
+        libsqlite3-0 libreadline8t64 libuuid1 libexpat1 liblzma5 gcc)
     mapfile -t packages < <(apt-cache "${apt[@]}" depends --recurse --no-recommends --no-suggests \
         --no-conflicts --no-breaks --no-replaces --no-enhances "${wanted[@]}" \
         | grep -E '^[a-z]' | sort -u | grep -vE '^(perl|debconf|dpkg|cdebconf|tar)')

@@ -14,6 +14,8 @@ from typing import Any
 from ocl_inductor.sweep.process.child import finite
 
 _FILE = "GPU_SESSION_LINES"
+#: Our contenders in these lines: with tensors on the device, and with tensors of the host.
+OURS = ("ocl", "opencl")
 
 
 def send_lines_to(path: Path) -> None:

@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_map_only
 
 from benchmarks.errors import Named, largest_error, named, scale
 from benchmarks.gpu.clock import calls_ms, kernels_of
-from benchmarks.gpu.line import line
+from benchmarks.gpu.line import OURS, line
 from benchmarks.gpu.setup import Where, arguments, in_type, where
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import ALL, Inputs
@@ -35,7 +35,6 @@ from ocl_inductor.sweep.process.child import short_message
 
 #: Contenders in the order in which they run.
 CONTENDERS = ("ocl", "opencl", "cuda-eager", "cuda-inductor")
-OURS = ("ocl", "opencl")
 
 
 def moved(inputs: Inputs, device: str) -> Inputs:

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.line import read_lines
+from benchmarks.gpu.line import OURS, read_lines
 
 Line = dict[str, Any]
-#: Our contenders: tensors on the device, and tensors of the host.
-OURS = ("ocl", "opencl")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.gpu.line import line, read_lines, send_lines_to
+from benchmarks.gpu.line import OURS, line, read_lines, send_lines_to
 from benchmarks.gpu.setup import arguments, passed_on
 from ocl_inductor.support import child_process
 
@@ -25,7 +25,6 @@ NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexne
 TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
-OURS = ("ocl", "opencl")
 PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "tests", "models")
 #: Networks whose training steps the host's part looks at.
 _HOSTED = ("bert@4", "resnet18@16", "mobilenet_v2@16")

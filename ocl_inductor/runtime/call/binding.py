@@ -158,11 +158,12 @@ class Binding:
         """A buffer that holds a tensor already; None if it is in host memory (by now)."""
         nbytes = self.reach(own.spec, x)
         plain = x.stride() == stride and not x.is_conj() and not x.is_neg()
-        if not discrete.holds(x):
+        kept = discrete.residents.find(x)
+        if kept is None:
             return discrete.loans.borrow(x, nbytes) if own.borrowed and plain else None
         buffer = None
         if plain and not own.static and not own.on_host:
-            buffer = discrete.resident(x, nbytes)
+            buffer = discrete.resident(x, nbytes, kept)
         if buffer is None:
             discrete.bring_home(x)
         return buffer

@@ -210,17 +210,12 @@ class DiscreteMemory:
         count("bytes_kept_on_device", nbytes)
         return buffer
 
-    def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor's contents are on the device, and not in host memory."""
-        return self.residents.find(tensor) is not None
-
-    def resident(self, tensor: torch.Tensor, nbytes: int) -> Any:
-        """A buffer that begins with the contents of a tensor that ``holds``; None where the device
-        cannot address them, as of a view that begins between two aligned places.
+    def resident(self, tensor: torch.Tensor, nbytes: int, kept: tuple[Any, int]) -> Any:
+        """A buffer that begins with a tensor's contents, which ``kept`` holds (``Residents.find``);
+        None where the device cannot address them, as of a view that begins between two aligned
+        places.
         """
-        found = self.residents.find(tensor)
-        assert found is not None
-        buffer, size = found
+        buffer, size = kept
         start = tensor.storage_offset() * tensor.itemsize
         if start == 0:
             return buffer if nbytes <= size else None
