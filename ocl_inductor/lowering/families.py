@@ -19,6 +19,8 @@ import ocl_inductor.lowering.indexing.index_put
 import ocl_inductor.lowering.indexing.index_tensor
 import ocl_inductor.lowering.indexing.scatter
 import ocl_inductor.lowering.indexing.segment_reduce
+import ocl_inductor.lowering.linalg.factorisations
+import ocl_inductor.lowering.linalg.solutions
 import ocl_inductor.lowering.matmul.grouped_mm
 import ocl_inductor.lowering.matmul.matmul
 import ocl_inductor.lowering.matmul.quantised_matmul

@@ -49,6 +49,7 @@ BELONGS_ON_HOST = frozenset(
         torch.ops.aten._assert_async.msg,
         torch.ops.aten._assert_scalar.default,
         torch.ops.aten._assert_tensor_metadata.default,
+        torch.ops.aten._linalg_check_errors.default,
         torch.ops.aten.sym_constrain_range.default,
         torch.ops.aten.sym_constrain_range_for_size.default,
         hop_print,

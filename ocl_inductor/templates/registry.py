@@ -24,6 +24,8 @@ from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS
 from ocl_inductor.templates.gemm.matrix_gemm import MATRIX_GEMM
 from ocl_inductor.templates.gemm.mma_gemm import MMA_GEMM
 from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS
+from ocl_inductor.templates.linalg.factorisations import CHOLESKY, LU, QR
+from ocl_inductor.templates.linalg.substitution import ROW_ORDER, SUBSTITUTION
 from ocl_inductor.templates.recurrent.recurrence import RECURRENCE, RECURRENCE_GRADIENT
 from ocl_inductor.templates.sort.ordering import MERGE_RUNS, SELECT, SORT_RUNS
 from ocl_inductor.templates.spec import TemplateSpec
@@ -42,6 +44,7 @@ _ALL = (
     BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV,
     MMA_WEIGHT_GRADIENT, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT, RECURRENCE, RECURRENCE_GRADIENT,
+    LU, CHOLESKY, QR, SUBSTITUTION, ROW_ORDER,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}

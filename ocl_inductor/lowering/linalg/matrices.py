@@ -1,0 +1,93 @@
+"""Batches of small matrices as operands of the templates of linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.registry import CannotLower
+from ocl_inductor.lowering.core.values import StridedView, Value, reshape, strided_view
+from ocl_inductor.lowering.matmul.product_operands import accumulator
+from ocl_inductor.templates.linalg.factorisations import MOST_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """``batch`` matrices in memory, of static sizes: ``rows`` times ``columns``.
+
+    ``leading``: the dimensions that were flattened to ``batch``.
+    """
+
+    value: Value  # [batch, rows, columns]
+    leading: tuple[Size, ...]
+    view: StridedView
+
+    @property
+    def batch(self) -> Size:
+        return self.value.size[0]
+
+    @property
+    def rows(self) -> int:
+        return int(self.value.size[1])
+
+    @property
+    def columns(self) -> int:
+        return int(self.value.size[2])
+
+    @property
+    def acc(self) -> str:
+        return accumulator(self.value.dtype)
+
+    def params(self) -> dict[str, Any]:
+        """Parameters of the templates that say which matrices operand 0 has."""
+        batch, row, column = self.view.stride
+        return {
+            "batch": self.batch, "rows": self.rows, "columns": self.columns, "acc": self.acc,
+            "offset": self.view.offset, "batch_stride": batch, "row_stride": row,
+            "column_stride": column,
+        }  # fmt: skip
+
+
+def small_matrices(ctx: LoweringContext, x: Value) -> Matrices:
+    """``x`` [..., rows, columns] where the kernels take it, else :class:`CannotLower`.
+
+    LAPACK on the host is as good for large matrices, of which each has work for a core.
+    """
+    rows, columns = x.size[-2:]
+    if x.dtype not in (torch.float32, torch.float64):
+        raise CannotLower(f"a factorisation of {x.dtype}")
+    if not (is_static(rows) and is_static(columns)):
+        raise CannotLower("a factorisation of a symbolic number of rows or columns")
+    if max(int(rows), int(columns)) > MOST_ROWS:
+        raise CannotLower(f"a factorisation of {rows} x {columns} elements: over {MOST_ROWS}")
+    value, view = in_memory(ctx, x)
+    return Matrices(value, x.size[:-2], view)
+
+
+def in_memory(ctx: LoweringContext, x: Value) -> tuple[Value, StridedView]:
+    """``x`` [..., m, n] as [batch, m, n] with any strides, copied where it has none."""
+    if any(same(n, 0) for n in x.size):
+        raise CannotLower("linear algebra without elements")
+    flat = reshape(x, (prod(x.size[:-2]), *x.size[-2:]))
+    view = strided_view(flat)
+    if view is None:
+        flat = ctx.realize(flat, (0, 1, 2))
+        view = strided_view(flat)
+    assert view is not None
+    return flat, view
+
+
+def unflattened(value: Value, leading: Sequence[Size]) -> Value:
+    """``value`` [batch, ...] with the dimensions that ``batch`` was made of."""
+    return reshape(value, (*leading, *value.size[1:]))
+
+
+def without_check(check_errors: bool) -> None:
+    """PyTorch's functions leave the look at ``info`` to ``_linalg_check_errors``."""
+    if check_errors:
+        raise CannotLower("a factorisation that raises what its info says")

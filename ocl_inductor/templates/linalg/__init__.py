@@ -1,0 +1,1 @@
+"""Factorisations of small matrices and solutions with them."""

@@ -1,0 +1,106 @@
+"""Solutions of triangular systems with one or more right-hand sides, for small matrices.
+
+A work-item takes ``W`` columns of right-hand sides of one matrix through all systems: nothing in
+one column depends on another. Forward and back substitution by rows: G. H. Golub and C. F. Van
+Loan, "Matrix Computations", algorithms 3.1.1 and 3.1.2.
+
+Operands: 0: the matrix whose triangles are the systems', float32 or float64, if there are any; 1:
+the right-hand sides ``B``, unless ``identity``; 2: for each row of the systems the row of ``B`` or
+``X`` that it is, from 0 on, of any dtype. Any buffer serves as an operand that is not read. The
+result is ``X`` [batch, rows, columns].
+
+Parameters (sizes and strides in elements, static or symbolic unless said otherwise): ``batch
+columns``; ``rows`` (static, up to
+:data:`~ocl_inductor.templates.linalg.factorisations.MOST_ROWS`); ``triangles``: of each system
+``(lower, unit, row_stride, column_stride)``, in the order in which they are solved; ``offset
+batch_stride`` of operand 0; ``identity``: ``B`` is the identity; ``b_offset b_batch b_row
+b_column``: where ``B`` lies; ``reordered``: operand 2 is about rows of ``B``, ``"before"`` the
+systems, or of ``X``, ``"after"`` them, or None; ``order_offset order_stride`` of operand 2;
+``acc``.
+
+``row_order`` makes such an operand of LAPACK's pivots, operand 0 [batch, steps]: the row (from 1)
+that each step exchanged with its own. Parameters: ``batch``, ``rows steps`` (static), ``offset
+batch_stride step_stride``, ``acc``. The result is [batch, rows]. A pivot out of range counts as the
+nearest one inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
+from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+
+_SIMT_GROUP = 64
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+    if profile == "simt":
+        return {"group": min(_SIMT_GROUP, device.max_work_group_size), "W": 1}
+    lanes = lanes_of(device, p["acc"])
+    # Where the number of columns is symbolic there may be one.
+    most = int(p["columns"]) if is_static(p["columns"]) else 1
+    while lanes > most:
+        lanes //= 2
+    return {"group": 1, "W": lanes}
+
+
+def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+    group = tile["group"]
+    items = prod((p["batch"], size_ceil_div(p["columns"], tile["W"])))
+    return LaunchGrid((size_ceil_div(items, group) * group,), (group,))
+
+
+def _space(p: Params) -> tuple[Size, ...]:
+    return (p["batch"], p["rows"], p["columns"])
+
+
+def _bytes(p: Params) -> Size:
+    item = 8 if p["acc"] == "double" else 4
+    return item * (2 * prod(_space(p)) + p["batch"] * p["rows"] ** 2)
+
+
+def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of one system, in float64."""
+    result: np.ndarray = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
+    return result
+
+
+def _order_reference(pivots: np.ndarray, rows: int) -> np.ndarray:
+    """Of one matrix."""
+    order = np.arange(rows)
+    for step, pivot in enumerate(pivots):
+        order[[step, pivot - 1]] = order[[pivot - 1, step]]
+    return order
+
+
+ROW_ORDER = TemplateSpec(
+    name="row_order",
+    file="linalg/row_order.cl.jinja",
+    out_space=lambda p: (p["batch"], p["rows"]),
+    tile=lambda device, profile, p: {
+        "group": 1 if profile == "vector" else min(_SIMT_GROUP, device.max_work_group_size)
+    },
+    launch=lambda p, tile: LaunchGrid(
+        (prod((size_ceil_div(p["batch"], tile["group"]), tile["group"])),), (tile["group"],)
+    ),
+    flops=lambda p: p["batch"] * p["steps"],
+    bytes=lambda p: p["batch"] * 4 * (p["steps"] + 3 * p["rows"]),
+    reference=_order_reference,
+    reads_result=True,
+)
+SUBSTITUTION = TemplateSpec(
+    name="substitution",
+    file="linalg/substitution.cl.jinja",
+    out_space=_space,
+    tile=_tile,
+    launch=_launch,
+    flops=lambda p: len(p["triangles"]) * prod(_space(p)) * p["rows"],
+    bytes=_bytes,
+    reference=_reference,
+)
