@@ -7,6 +7,7 @@ The templates write a row for each matrix, of which results are views: see
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 import torch
@@ -15,7 +16,7 @@ from ocl_inductor.ir.expr import compare, const, index_value, where
 from ocl_inductor.ir.index import Size, loop_vars
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value
+from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, reindex, transposed
 from ocl_inductor.lowering.linalg.matrices import (
     Matrices,
@@ -60,6 +61,8 @@ class LU:
 
     def sign(self) -> Value:
         """1 or -1 for an even or odd number of exchanges: [...]."""
+        if self.of.view is None:
+            return full(self.of.leading, 1, self.table.dtype)
         return table_number(self.table, self.of.rows * self.of.columns + self.steps, self.of)
 
     def info(self) -> Value:
@@ -86,15 +89,16 @@ def table_number(table: Value, column: int, of: Matrices) -> Value:
 def factorised(ctx: LoweringContext, a: Value) -> LU:
     """P A = L U of small matrices [..., rows, columns]."""
     of = small_matrices(ctx, a)
-    table = ctx.template(
-        "lu",
-        a.dtype,
-        (of.batch, lu_columns(of.rows, of.columns)),
-        (0, 1),
-        (of.value,),
-        **of.params(),
-    )
-    return LU(table, of)
+    return LU(_table(ctx, "lu", of, lu_columns(of.rows, of.columns)), of)
+
+
+def _table(ctx: LoweringContext, template: str, of: Matrices, columns: int, **params: Any) -> Value:
+    """What the template writes for each matrix: [batch, columns]."""
+    size = (of.batch, columns)
+    if of.view is None:
+        return full(size, 0, of.value.dtype)
+    given = {**params, **of.params()}
+    return ctx.template(template, of.value.dtype, size, (0, 1), (of.value,), **given)
 
 
 def _triangle(x: Value, *, lower: bool, unit: bool) -> Value:
@@ -179,8 +183,7 @@ def lower_cholesky(
     """``L`` (or ``U``) [..., n, n] and info [...]."""
     without_check(check_errors)
     of = small_matrices(ctx, a)
-    size = (of.batch, of.rows**2 + 1)
-    table = ctx.template("cholesky", a.dtype, size, (0, 1), (of.value,), upper=upper, **of.params())
+    table = _table(ctx, "cholesky", of, of.rows**2 + 1, upper=upper)
     info = cast_value(table_number(table, of.rows**2, of), torch.int32)
     return table_matrix(table, 0, of.rows, of.rows, of.leading), info
 
@@ -192,10 +195,9 @@ def lower_qr(ctx: LoweringContext, a: Value, mode: str = "reduced") -> tuple[Val
         raise CannotLower("R without Q")
     of = small_matrices(ctx, a)
     q_columns = of.rows if mode == "complete" else min(of.rows, of.columns)
-    size = (of.batch, of.rows * q_columns + q_columns * of.columns)
-    table = ctx.template(
-        "qr", a.dtype, size, (0, 1), (of.value,),
-        q_columns=q_columns, r_rows=q_columns, **of.params(),
-    )  # fmt: skip
+    if of.view is None and q_columns:
+        raise CannotLower("a complete Q of matrices without elements")
+    columns = q_columns * (of.rows + of.columns)
+    table = _table(ctx, "qr", of, columns, q_columns=q_columns, r_rows=q_columns)
     q = table_matrix(table, 0, of.rows, q_columns, of.leading)
     return q, table_matrix(table, of.rows * q_columns, q_columns, of.columns, of.leading)

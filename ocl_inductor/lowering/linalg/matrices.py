@@ -11,6 +11,7 @@ import torch
 from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower
+from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import StridedView, Value, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.linalg.factorisations import MOST_ROWS
@@ -20,12 +21,13 @@ from ocl_inductor.templates.linalg.factorisations import MOST_ROWS
 class Matrices:
     """``batch`` matrices in memory, of static sizes: ``rows`` times ``columns``.
 
-    ``leading``: the dimensions that were flattened to ``batch``.
+    ``leading``: the dimensions that were flattened to ``batch``. ``view``: None where they have no
+    elements; there is nothing to compute with these.
     """
 
     value: Value  # [batch, rows, columns]
     leading: tuple[Size, ...]
-    view: StridedView
+    view: StridedView | None
 
     @property
     def batch(self) -> Size:
@@ -45,6 +47,7 @@ class Matrices:
 
     def params(self) -> dict[str, Any]:
         """Parameters of the templates that say which matrices operand 0 has."""
+        assert self.view is not None
         batch, row, column = self.view.stride
         return {
             "batch": self.batch, "rows": self.rows, "columns": self.columns, "acc": self.acc,
@@ -65,14 +68,15 @@ def small_matrices(ctx: LoweringContext, x: Value) -> Matrices:
         raise CannotLower("a factorisation of a symbolic number of rows or columns")
     if max(int(rows), int(columns)) > MOST_ROWS:
         raise CannotLower(f"a factorisation of {rows} x {columns} elements: over {MOST_ROWS}")
+    if any(same(n, 0) for n in x.size):
+        size = (prod(x.size[:-2]), rows, columns)
+        return Matrices(full(size, 0, x.dtype), x.size[:-2], None)
     value, view = in_memory(ctx, x)
     return Matrices(value, x.size[:-2], view)
 
 
 def in_memory(ctx: LoweringContext, x: Value) -> tuple[Value, StridedView]:
     """``x`` [..., m, n] as [batch, m, n] with any strides, copied where it has none."""
-    if any(same(n, 0) for n in x.size):
-        raise CannotLower("linear algebra without elements")
     flat = reshape(x, (prod(x.size[:-2]), *x.size[-2:]))
     view = strided_view(flat)
     if view is None:

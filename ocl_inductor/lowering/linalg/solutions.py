@@ -83,6 +83,8 @@ def _ordered(ctx: LoweringContext, order: Order | None) -> tuple[tuple[Value, ..
 def _order_of(ctx: LoweringContext, pivots: Value, rows: int) -> Value:
     """The order [..., rows] that exchanges ``pivots`` [..., steps] lead to."""
     leading, steps = pivots.size[:-1], pivots.size[-1]
+    if any(same(n, 0) for n in pivots.size):
+        return full((*leading, rows), 0, torch.float32)
     given = ctx.realize(reshape(pivots, (prod(leading), steps)))
     view = strided_view(given)
     assert view is not None
@@ -104,6 +106,10 @@ def _solved(
 ) -> Value:
     """Solutions [batch, n, k] of ``triangles`` of ``a``: the first for ``b`` [batch, n, k], or for
     the identity where it is None, each other one for the solution before it."""
+    columns = a.rows if b is None else b.size[2]
+    size = (a.batch, a.rows, columns)
+    if any(same(n, 0) for n in size):
+        return full(size, 0, a.value.dtype)
     params = a.params()
     row, column = params.pop("row_stride"), params.pop("column_stride")
     params["triangles"] = tuple(
@@ -111,15 +117,14 @@ def _solved(
         for t in triangles
     )
     sides = a.value
-    params["identity"] = b is None
+    params |= {"identity": b is None, "columns": columns}
     if b is not None:
         sides, view = in_memory(ctx, b)
-        params["columns"] = sides.size[2]
         batch, row, column = view.stride
         params |= {"b_offset": view.offset, "b_batch": batch, "b_row": row, "b_column": column}
     orders, lies = _ordered(ctx, order)
     return ctx.template(
-        "substitution", a.value.dtype, (a.batch, a.rows, params["columns"]), (0, 1, 2),
+        "substitution", a.value.dtype, size, (0, 1, 2),
         (a.value, sides, *orders), **params, **lies,
     )  # fmt: skip
 
