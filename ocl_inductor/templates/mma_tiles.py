@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
@@ -37,10 +37,6 @@ class MmaTile:
     @property
     def local_bytes(self) -> int:
         return (self.rows + self.columns) * _SLAB_BYTES * self.slabs
-
-    def params(self) -> dict[str, int]:
-        """As templates take it."""
-        return asdict(self)
 
 
 #: And the rate of each where all multiprocessors have enough of them. An H200, bfloat16, product of
@@ -103,11 +99,6 @@ def _time(device: DeviceInfo, work: MmaWork, tile: MmaTile, parts: int) -> float
         results = ceil_div(work.rows * work.columns * work.batch, device.compute_units)
         time += _LAUNCH + (parts + 1) * results * _RESULT
     return time
-
-
-def mma_tile_of(p: Mapping[str, Any]) -> MmaTile:
-    """The tile in a template's parameters."""
-    return MmaTile(**{f.name: p[f.name] for f in fields(MmaTile)})
 
 
 def mma_names(tile: MmaTile) -> dict[str, int]:

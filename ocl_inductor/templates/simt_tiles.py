@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
@@ -91,10 +91,6 @@ class SimtTile:
     @property
     def items(self) -> int:
         return self.x * self.y
-
-    def params(self) -> dict[str, int]:
-        """As templates take it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +208,6 @@ def moving_type(index: str) -> str:
 def extent_of(offset: Size, sizes: Sequence[Size], strides: Sequence[Size]) -> Size:
     """Elements up to the last one of a view."""
     return offset + sum(n * s for n, s in zip(sizes, strides, strict=True))
-
-
-def tile_of(p: Mapping[str, Any]) -> SimtTile:
-    """The tile in a template's parameters."""
-    return SimtTile(**{f.name: p[f.name] for f in fields(SimtTile)})
 
 
 def tile_names(tile: SimtTile) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -23,7 +23,13 @@ from ocl_inductor.lowering.matmul.matrix_product import (
     SPLIT_ALONE,
 )
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.conv.matrix_conv import plane_words
+from ocl_inductor.templates.conv.matrix_conv import (
+    MATRIX_CONV,
+    MATRIX_CONV_PARTS,
+    MatrixConvParams,
+    MatrixConvPartsParams,
+    plane_words,
+)
 from ocl_inductor.templates.conv.pixel_planes import Planes, planes
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, DEPTH, STEP
 
@@ -74,6 +80,22 @@ def conv_partition(
     return part if faster else Declined("vectors are faster: splitting takes longer than it saves")
 
 
+class _MatrixConvGiven(TypedDict):
+    """The parameters that both templates share."""
+
+    n: Size
+    channels: int
+    in_sizes: tuple[Size, ...]
+    out_sizes: tuple[Size, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    x_offset: Size
+    x_strides: tuple[Size, ...]
+    acc: str
+
+
 def conv_by_matrix_unit(
     ctx: LoweringContext,
     part: ConvPartition,
@@ -88,7 +110,7 @@ def conv_by_matrix_unit(
     assert view is not None and kept is not None
     stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
     channels = int(x.size[1])
-    params: dict[str, Any] = {
+    given: _MatrixConvGiven = {
         "n": x.size[0], "channels": channels,
         "in_sizes": tuple(x.size[2:]), "out_sizes": g.sizes,
         "kernel": g.kernel, "stride": g.stride, "padding": g.padding, "dilation": g.dilation,
@@ -97,12 +119,14 @@ def conv_by_matrix_unit(
     }  # fmt: skip
     found = planes(g.kernel, g.stride, g.dilation, g.sizes)
     size = (x.size[0], len(found.phases), plane_words(channels, found.positions))
-    parts = ctx.template("matrix_conv_parts", torch.int32, size, (0, 1, 2), [x], **params)
-    return ctx.template(
-        "matrix_conv", torch.float32, result_size, channels_last(g.ndim), [parts, weight, x],
-        **params, oc=int(weight.size[0]), w_offset=kept.offset,
+    first = MatrixConvPartsParams(**given)
+    parts = ctx.template(MATRIX_CONV_PARTS, torch.int32, size, (0, 1, 2), [x], first)
+    params = MatrixConvParams(
+        **given, oc=int(weight.size[0]), w_offset=kept.offset,
         nr=part.nr, depth=part.depth, mb=part.mb,
     )  # fmt: skip
+    operands, order = [parts, weight, x], channels_last(g.ndim)
+    return ctx.template(MATRIX_CONV, torch.float32, result_size, order, operands, params)
 
 
 def weight_in_place(weight: Value) -> StridedView | None:

@@ -10,7 +10,7 @@ the two ends (templates/winograd/winograd_points.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import sympy
 import torch
@@ -18,21 +18,35 @@ from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
-from ocl_inductor.ir.index import contiguous_strides, is_static, loop_vars, prod
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, loop_vars, prod
 from ocl_inductor.lowering.conv.geometry import Geometry
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import pack_panels
-from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, lanes_of
+from ocl_inductor.templates.blocking import ceil_div, choose_blocking, lanes_of
+from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
     POINTS,
+    WINOGRAD,
+    WinogradParams,
     register_tile,
     tiles_of,
     weight_coefficients,
 )
-from ocl_inductor.templates.winograd.winograd_products import choose_tile, weight_order
+from ocl_inductor.templates.winograd.winograd_points import (
+    WINOGRAD_INPUTS,
+    WINOGRAD_OUTPUTS,
+    InputsParams,
+    TransformParams,
+)
+from ocl_inductor.templates.winograd.winograd_products import (
+    WINOGRAD_PRODUCTS,
+    PointsProductsParams,
+    choose_tile,
+    weight_order,
+)
 
 #: Below this many channels the transforms cost more than the products save.
 _MIN_CHANNELS = 32
@@ -158,24 +172,23 @@ def winograd(
     x: Value,
     weight: Value,
     padding: tuple[int, ...],
-    sizes: tuple[object, ...],
+    sizes: tuple[Size, ...],
 ) -> Value:
     """``x`` (n, c, y, x) with adjacent channels, ``weight`` (oc, c, 3, 3)."""
     view = strided_view(x)
     assert view is not None
-    params: dict[str, Any] = {
-        "acc": "float",
-        "n": x.size[0],
-        "in_sizes": tuple(x.size[2:]),
-        "out_sizes": sizes,
-        "channels": int(x.size[1]),
-        "padding": padding,
-        "x_offset": view.offset,
-        "x_strides": (view.stride[0], view.stride[2], view.stride[3]),
-        "lanes": lanes_of(ctx.device, "float"),
-        "tiles_hint": ctx.hint(tiles_of(x.size[0], sizes)),  # type: ignore[arg-type]
-    }
-    tiles, channels = params["tiles_hint"], params["channels"]
+    channels = int(x.size[1])
+    tiles = ctx.hint(tiles_of(x.size[0], sizes))
+    params = WinogradParams(
+        acc="float",
+        n=x.size[0], in_sizes=tuple(x.size[2:]), out_sizes=sizes,
+        channels=channels, out_channels=int(weight.size[0]),
+        padding=padding,
+        x_offset=view.offset,
+        x_strides=(view.stride[0], view.stride[2], view.stride[3]),
+        lanes=lanes_of(ctx.device, "float"),
+        tiles_hint=tiles,
+    )  # fmt: skip
     match _kernels(ctx.device, ctx.is_kept(weight), tiles, channels, int(weight.size[0])):
         case 1:
             return _tiles_in_cache(ctx, x, weight, params)
@@ -185,62 +198,66 @@ def winograd(
             return _product_of_each_point(ctx, x, weight, params)
 
 
-def _tiles_in_cache(ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]) -> Value:
+def _tiles_in_cache(ctx: LoweringContext, x: Value, weight: Value, p: WinogradParams) -> Value:
     """One kernel: some tiles stay in a core's cache, while it reads all weights."""
     _, nv = register_tile(ctx.device)
-    packed = _packed(ctx, weight, nv * params["lanes"])
-    oc = int(weight.size[0])
-    size = (params["n"], oc, *params["out_sizes"])
-    return ctx.template(
-        "winograd", x.dtype, size, _CHANNELS_LAST, [x, packed], out_channels=oc, **params
-    )
+    packed = _packed(ctx, weight, nv * p.lanes)
+    size = (p.n, p.out_channels, *p.out_sizes)
+    return ctx.template(WINOGRAD, x.dtype, size, _CHANNELS_LAST, [x, packed], p)
+
+
+def _inputs(p: WinogradParams, block: int) -> InputsParams:
+    """Of the kernel that brings the inputs to the points, ``block`` channels together."""
+    return InputsParams(
+        acc=p.acc, n=p.n, in_sizes=p.in_sizes, out_sizes=p.out_sizes, channels=p.channels,
+        padding=p.padding, x_offset=p.x_offset, x_strides=p.x_strides,
+        lanes=p.lanes, tiles_hint=p.tiles_hint, block=block,
+    )  # fmt: skip
 
 
 def _product_of_each_point(
-    ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]
+    ctx: LoweringContext, x: Value, weight: Value, p: WinogradParams
 ) -> Value:
     """Three kernels: all tiles at the points, a matrix product for each point, and the outputs."""
-    channels, oc, points = params["channels"], int(weight.size[0]), POINTS**2
-    tiles = tiles_of(params["n"], params["out_sizes"])
+    channels, oc, points = p.channels, p.out_channels, POINTS**2
+    tiles = tiles_of(p.n, p.out_sizes)
+    lead = (1, points, tiles, channels)
     inputs = ctx.template(
-        "winograd_inputs", x.dtype, (1, points, tiles, channels), (0, 1, 2, 3), [x],
-        block=channels, **params
-    )  # fmt: skip
-    inputs = reshape(inputs, (points, tiles, channels))
-    rows, weight_bytes = params["tiles_hint"], channels * oc * 4
-    blockings = candidate_blockings(ctx.device, "float", rows, oc, points, weight_bytes)
-    product: dict[str, Any] = {
-        "acc": "float",
-        "m": tiles, "n": oc, "k": channels,
-        "batch": (points,), "out_batch": (points,), "out_order": (0, 1),
-        "a_layout": "strided", "a_offset": 0, "a_strides": contiguous_strides(inputs.size),
-        "b_layout": "panels", "b_offset": 0, "b_strides": (1,),
-        "m_hint": rows, "n_hint": oc,
-        "max_chain": MAX_CHAIN,
-    }  # fmt: skip
-    product = ctx.tuned("gemm", product, [b.params() for b in blockings])
-    packed = _packed(ctx, weight, product["nv"] * product["lanes"])
-    product["b_strides"] = (int(prod(packed.size[1:])),)
-    size = (points, tiles, oc)
-    products = ctx.template("gemm", x.dtype, size, (0, 1, 2), [inputs, packed], **product)
-    outputs = {k: params[k] for k in ("acc", "n", "out_sizes", "lanes", "tiles_hint")}
-    size = (params["n"], oc, *params["out_sizes"])
-    return ctx.template(
-        "winograd_outputs", x.dtype, size, _CHANNELS_LAST, [products], channels=oc, **outputs
+        WINOGRAD_INPUTS, x.dtype, lead, (0, 1, 2, 3), [x], _inputs(p, block=channels)
     )
+    inputs = reshape(inputs, (points, tiles, channels))
+    weight_bytes = channels * oc * 4
+    product = GemmParams(
+        acc="float",
+        m=tiles, n=oc, k=channels,
+        batch=(points,), out_batch=(points,), out_order=(0, 1),
+        a_layout="strided", a_offset=0, a_strides=contiguous_strides(inputs.size),
+        b_layout="panels", b_offset=0, b_strides=(1,),
+        max_chain=MAX_CHAIN,
+        tile=choose_blocking(ctx.device, "float", p.tiles_hint, oc, points, weight_bytes),
+    )  # fmt: skip
+    product = ctx.tuned(GEMM, product)
+    packed = _packed(ctx, weight, product.blocking.nr)
+    product = replace(product, b_strides=(int(prod(packed.size[1:])),))
+    size = (points, tiles, oc)
+    products = ctx.template(GEMM, x.dtype, size, (0, 1, 2), [inputs, packed], product)
+    outputs = TransformParams(
+        acc=p.acc, n=p.n, out_sizes=p.out_sizes, channels=oc, lanes=p.lanes,
+        tiles_hint=p.tiles_hint,
+    )  # fmt: skip
+    image = (p.n, oc, *p.out_sizes)
+    return ctx.template(WINOGRAD_OUTPUTS, x.dtype, image, _CHANNELS_LAST, [products], outputs)
 
 
-def _weights_in_kernel(
-    ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]
-) -> Value:
+def _weights_in_kernel(ctx: LoweringContext, x: Value, weight: Value, p: WinogradParams) -> Value:
     """Two kernels: the input transform, and products that transform the weights as they go."""
-    channels, oc = params["channels"], int(weight.size[0])
-    tile = choose_tile(ctx.device, params["tiles_hint"], channels, oc)
-    block = tile["block"]
-    tiles = tiles_of(params["n"], params["out_sizes"])
+    channels, oc = p.channels, p.out_channels
+    tile = choose_tile(ctx.device, p.tiles_hint, channels, oc)
+    block = tile.block
+    tiles = tiles_of(p.n, p.out_sizes)
     size = (channels // block, POINTS**2, tiles, block)
     inputs = ctx.template(
-        "winograd_inputs", x.dtype, size, (0, 1, 2, 3), [x], block=block, **params
+        WINOGRAD_INPUTS, x.dtype, size, (0, 1, 2, 3), [x], _inputs(p, block=block)
     )
     view = strided_view(weight)
     known = view is not None and all(map(is_static, (view.offset, *view.stride)))
@@ -248,12 +265,13 @@ def _weights_in_kernel(
         weight = ctx.pointwise(weight, (0, 1, 2, 3))
         view = strided_view(weight)
     assert view is not None
-    outputs = {k: params[k] for k in ("acc", "n", "out_sizes", "channels")}
-    return ctx.template(
-        "winograd_products", x.dtype, (params["n"], oc, *params["out_sizes"]), _CHANNELS_LAST,
-        [inputs, weight], out_channels=oc, w_offset=view.offset, w_strides=view.stride,
-        **outputs, **tile
+    products = PointsProductsParams(
+        acc=p.acc, n=p.n, out_sizes=p.out_sizes, channels=channels, out_channels=oc,
+        w_offset=view.offset, w_strides=tuple(int(s) for s in view.stride), tile=tile,
     )  # fmt: skip
+    image = (p.n, oc, *p.out_sizes)
+    operands = [inputs, weight]
+    return ctx.template(WINOGRAD_PRODUCTS, x.dtype, image, _CHANNELS_LAST, operands, products)
 
 
 def _packed(ctx: LoweringContext, weight: Value, nr: int) -> Value:

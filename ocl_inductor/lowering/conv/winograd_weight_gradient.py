@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient
@@ -13,7 +13,17 @@ from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_v
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd.winograd import POINTS, tiles_of
-from ocl_inductor.templates.winograd.winograd_weight_gradient import choose_tile
+from ocl_inductor.templates.winograd.winograd_points import (
+    WINOGRAD_INPUTS,
+    ImageParams,
+    InputsParams,
+)
+from ocl_inductor.templates.winograd.winograd_weight_gradient import (
+    WINOGRAD_GRADIENTS,
+    WINOGRAD_WEIGHT_GRADIENT,
+    PointsGradientParams,
+    choose_partition,
+)
 
 #: Costs in multiplications of the direct sum: of a tile at all points, for each weight; of taking
 #: a tile's channel there, where all of them stay in a last-level cache and where not; and of
@@ -53,32 +63,38 @@ def winograd_weight_gradient(
     rows, columns = int(coarse.size[1]), int(fine.size[1])
     n, sizes = coarse.size[0], tuple(coarse.size[2:])
     tiles = int(tiles_of(n, sizes))
-    common = {
-        "acc": "float", "n": n, "out_sizes": sizes, "lanes": lanes_of(ctx.device, "float"),
-        "tiles_hint": tiles,
-    }  # fmt: skip
+    lanes = lanes_of(ctx.device, "float")
+    image = ImageParams(
+        acc="float", n=n, out_sizes=sizes, channels=rows, lanes=lanes, tiles_hint=tiles,
+        **_lying(coarse),
+    )  # fmt: skip
     size = (POINTS**2, tiles, rows)
-    gradients = ctx.template(
-        "winograd_gradients", coarse.dtype, size, (0, 1, 2), [coarse],
-        channels=rows, **_lying(coarse), **common,
+    gradients = ctx.template(WINOGRAD_GRADIENTS, coarse.dtype, size, (0, 1, 2), [coarse], image)
+    windows = InputsParams(
+        acc="float", n=n, out_sizes=sizes, channels=columns, lanes=lanes, tiles_hint=tiles,
+        block=columns, in_sizes=tuple(fine.size[2:]), padding=g.padding, **_lying(fine),
     )  # fmt: skip
-    inputs = ctx.template(
-        "winograd_inputs", fine.dtype, (1, POINTS**2, tiles, columns), (0, 1, 2, 3), [fine],
-        channels=columns, block=columns, in_sizes=tuple(fine.size[2:]), padding=g.padding,
-        **_lying(fine), **common,
+    lead = (1, POINTS**2, tiles, columns)
+    inputs = ctx.template(WINOGRAD_INPUTS, fine.dtype, lead, (0, 1, 2, 3), [fine], windows)
+    part = choose_partition(ctx.device, tiles, rows, columns)
+    params = PointsGradientParams(
+        tiles=tiles, rows=rows, columns=columns, acc="float",
+        parts=part.parts, tiles_per_part=part.tiles_per_part, tile=part.tile,
     )  # fmt: skip
-    tile = choose_tile(ctx.device, tiles, rows, columns)
-    whole: tuple[Size, ...] = (tile["parts"], rows, 3, 3, columns)
-    result = ctx.template(
-        "winograd_weight_gradient", coarse.dtype, whole, (0, 1, 2, 3, 4), [gradients, inputs],
-        tiles=tiles, rows=rows, columns=columns, acc="float", **tile,
-    )  # fmt: skip
-    if tile["parts"] > 1:
+    whole = (part.parts, rows, 3, 3, columns)
+    operands, order = [gradients, inputs], (0, 1, 2, 3, 4)
+    result = ctx.template(WINOGRAD_WEIGHT_GRADIENT, coarse.dtype, whole, order, operands, params)
+    if part.parts > 1:
         result = reduce_dims(ctx, result, [0], "sum")
     return permute(reshape(result, (rows, 3, 3, columns)), (0, 3, 1, 2))
 
 
-def _lying(x: Value) -> dict[str, Any]:
+class _Lying(TypedDict):
+    x_offset: Size
+    x_strides: tuple[Size, ...]
+
+
+def _lying(x: Value) -> _Lying:
     view = strided_view(x)
     assert view is not None
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import torch
 
@@ -19,7 +19,7 @@ from ocl_inductor.lowering.matmul.product_operands import (
     with_split_batch,
 )
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
+from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, MATRIX_GEMM, MatrixGemmParams
 
 #: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
 #: splitting a number of A and one of B, and of a result, which passes through memory. Vectors split
@@ -95,31 +95,31 @@ def _by_partition(
     batch = a.size[:-2]
     nb = len(batch)
     m, k, n = a.size[-2], int(a.size[-1]), int(b.size[-1])
-    params: dict[str, Any] = {
-        "m": m, "n": n, "k": k,
-        "batch": batch, "out_batch": out_batch, "out_order": out_order,
-        "a_offset": a_view.offset, "a_strides": a_view.stride,
-        "nr": part.nr, "mb": part.mb, "kc": part.kc,
-        "acc": "float",
-    }  # fmt: skip
     lying = strided_view(b)
-    layout = None if lying is None else _layout_in_place(lying)
+    layout: Literal["panels", "rows", "columns"] | None = None
+    if lying is not None:
+        layout = _layout_in_place(lying)
     if lying is not None and layout is not None:
-        params |= {"b_layout": layout, "b_strides": lying.stride, "b_offset": lying.offset}
+        b_strides, b_offset = lying.stride, lying.offset
     else:
         once, shared = without_broadcast(b, range(nb))
         b = pack_panels(ctx, once, part.nr)
         strides = contiguous_strides(b.size)
-        params |= {
-            "b_layout": "panels",
-            "b_strides": tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False)),
-            "b_offset": 0,
-        }
+        layout, b_offset = "panels", 0
+        b_strides = tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False))
+    params = MatrixGemmParams(
+        m=m, n=n, k=k,
+        batch=batch, out_batch=out_batch, out_order=out_order,
+        a_offset=a_view.offset, a_strides=a_view.stride,
+        b_layout=layout, b_offset=b_offset, b_strides=b_strides,
+        nr=part.nr, mb=part.mb, kc=part.kc,
+        acc="float",
+    )  # fmt: skip
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("matrix_gemm", torch.float32, size, order, [a, b], **params)
+    return ctx.template(MATRIX_GEMM, torch.float32, size, order, [a, b], params)
 
 
-def _layout_in_place(b: StridedView) -> str | None:
+def _layout_in_place(b: StridedView) -> Literal["rows", "columns"] | None:
     """How the template reads B where it lies; None: B is packed."""
     if same(b.stride[-2], 1):
         return "columns"

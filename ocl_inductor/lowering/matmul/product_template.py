@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
@@ -22,12 +21,14 @@ from ocl_inductor.lowering.matmul.product_operands import (
 from ocl_inductor.templates.blocking import (
     MAX_K_CHAIN,
     Blocking,
-    candidate_blockings,
     ceil_div,
+    choose_blocking,
     size_ceil_div,
+    with_few_sums,
     with_tall_items,
 )
-from ocl_inductor.templates.simt_tiles import ProductWork, candidate_tiles, choose_tile
+from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
+from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, choose_tile
 
 #: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
 #: many panels of columns read it; else it is prefetched where it lies.
@@ -62,8 +63,6 @@ MAX_OWN_PANEL = 900 / 1024
 _MAX_LINES_OF_A = 512
 #: Lines that are nearer to each other are neighbours in memory, which caches know how to read.
 _MIN_BYTES_APART = 1024
-#: Sums that wait for the next part of theirs.
-_MAX_WAITING = 1 / 4
 #: So much of a third-level cache may hold A, the rows of a work-item, from panel to panel: 4 of 32
 #: MiB, and no more where it is larger, which more cores share.
 #: With more, panels that are no parameters are packed before, and items have fewer rows: 2048 rows
@@ -80,91 +79,92 @@ def product_by_template(
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
     a, b = with_split_batch(a, b)
     a, a_view = realize_operand(ctx, a, out)
-    batch = a.size[:-2]
-    params: dict[str, Any] = {
-        "m": m, "n": n, "k": k,
-        "batch": batch,
-        "out_batch": out_batch,
-        "out_order": out_order,
-        "a_layout": "strided",
-        "a_offset": a_view.offset,
-        "a_strides": a_view.stride,
-        "acc": accumulator(out),
-        "m_hint": ctx.hint(m),
-        "n_hint": ctx.hint(n),
-    }  # fmt: skip
+    batch, acc = a.size[:-2], accumulator(out)
+    rows, columns, batches = ctx.hint(m), ctx.hint(n), ctx.hint(prod(batch)) if batch else 1
+    parts, tile = 1, None
     if ctx.device.profile == "simt":
-        size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-        b, b_view = realize_operand(ctx, b, out)
-        params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
-        batches = ctx.hint(prod(batch)) if batch else 1
-        work = ProductWork(params["acc"], params["m_hint"], params["n_hint"], batches, ctx.hint(k))
-        params = ctx.tuned("gemm", params, [t.params() for t in candidate_tiles(ctx.device, work)])
-        _, parts = choose_tile(ctx.device, work)
-        if parts > 1:
-            chunk = ceil_div(ceil_div(work.depth, parts), params["slab"]) * params["slab"]
-            return _sum_of_parts(ctx, params, chunk, out, [a, b])
-        return ctx.template("gemm", out, size, order, [a, b], **params)
-    return _by_vectors(ctx, params, a, a_view, b, out)
+        work = ProductWork(acc, rows, columns, batches, ctx.hint(k))
+        tile, parts = choose_tile(ctx.device, work)
+    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
+    params = GemmParams(
+        m=m, n=n, k=k,
+        batch=batch, out_batch=out_batch, out_order=out_order,
+        a_layout="strided", a_offset=a_view.offset, a_strides=a_view.stride,
+        b_layout="strided", b_offset=0, b_strides=(),
+        acc=acc,
+        tile=tile or choose_blocking(ctx.device, acc, rows, columns, batches, b_bytes),
+    )  # fmt: skip
+    if tile is None:
+        return _by_vectors(ctx, params, a, a_view, b, out)
+    b, b_view = realize_operand(ctx, b, out)
+    params = ctx.tuned(GEMM, replace(params, b_strides=b_view.stride, b_offset=b_view.offset))
+    if parts > 1:
+        assert isinstance(params.tile, SimtTile)
+        slab = params.tile.slab
+        chunk = ceil_div(ceil_div(ctx.hint(k), parts), slab) * slab
+        return _sum_of_parts(ctx, params, chunk, out, [a, b])
+    return _whole(ctx, params, out, [a, b])
+
+
+def _whole(ctx: LoweringContext, params: GemmParams, dtype: torch.dtype, ab: list[Value]) -> Value:
+    size = (*params.out_batch, params.m, params.n)
+    return ctx.template(GEMM, dtype, size, (*params.out_order, len(size) - 1), ab, params)
 
 
 def _by_vectors(
     ctx: LoweringContext,
-    params: dict[str, Any],
+    params: GemmParams,
     a: Value,
     a_view: StridedView,
     b: Value,
     out: torch.dtype,
 ) -> Value:
-    """The product of profile ``vector``; ``params``: without blocking and with A where it lies."""
-    m, n, k, batch = (params[x] for x in ("m", "n", "k", "batch"))
-    out_batch, out_order, nb = params["out_batch"], params["out_order"], len(batch)
-    batches = ctx.hint(prod(batch)) if batch else 1
-    rows, columns = params["m_hint"], params["n_hint"]
-    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
-    blockings = candidate_blockings(ctx.device, params["acc"], rows, columns, batches, b_bytes)
+    """The product of profile ``vector``; ``params``: with the default blocking, A where it lies."""
+    n, k, nb, blocking = params.n, params.k, len(params.batch), params.blocking
+    rows, columns = ctx.hint(params.m), ctx.hint(n)
+    batches = ctx.hint(prod(params.batch)) if params.batch else 1
     # Batch dimensions that share an operand pack it once.
     once_a, shared_a = without_broadcast(a, range(nb))
     once_b, shared_b = without_broadcast(cast_value(b, out), range(nb))
-    pack_a = _worth_packing(ctx, a_view, out, ctx.hint(n) // blockings[0].nr)
+    pack_a = _worth_packing(ctx, a_view, out, columns // blocking.nr)
     k_part = 0 if pack_a else _part_of_sum(ctx, a_view, out)
     if k_part:
-        params["k_part"] = k_part
-        blockings = tuple(dict.fromkeys(_with_few_sums(ctx.device, x, out) for x in blockings))
+        params = replace(params, k_part=k_part)
+        blocking = with_few_sums(ctx.device, blocking, out.itemsize)
     if pack_a:
-        params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
-    tall = [with_tall_items(ctx.device, x, rows, columns, batches) for x in blockings]
-    chunk = _chunk_of_sum(ctx, k, rows, tall[0], out)
-    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
+        strides = _any_strides(shared_a[:nb])
+        params = replace(params, a_layout="panels", a_offset=0, a_strides=strides)
+    tall = with_tall_items(ctx.device, blocking, rows, columns, batches)
+    chunk = _chunk_of_sum(ctx, k, rows, tall, out)
+    lying = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
     own = None
     if lying is None and not k_part:
-        own = _packed_by_items(ctx, b, tall[0], chunk or k, out)
+        own = _packed_by_items(ctx, b, tall, chunk or k, out)
     if lying is not None:
-        params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
-        blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
+        strides, offset = lying.stride[:-1], lying.offset
+        params = replace(params, b_layout="rows", b_strides=strides, b_offset=offset)
     elif own is not None:
-        params |= {"b_layout": "strided", "b_strides": own.stride, "b_offset": own.offset}
-        blockings = tuple(dict.fromkeys(tall))
+        params = replace(params, b_strides=own.stride, b_offset=own.offset)
     else:
-        params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
+        strides = _any_strides(shared_b[:nb])
+        params = replace(params, b_layout="panels", b_strides=strides)
     if own is not None and chunk:  # whole sums, which would be tried, have no such panels
-        params |= tall[0].params()
+        params = replace(params, tile=tall)
     else:
-        params = ctx.tuned("gemm", params, [x.params() for x in blockings])
+        params = ctx.tuned(GEMM, params)
     if pack_a:
-        a = pack_panels(ctx, transposed(once_a), params["mr"])
-        params["a_strides"] = _batch_strides(a, shared_a[:nb])
-    if params["b_layout"] == "panels":
-        b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
-        params["b_strides"] = _batch_strides(b, shared_b[:nb])
+        a = pack_panels(ctx, transposed(once_a), params.blocking.mr)
+        params = replace(params, a_strides=_batch_strides(a, shared_a[:nb]))
+    if params.b_layout == "panels":
+        b = pack_panels(ctx, once_b, params.blocking.nr)
+        params = replace(params, b_strides=_batch_strides(b, shared_b[:nb]))
     if own is None:
-        chunk = _chunk_of_sum(ctx, k, rows, _blocking_of(params), out)
-    if k_part and _keeps_busy(ctx, _blocking_of(params), rows, columns, batches):
+        chunk = _chunk_of_sum(ctx, k, rows, params.blocking, out)
+    if k_part and _keeps_busy(ctx, params.blocking, rows, columns, batches):
         chunk = 0
     if chunk:
         return _sum_of_parts(ctx, params, chunk, out, [a, b])
-    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("gemm", out, size, order, [a, b], **params)
+    return _whole(ctx, params, out, [a, b])
 
 
 def _packed_by_items(
@@ -213,14 +213,6 @@ def _part_of_sum(ctx: LoweringContext, a: StridedView, dtype: torch.dtype) -> in
     return 0 if terms <= _MAX_LINES_OF_A else ceil_div(terms, ceil_div(terms, MAX_K_CHAIN))
 
 
-def _with_few_sums(device: DeviceInfo, blocking: Blocking, dtype: torch.dtype) -> Blocking:
-    """Whose tiles leave room in a second-level cache for what they read."""
-    tile = blocking.mr * blocking.nr * dtype.itemsize
-    return replace(
-        blocking, mb=max(1, min(blocking.mb, int(_MAX_WAITING * device.caches.l2) // tile))
-    )
-
-
 def _keeps_busy(
     ctx: LoweringContext, blocking: Blocking, rows: int, columns: int, batches: int
 ) -> bool:
@@ -228,32 +220,25 @@ def _keeps_busy(
     return items >= 4 * ctx.device.compute_units
 
 
-def _blocking_of(params: dict[str, Any]) -> Blocking:
-    return Blocking(**{f.name: params[f.name] for f in fields(Blocking)})
-
-
 def _sum_of_parts(
-    ctx: LoweringContext, params: dict[str, Any], chunk: int, dtype: torch.dtype, ab: list[Value]
+    ctx: LoweringContext, params: GemmParams, chunk: int, dtype: torch.dtype, ab: list[Value]
 ) -> Value:
     """The product by ``params`` as partial sums of ``chunk`` terms, which are then added up."""
-    nb, parts = len(params["batch"]), size_ceil_div(params["k"], chunk)
-    row = params["mr"] if params["a_layout"] == "panels" else params["a_strides"][nb + 1]
-    panels = params["b_layout"] == "panels"
-    column = params["nv"] * params["lanes"] if panels else params["b_strides"][nb]
-    out_batch = params["out_batch"]
-    size = (parts, *out_batch, params["m"], params["n"])
+    nb, parts = len(params.batch), size_ceil_div(params.k, chunk)
+    row = params.blocking.mr if params.a_layout == "panels" else params.a_strides[nb + 1]
+    panels = params.b_layout == "panels"
+    column = params.blocking.nr if panels else params.b_strides[nb]
     # The parts of one row are neighbours.
-    order = (*(d + 1 for d in params["out_order"]), 0)
-    params |= {
-        "k_chunk": chunk,
-        "batch": (parts, *params["batch"]),
-        "out_batch": (parts, *out_batch),
-        "out_order": order,
-        "a_strides": (chunk * row, *params["a_strides"]),
-        "b_strides": (chunk * column, *params["b_strides"]),
-    }
-    found = ctx.template("gemm", dtype, size, (*order, len(size) - 1), ab, **params)
-    return ctx.reduce(found, [0], "sum")
+    params = replace(
+        params,
+        k_chunk=chunk,
+        batch=(parts, *params.batch),
+        out_batch=(parts, *params.out_batch),
+        out_order=(*(d + 1 for d in params.out_order), 0),
+        a_strides=(chunk * row, *params.a_strides),
+        b_strides=(chunk * column, *params.b_strides),
+    )
+    return ctx.reduce(_whole(ctx, params, dtype, ab), [0], "sum")
 
 
 def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, panels: int) -> bool:

@@ -13,8 +13,13 @@ from ocl_inductor.lowering.core.values import Value, strided_view
 from ocl_inductor.lowering.matmul.matrix_product import partition_for_unit
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.templates.blocking import lanes_of
-from ocl_inductor.templates.gemm.bf16_skinny_gemm import VECTOR, row_count
-from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
+from ocl_inductor.templates.gemm.bf16_skinny_gemm import (
+    BF16_ROWS,
+    VECTOR,
+    Bf16SkinnyParams,
+    row_count,
+)
+from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS, VERY_FEW, SkinnyParams
 
 _BYTES = (torch.int8, torch.uint8)
 _READABLE = (*_BYTES, torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -60,25 +65,24 @@ def skinny_gemm(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
         a = ctx.realize(a, range(a.ndim))
         x = strided_view(a)
         assert x is not None
-    return ctx.template(
-        "bf16_skinny_gemm" if pairs else "skinny_gemm",
-        out,
-        (*batch, m, n),
-        tuple(range(len(batch) + 2)),
-        [a, b],
-        acc=acc,
-        lanes=lanes,
-        batch=batch,
-        m=m,
+    params = SkinnyParams(
+        m=m, n=n, k=k, batch=batch,
         mb=int(m) if is_static(m) else _ROWS_TO_AN_ITEM,
-        n=n,
-        k=k,
-        a_offset=x.offset,
-        a_strides=x.stride[:-1],
-        w_offset=w.offset,
-        w_strides=(*w.stride[:-2], w.stride[-1]),
+        a_offset=x.offset, a_strides=x.stride[:-1],
+        w_offset=w.offset, w_strides=(*w.stride[:-2], w.stride[-1]),
         w_itemsize=b.dtype.itemsize,
-    )
+        lanes=lanes, acc=acc,
+    )  # fmt: skip
+    size, order = (*batch, m, n), tuple(range(len(batch) + 2))
+    if not pairs:
+        return ctx.template(FEW_ROWS, out, size, order, [a, b], params)
+    static = Bf16SkinnyParams(
+        m=int(m), n=int(n), k=int(k), batch=batch, mb=params.mb,
+        a_offset=params.a_offset, a_strides=params.a_strides,
+        w_offset=params.w_offset, w_strides=params.w_strides, w_itemsize=params.w_itemsize,
+        lanes=lanes, acc=acc,
+    )  # fmt: skip
+    return ctx.template(BF16_ROWS, out, size, order, [a, b], static)
 
 
 def _goes_to_unit(ctx: LoweringContext, p: Gemm) -> bool:
