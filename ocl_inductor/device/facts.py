@@ -121,6 +121,14 @@ class DeviceInfo:
         return not (self.unified_memory and self.zero_copy)
 
     @property
+    def architecture(self) -> str:
+        """What its code is made of, for tuned values: vectors of so many bits (``vector-512``), or
+        work-items, with matrix instructions or without (``simt-mma``, ``simt``)."""
+        if self.profile == "vector":
+            return f"vector-{32 * self.vector_width}"
+        return "simt-mma" if self.mma else "simt"
+
+    @property
     def key(self) -> str:
         """What a kernel binary depends on, for cache keys.
 

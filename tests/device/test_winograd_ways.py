@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_takes_minutes
+from tuned import change_tuned
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.conv import winograd
@@ -66,7 +67,7 @@ def convolve(
 
 def force(monkeypatch: pytest.MonkeyPatch, kernels: int) -> None:
     monkeypatch.setattr(winograd, "_kernels", lambda *facts: kernels)
-    monkeypatch.setattr(winograd, "_TRANSFORM", 0)
+    change_tuned(monkeypatch, winograd, "winograd_costs", transform=0)
 
 
 @pytest.mark.parametrize(

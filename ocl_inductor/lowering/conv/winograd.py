@@ -35,6 +35,7 @@ from ocl_inductor.templates.winograd.winograd import (
     tiles_of,
     weight_coefficients,
 )
+from ocl_inductor.templates.winograd.winograd_costs import bytes_in_cache, winograd_costs
 from ocl_inductor.templates.winograd.winograd_points import (
     WINOGRAD_INPUTS,
     WINOGRAD_OUTPUTS,
@@ -48,51 +49,7 @@ from ocl_inductor.templates.winograd.winograd_products import (
     weight_order,
 )
 
-#: Below this many channels the transforms cost more than the products save.
-_MIN_CHANNELS = 32
-#: Costs for each weight, in multiplications of the direct sum: of a tile at all points with its
-#: transforms; of reading the weight's 36 numbers instead of 9; of computing them, by a kernel of
-#: its own or where they are used; and of packing the weight for the direct sum. Measured, as all
-#: figures here, on two cores with AVX-512.
-_TILE, _READ, _TRANSFORM = 36 * 1.25, 36 * 12, 36 * 24
-_TRANSFORM_IN_KERNEL, _PACK = 300, 200
-#: Weights at the points from which they are many, or some, in shares of a last-level cache; the
-#: most tiles with which either are brought there by the kernel that uses them. Best ms on Intel's
-#: driver of one kernel, of two and of three, with 32 MiB of cache. Weights that are kept between
-#: calls are at the points already in the first and the last, where they take four times their
-#: memory:
-#:
-#:   layer, batch      weights  tiles    kept:   1     2     3    anew:   1     2     3   direct
-#:   64, 56^2, 4         0.6 MB    784         1.46        1.82         1.67  2.37          3.38
-#:   128, 28^2, 4        2.4 MB    196         1.22  1.60               1.83  1.75          3.50
-#:   192, 14^2, 1        5.3 MB     16                                        0.83  1.37    1.26
-#:   256, 14^2, 1        9.4 MB     16               0.78  0.69               0.61  1.34    1.12
-#:   256, 14^2, 4        9.4 MB     64         2.22  1.66  1.57               2.57  2.90    4.11
-#:   256, 28^2, 8        9.4 MB    392         8.93  13.2  11.8         10.2  11.4          24.1
-#:   320, 64^2, 2       14.7 MB    512         19.9  22.2               24.9  22.8          49.3
-#:   512, 7^2, 1        37.7 MB      4               1.31  1.39               1.24  5.53    2.57
-#:   512, 7^2, 4        37.7 MB     16               2.04  2.30               2.84  6.95    5.43
-#:   512, 28^2, 1       37.7 MB     49         6.59  4.78  4.76               5.49  9.43    13.6
-#:   512, 28^2, 4       37.7 MB    196         22.8  18.6  15.8               20.1  21.7    50.4
-#:   512, 14^2, 16      37.7 MB    256         30.0  28.4  24.7               25.9  26.0    49.2
-#:   640, 32^2, 2       59.0 MB    128         30.7  21.0  18.8
-#:   1024, 14^2, 1       151 MB     16               8.2   9.7
-#:   1280, 16^2, 2       236 MB     32         50.8  20.0  20.6
-#:
-#: On a Zen 5 two are level with three for 256, 56^2, 1 and 256, 28^2, 4 (196 tiles; PoCL: 4 %
-#: faster) and keep nothing, so they may have as many tiles: that is 24 MB of vgg16.
-_MANY_WEIGHTS, _SOME_WEIGHTS = 3 / 8, 1 / 8
-_MAX_TILES_KEPT, _MAX_TILES_ANEW = 200, 128
-#: Most bytes of inputs and products at the points, which three kernels pass through memory.
-_MAX_BYTES = 256 << 20
-#: A larger last-level cache is shared with more cores: not measured.
-_MOST_IN_CACHE = 32 << 20
 _CHANNELS_LAST = (0, 2, 3, 1)
-
-
-def bytes_in_cache(device: DeviceInfo) -> int:
-    """How much of what kernels pass through memory a last-level cache holds."""
-    return min(device.caches.l3, _MOST_IN_CACHE)
 
 
 def allowed(
@@ -103,14 +60,14 @@ def allowed(
     In float32 only, which half types are computed in as well: the algorithm loses some digits,
     which a user of float64 needs. ``sizes``: all of both operands'.
     """
-    lanes = lanes_of(ctx.device, "float")
+    lanes, least = lanes_of(ctx.device, "float"), winograd_costs(ctx.device).min_channels
     return (
         ctx.settings.winograd
         and ctx.device.profile == "vector"
         and lanes >= 8
         and dtype is torch.float32
         and all(map(is_static, (*channels, *sizes)))  # type: ignore[arg-type]
-        and all(int(c) % lanes == 0 and int(c) >= _MIN_CHANNELS for c in channels)  # type: ignore[call-overload]
+        and all(int(c) % lanes == 0 and int(c) >= least for c in channels)  # type: ignore[call-overload]
     )
 
 
@@ -126,16 +83,17 @@ def declines(
         return Declined(_not_allowed(ctx, x.dtype, channels, out_channels))
     pixels = ctx.hint(prod((x.size[0], *sizes)))
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
-    kept = ctx.is_kept(weight)
+    kept, costs = ctx.is_kept(weight), winograd_costs(ctx.device)
     match _kernels(ctx.device, kept, tiles, channels, out_channels):
         case 1:
             mr, _ = register_tile(ctx.device)
-            cost = ceil_div(tiles, mr) * mr * _TILE + _READ + (0 if kept else _TRANSFORM)
+            cost = ceil_div(tiles, mr) * mr * costs.tile + costs.read
+            cost += 0 if kept else costs.transform
         case 2:
-            cost = tiles * _TILE + _TRANSFORM_IN_KERNEL
+            cost = tiles * costs.tile + costs.transform_in_kernel
         case _:  # kept, always
-            cost = tiles * _TILE + _READ
-    if cost < 9 * pixels + (0 if kept else _PACK):
+            cost = tiles * costs.tile + costs.read
+    if cost < 9 * pixels + (0 if kept else costs.pack):
         return None
     return Declined(f"a direct sum is faster for {pixels} pixels of {channels} channels")
 
@@ -152,18 +110,18 @@ def _not_allowed(ctx: LoweringContext, dtype: torch.dtype, channels: int, out_ch
 
 def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_channels: int) -> int:
     """How many kernels it takes, where ``kept`` weights do not change between calls."""
-    cached = bytes_in_cache(device)
+    costs, cached = winograd_costs(device), bytes_in_cache(device)
     weights = 4 * POINTS**2 * channels * out_channels / cached
     passing = 4 * POINTS**2 * tiles * (channels + out_channels)
     if not kept:
         inputs = 4 * POINTS**2 * tiles * channels
-        pays = tiles <= _MAX_TILES_ANEW or weights > _MANY_WEIGHTS
-        return 2 if pays and inputs <= _MAX_BYTES else 1
-    if weights <= _SOME_WEIGHTS:
+        pays = tiles <= costs.max_tiles_anew or weights > costs.many_weights
+        return 2 if pays and inputs <= costs.max_bytes else 1
+    if weights <= costs.some_weights:
         return 1
-    if tiles <= _MAX_TILES_KEPT:
+    if tiles <= costs.max_tiles_kept:
         return 2
-    most = _MAX_BYTES if weights > _MANY_WEIGHTS else cached
+    most = costs.max_bytes if weights > costs.many_weights else cached
     return 3 if passing <= most else 1
 
 

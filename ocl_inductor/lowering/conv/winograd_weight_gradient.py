@@ -7,12 +7,13 @@ from typing import TypedDict
 
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient
-from ocl_inductor.lowering.conv.winograd import allowed, bytes_in_cache
+from ocl_inductor.lowering.conv.winograd import allowed
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd.winograd import POINTS, tiles_of
+from ocl_inductor.templates.winograd.winograd_costs import bytes_in_cache, winograd_costs
 from ocl_inductor.templates.winograd.winograd_points import (
     WINOGRAD_INPUTS,
     ImageParams,
@@ -24,18 +25,6 @@ from ocl_inductor.templates.winograd.winograd_weight_gradient import (
     PointsGradientParams,
     choose_partition,
 )
-
-#: Costs in multiplications of the direct sum: of a tile at all points, for each weight; of taking
-#: a tile's channel there, where all of them stay in a last-level cache and where not; and of
-#: a weight's 36 products. Best ms of the kernels on Intel's driver (two cores, AVX-512):
-#:
-#:   layer, batch    direct  so      layer, batch     direct  so
-#:   64, 56^2, 4       4.98  3.19    256, 14^2, 4       3.66  2.26
-#:   64, 224^2, 1      17.5  20.9    256, 56^2, 4       94.0  36.8
-#:   128, 56^2, 8      33.0  19.7    512, 7^2, 4        4.61  3.15
-_TILE, _NEAR, _FAR, _WEIGHT = 36 * 1.25, 500, 4000, 150
-#: Most bytes of inputs and gradients at the points.
-_MAX_BYTES = 256 << 20
 
 
 def suits(ctx: LoweringContext, p: WeightGradient) -> bool:
@@ -50,9 +39,12 @@ def suits(ctx: LoweringContext, p: WeightGradient) -> bool:
     sizes = tuple(coarse.size[2:])
     tiles = int(tiles_of(coarse.size[0], sizes))
     passing = 4 * POINTS**2 * tiles * (rows + columns)
-    transform = _NEAR if passing <= bytes_in_cache(ctx.device) else _FAR
-    cost = tiles * (_TILE + transform * (1 / rows + 1 / columns)) + _WEIGHT
-    return passing <= _MAX_BYTES and cost < 9 * int(prod((coarse.size[0], *sizes)))
+    costs = winograd_costs(ctx.device)
+    near = passing <= bytes_in_cache(ctx.device)
+    transform = costs.gradient_near if near else costs.gradient_far
+    cost = tiles * (costs.gradient_tile + transform * (1 / rows + 1 / columns))
+    cost += costs.gradient_weight
+    return passing <= costs.gradient_max_bytes and cost < 9 * int(prod((coarse.size[0], *sizes)))
 
 
 def winograd_weight_gradient(

@@ -11,8 +11,8 @@ from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.problem import Gemm
+from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
-from ocl_inductor.lowering.matmul.product_template import MAX_OWN_PANEL
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
 from ocl_inductor.templates.gemm.bf16_gemm import BF16_GEMM, Bf16GemmParams
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
@@ -66,7 +66,7 @@ def _blocking(
 
 def panel_fits(device: DeviceInfo, blocking: Blocking, k: int) -> bool:
     """Whether a panel of ``k`` terms stays in a core's cache."""
-    return 2 * k * blocking.nr <= MAX_OWN_PANEL * device.caches.l2
+    return 2 * k * blocking.nr <= product_limits(device).max_own_panel * device.caches.l2
 
 
 def _along(ctx: LoweringContext, value: Value, dims: tuple[int, ...]) -> tuple[Value, StridedView]:

@@ -12,6 +12,7 @@ from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, sam
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view, transposed
+from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.lowering.matmul.product_operands import (
     accumulator,
     pack_panels,
@@ -29,47 +30,6 @@ from ocl_inductor.templates.blocking import (
 )
 from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
 from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, choose_tile
-
-#: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
-#: many panels of columns read it; else it is prefetched where it lies.
-_MIN_PANELS = 8
-#: Elements this many bytes apart fall into one set of the first-level cache, which holds about a
-#: dozen lines: such an A is packed for two panels already.
-_SET_BYTES = 4096
-#: A sum of more terms is added up in parts, which is faster, and holds no A twice: 3072 columns in
-#: A, 256 in B, 3200 terms: packed 201 GFLOP/s, in parts 395. 1024 terms, 1024 columns: 426 and 384.
-_MAX_PACKED_TERMS = 1024
-#: A larger A is read in place, or a training step would hold it twice: the gradients of the logits
-#: of 256 tokens, GPT-2's vocabulary, are 49 MiB.
-_MAX_PACKED_BYTES = 32 << 20
-#: B is read where it lies when it has unit stride along the columns and at most this many rows:
-#: each row of a tile is another page.
-_MAX_UNPACKED_ROWS = 64
-#: Shares of a second-level cache. A longer panel of B than this is cut into parts of half of it.
-_MAX_PANEL = 1.0
-#: Work-items of so many rows pack the panel of B that they need: that costs no time, and parameters
-#: are not kept twice. Packing is as fast as copying (0.3 ns an element and core), so two percent of
-#: a product of 512 rows. Least ms of models with B packed before and with own panels, on Intel's
-#: driver and on PoCL (two cores with AVX-512): BERT of 512 rows 361 and 347, 760 and 644; GPT-2 of
-#: 256 rows 244 and 243, 253 and 252; ViT-tiny of 197 rows 18.3 and 15.4, 19.4 and 19.7. ResNet-50's
-#: strided convolutions, batch 4, on a Zen 5: up to 4 % slower than packed before, on PoCL 7 %.
-_MIN_ROWS_OF_OWN_PANEL = 128
-#: With 1 MiB, level with packing before at 768 KiB, 5 to 7 % slower at 1152.
-MAX_OWN_PANEL = 900 / 1024
-#: Neighbouring tiles of rows read the same lines of an A whose rows lie along its columns. Up to so
-#: many of them stay in a cache nearby; a longer sum is added up part by part by all tiles of a
-#: work-item. A^T B with 3072 columns in A and 768 in B, on a Zen 5: 430 GFLOP/s for a sum of 512
-#: terms; of 3200 terms 163, and 389 in parts.
-_MAX_LINES_OF_A = 512
-#: Lines that are nearer to each other are neighbours in memory, which caches know how to read.
-_MIN_BYTES_APART = 1024
-#: So much of a third-level cache may hold A, the rows of a work-item, from panel to panel: 4 of 32
-#: MiB, and no more where it is larger, which more cores share.
-#: With more, panels that are no parameters are packed before, and items have fewer rows: 2048 rows
-#: of 3072, 768 columns, on a Zen 5, 419 GFLOP/s instead of 371; 1024 of 1024 lose: 445 and 459.
-_MAX_ROWS, _MOST_ROWS_BYTES = 1 / 8, 4 << 20
-#: Fewer tiles of rows than this do not read a panel often enough.
-_MIN_TILES_FOR_PARTS = 4
 
 
 def product_by_template(
@@ -177,7 +137,8 @@ def _packed_by_items(
     if not same(view.stride[-1], 1) and not same(view.stride[-2], 1):
         return None
     rows_bytes = blocking.mr * blocking.mb * int(depth) * dtype.itemsize
-    most = min(_MAX_ROWS * ctx.device.caches.l3, _MOST_ROWS_BYTES)
+    limits = product_limits(ctx.device)
+    most = min(limits.max_rows * ctx.device.caches.l3, limits.most_rows_bytes)
     if rows_bytes > most and not ctx.is_kept(b):
         return None
     return view if packs_own_panel(ctx.device, blocking, int(depth), dtype) else None
@@ -185,9 +146,11 @@ def _packed_by_items(
 
 def packs_own_panel(device: DeviceInfo, blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
     """Whether work-items of ``blocking`` are to pack panels of ``k`` rows for themselves."""
+    limits = product_limits(device)
     panel_bytes = k * blocking.nr * dtype.itemsize
-    rows = blocking.mr * blocking.mb
-    return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= MAX_OWN_PANEL * device.caches.l2
+    if blocking.mr * blocking.mb < limits.min_rows_of_own_panel:
+        return False
+    return panel_bytes <= limits.max_own_panel * device.caches.l2
 
 
 def _chunk_of_sum(
@@ -197,9 +160,10 @@ def _chunk_of_sum(
 
     Each tile of rows reads a panel of B once: it should come from a cache nearby.
     """
+    limits = product_limits(ctx.device)
     terms, row = ctx.hint(k), blocking.nr * dtype.itemsize
-    most = int(_MAX_PANEL * ctx.device.caches.l2)
-    if terms * row <= most or rows < _MIN_TILES_FOR_PARTS * blocking.mr:
+    most = int(limits.max_panel * ctx.device.caches.l2)
+    if terms * row <= most or rows < limits.min_tiles_for_parts * blocking.mr:
         return 0
     parts = ceil_div(terms * row, most // 2)
     return ceil_div(terms, parts)
@@ -207,10 +171,11 @@ def _chunk_of_sum(
 
 def _part_of_sum(ctx: LoweringContext, a: StridedView, dtype: torch.dtype) -> int:
     """Terms that all tiles of an A read in place add up before they go on; 0: the whole sum."""
+    limits = product_limits(ctx.device)
     terms, step = ctx.hint(a.size[-1]), a.stride[-1]
-    if same(step, 1) or ctx.hint(step) * dtype.itemsize < _MIN_BYTES_APART:
+    if same(step, 1) or ctx.hint(step) * dtype.itemsize < limits.min_bytes_apart:
         return 0
-    return 0 if terms <= _MAX_LINES_OF_A else ceil_div(terms, ceil_div(terms, MAX_K_CHAIN))
+    return 0 if terms <= limits.max_lines_of_a else ceil_div(terms, ceil_div(terms, MAX_K_CHAIN))
 
 
 def _keeps_busy(
@@ -243,16 +208,17 @@ def _sum_of_parts(
 
 def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, panels: int) -> bool:
     """Whether A is packed, which ``panels`` of columns read."""
+    limits = product_limits(ctx.device)
     step, terms = a.stride[-1], ctx.hint(a.size[-1])
     if same(step, 0) or same(step, 1):
         return False
-    if terms <= _MAX_UNPACKED_ROWS or _MAX_PACKED_TERMS < terms:
+    if terms <= limits.max_unpacked_rows or limits.max_packed_terms < terms:
         return False
     # Batches that share it pack it once.
     elements = prod([n for n, s in zip(a.size, a.stride, strict=True) if not same(s, 0)])
-    if ctx.hint(elements) * dtype.itemsize > _MAX_PACKED_BYTES:
+    if ctx.hint(elements) * dtype.itemsize > limits.max_packed_bytes:
         return False
-    few = 2 if ctx.hint(step) * dtype.itemsize % _SET_BYTES == 0 else _MIN_PANELS
+    few = 2 if ctx.hint(step) * dtype.itemsize % limits.set_bytes == 0 else limits.min_panels
     return panels >= few
 
 
@@ -268,8 +234,8 @@ def _batch_strides(packed: Value, shared: Sequence[bool]) -> tuple[Size, ...]:
 
 def _rows_in_place(ctx: LoweringContext, b: Value, nr: int) -> StridedView | None:
     """B read where it lies: unit stride along whole panels of columns and few rows."""
-    view = strided_view(b)
-    if view is None or not same(view.stride[-1], 1) or ctx.hint(b.size[-2]) > _MAX_UNPACKED_ROWS:
+    view, most = strided_view(b), product_limits(ctx.device).max_unpacked_rows
+    if view is None or not same(view.stride[-1], 1) or ctx.hint(b.size[-2]) > most:
         return None
     if not is_static(b.size[-1]) or int(b.size[-1]) % nr:
         return None
