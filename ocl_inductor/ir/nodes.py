@@ -33,7 +33,7 @@ class Buffer:
 
     @property
     def itemsize(self) -> int:
-        return self.dtype.itemsize
+        return int(self.dtype.itemsize)
 
 
 def dense_buffer(
