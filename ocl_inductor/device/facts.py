@@ -287,11 +287,11 @@ def _opencl_c_version(device: Any) -> tuple[int, int]:
     return max((v for v in versions if v <= (3, 0)), default=(1, 2))
 
 
-def _reports_fma(device: Any) -> bool:
+def _reports_fma(device: object) -> bool:
     return bool(ask(device, "single_fp_config", 0) & load_pyopencl().device_fp_config.FMA)
 
 
-def _sub_group_sizes(device: Any, extensions: frozenset[str]) -> tuple[int, ...]:
+def _sub_group_sizes(device: object, extensions: frozenset[str]) -> tuple[int, ...]:
     if "cl_intel_required_subgroup_size" in extensions:
         return _required_sub_group_sizes(device)
     for attribute in ("warp_size_nv", "wavefront_width_amd"):

@@ -192,7 +192,7 @@ class Extern:
     def reads(self) -> set[str]:
         found: set[str] = set(self.after)
 
-        def visit(x: Any) -> None:
+        def visit(x: object) -> None:
             if isinstance(x, BufferRef):
                 found.add(x.name)
             elif isinstance(x, (tuple, list)):

@@ -47,7 +47,7 @@ def with_numbers(params: P, hint: Callable[[Size], int]) -> P:
     )
 
 
-def _numbers(value: Any, hint: Callable[[Size], int]) -> Any:
+def _numbers(value: object, hint: Callable[[Size], int]) -> Any:
     if isinstance(value, tuple):
         return tuple(_numbers(item, hint) for item in value)
     return hint(value) if isinstance(value, sympy.Basic) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -39,7 +38,7 @@ def render(
     kernel_name: str,
     arguments_text: str,
     params: P,
-    tile: Mapping[str, Any],
+    tile: Mapping[str, object],
     holes: Mapping[str, Hole],
 ) -> str:
     """The source of one kernel.

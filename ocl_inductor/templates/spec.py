@@ -36,7 +36,7 @@ def tunable_fields(params: type) -> dict[str, Candidates]:
 
 def choices(device: DeviceInfo, params: TemplateParams, hint: Hint) -> list[dict[str, Any]]:
     """Values of the tunable fields of ``params`` in each combination, the default first."""
-    found: list[dict[str, Any]] = [{}]
+    found: list[dict[str, object]] = [{}]
     for name, candidates in tunable_fields(type(params)).items():
         values = candidates(device, params, hint)
         found = [{**before, name: value} for before in found for value in values]

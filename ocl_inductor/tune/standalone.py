@@ -26,11 +26,11 @@ NAME = "standalone"
 Epilogue = Callable[[str, Sequence[str], int], str]
 
 
-def _size(x: Any) -> str:
+def _size(x: object) -> str:
     return f"(long)({sympy.sympify(x)})" if not isinstance(x, int) else f"{x}L"
 
 
-def row_major(coordinates: Sequence[str], sizes: Sequence[Any]) -> str:
+def row_major(coordinates: Sequence[str], sizes: Sequence[object]) -> str:
     text = "0"
     for c, s in zip(coordinates, sizes, strict=True):
         text = f"(({text}) * {_size(s)} + {c})"
@@ -133,7 +133,7 @@ class StandaloneKernel:
         sizes = [np.int64(v) for v in self.symbols.values()]
         self.kernel.set_args(*self.inputs, *self.extras, self.result, *sizes)
 
-    def launch(self, queue: Any = None) -> Any:
+    def launch(self, queue: object = None) -> Any:
         """Enqueue it once on ``queue``, the device's by default; the event of it."""
         queue = queue or self.device.queue
         return self.cl.enqueue_nd_range_kernel(queue, self.kernel, self.grid, self.local)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -133,7 +132,7 @@ def _panels(ctx: LoweringContext, rows: Value, nr: int) -> Value:
     return ctx.pointwise(packed, tuple(range(5)))
 
 
-def _bounded(value: Value, size: tuple[Size, ...], index: Sequence[Any], dim: int) -> Value:
+def _bounded(value: Value, size: tuple[Size, ...], index: Sequence[object], dim: int) -> Value:
     """``value`` at ``index``, in variables over ``size``; 0 past its extent in ``dim``."""
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 import torch
@@ -47,6 +47,9 @@ from ocl_inductor.lowering.core.values import ZERO, Value, buffer_value, strided
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.spec import P, TemplateSpec, choices
 
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
 #: Chooses among parameters of a template, whose sizes are numbers: the position of the best, where
 #: the first is the default.
 Tune: TypeAlias = Callable[[TemplateSpec[Any], Sequence[Any]], int]
@@ -61,7 +64,7 @@ class LoweringContext:
 
     device: DeviceInfo
     settings: Settings
-    shape_env: Any = None
+    shape_env: ShapeEnv | None = None
     nodes: list[Node] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     template_results: set[str] = field(default_factory=set)

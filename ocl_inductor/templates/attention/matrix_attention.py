@@ -70,7 +70,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: MatrixAttentionParams) -> dic
     }
 
 
-def _launch(p: MatrixAttentionParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MatrixAttentionParams, tile: Mapping[str, object]) -> LaunchGrid:
     return LaunchGrid((size_ceil_div(p.m, BLOCK * p.mb), prod(p.batch)), (1, 1))
 
 

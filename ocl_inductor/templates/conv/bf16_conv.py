@@ -74,7 +74,7 @@ def _flops(p: Bf16ConvParams) -> Size:
     return prod((2, *_out_space(p), p.icg, *p.kernel))
 
 
-def _launch(p: Bf16ConvParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: Bf16ConvParams, tile: Mapping[str, object]) -> LaunchGrid:
     chunks = size_ceil_div(prod(_tile_space(p)), p.tile.mb)
     return LaunchGrid((tile["panels"], chunks, p.groups), (1, 1, 1))
 

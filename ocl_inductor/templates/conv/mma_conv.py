@@ -60,7 +60,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: MmaConvParams) -> dict[str, A
     }
 
 
-def _launch(p: MmaConvParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MmaConvParams, tile: Mapping[str, object]) -> LaunchGrid:
     return mma_launch(tile, prod((p.n, tile["pixels"])), p.oc)
 
 

@@ -86,7 +86,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: MatrixGemmParams) -> dict[str
     }
 
 
-def _launch(p: MatrixGemmParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MatrixGemmParams, tile: Mapping[str, object]) -> LaunchGrid:
     chunks = size_ceil_div(p.m, BLOCK * p.mb)
     return LaunchGrid((size_ceil_div(p.n, p.nr), chunks, prod(p.batch)), (1, 1, 1))
 

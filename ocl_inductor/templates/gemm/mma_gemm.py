@@ -61,7 +61,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: MmaGemmParams) -> dict[str, A
     }
 
 
-def _launch(p: MmaGemmParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MmaGemmParams, tile: Mapping[str, object]) -> LaunchGrid:
     return mma_launch(tile, p.m, p.n, prod(p.batch))
 
 

@@ -110,7 +110,7 @@ def _runs_space(p: RunsParams) -> tuple[Size, ...]:
 
 def _runs_tile(device: DeviceInfo, profile: Profile, p: RunsParams) -> dict[str, Any]:
     units = max(1, _ITEMS_OF_WORK // p.block)
-    tile: dict[str, Any] = {"profile": profile, "widths": (1,)}
+    tile: dict[str, object] = {"profile": profile, "widths": (1,)}
     if profile == "simt":
         fits = device.local_mem_bytes // 2 // (p.block * item_bytes(p.wide))
         units = max(1, min(units, 512 // p.block, fits))
@@ -148,7 +148,7 @@ def _select_tile(device: DeviceInfo, profile: Profile, p: SelectParams) -> dict[
     }
 
 
-def _select_launch(p: SelectParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _select_launch(p: SelectParams, tile: Mapping[str, object]) -> LaunchGrid:
     return LaunchGrid((prod((p.rows, size_ceil_div(p.n, p.piece))),), (1,))
 
 
