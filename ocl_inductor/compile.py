@@ -7,7 +7,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule, Node
@@ -61,6 +61,9 @@ from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 from ocl_inductor.tune.tuner import Tuner
 
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
 _log = logger(__name__)
 _memory_log = artifact(__name__, "memory")
 
@@ -70,10 +73,10 @@ Observer: TypeAlias = Callable[[GraphReport], None]
 
 def opencl_backend(
     gm: GraphModule,
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[object],
     *,
     mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """``torch.compile(model, backend="opencl")``: Dynamo calls this with each captured graph.
 
@@ -155,7 +158,7 @@ def compile_graph(
     gm: GraphModule,
     *,
     static_inputs: frozenset[int],
-    shape_env: Any,
+    shape_env: ShapeEnv | None,
     device: Device,
     settings: Settings,
     kind: str = "inference",
@@ -192,7 +195,7 @@ def _build_graph(
     *,
     residence: Residence | None,
     static_inputs: frozenset[int],
-    shape_env: Any,
+    shape_env: ShapeEnv | None,
     device: Device,
     settings: Settings,
     kind: str,
@@ -248,7 +251,7 @@ def make_plan(
     gm: GraphModule,
     *,
     static_inputs: frozenset[int],
-    shape_env: Any,
+    shape_env: ShapeEnv | None,
     device: Device,
     settings: Settings,
     kind: str = "inference",
@@ -261,7 +264,7 @@ def make_plan(
     info = form.of(device.info.for_settings(settings))
     debug = DebugFolder.for_settings(settings)
 
-    def check(verify: Callable[..., None], *stage: Any) -> None:
+    def check(verify: Callable[..., None], *stage: object) -> None:
         if settings.verify:
             verify(*stage)
 

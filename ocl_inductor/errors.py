@@ -23,7 +23,7 @@ class OpenCLInductorError(RuntimeError):
         return _rebuild, (type(self), str(self), self.facts)
 
 
-def _rebuild(cls: type[OpenCLInductorError], message: str, facts: dict[str, Any]) -> Any:
+def _rebuild(cls: type[OpenCLInductorError], message: str, facts: dict[str, object]) -> Any:
     error = cls.__new__(cls, message)
     OpenCLInductorError.__init__(error, message, **facts)
     return error

@@ -160,16 +160,16 @@ def _choice(*names: str) -> Callable[[object], str]:
     return parse
 
 
-def _optional(parse: Callable[[object], Any]) -> Callable[[object], Any]:
+def _optional(parse: Callable[[object], object]) -> Callable[[object], Any]:
     return lambda value: None if value is None else parse(value)
 
 
 def _setting(
     help: str,
-    parse: Callable[[object], Any],
+    parse: Callable[[object], object],
     *,
-    default: Any = None,
-    default_factory: Callable[[], Any] | None = None,
+    default: object = None,
+    default_factory: Callable[[], object] | None = None,
     env: str | None = None,
     affects_code: bool = False,
 ) -> Any:

@@ -59,7 +59,7 @@ GraphCompiler = Callable[..., Executor | StagedExecutor]
 
 def capture(
     gm: GraphModule,
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[object],
     compile_graph: GraphCompiler,
     device: Device,
     settings: Settings,
@@ -109,7 +109,7 @@ def capture(
     return without_wrappers(compiled, gm, example_inputs, graphs.only)
 
 
-def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
+def _fixed_sizes(example_inputs: Sequence[object]) -> list[Any]:
     """Real tensors unknown to Dynamo, as fake ones of static size.
 
     Dynamo passes fake tensors. The minifier passes real ones, which would get symbolic sizes that
@@ -120,7 +120,7 @@ def _fixed_sizes(example_inputs: Sequence[Any]) -> list[Any]:
     if context is None or mode is None:
         return list(example_inputs)
 
-    def fixed(x: Any) -> Any:
+    def fixed(x: object) -> Any:
         known = not isinstance(x, torch.Tensor) or is_fake(x) or x in context.tensor_to_context
         return x if known else mode.from_tensor(x, static_shapes=True)
 
@@ -142,7 +142,7 @@ def _compiler(compile_graph: GraphCompiler, kind: str) -> GraphCompiler:
     # Parameters reach a backward graph among the saved tensors, at positions that are not reported.
     static = kind != "backward"
 
-    def run(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
+    def run(gm: GraphModule, inputs: Sequence[object]) -> Executor | StagedExecutor:
         if kind == "backward":
             _keep_saved_tensors()
             take_strides(gm, inputs)

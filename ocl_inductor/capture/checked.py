@@ -56,7 +56,7 @@ def _argument(node: Node, position: int, name: str) -> Any:
     return node.kwargs.get(name)
 
 
-def _require(node: Node, x: Any, bounds: Sequence[tuple[Any, Any]], says: str) -> bool:
+def _require(node: Node, x: object, bounds: Sequence[tuple[object, object]], says: str) -> bool:
     """Make ``node`` require each comparison for ``x``, if that is a tensor."""
     if not isinstance(x, Node) or not isinstance(x.meta.get("example_value"), torch.Tensor):
         return False

@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 def without_wrappers(
     compiled: Function,
     gm: GraphModule,
-    inputs: Sequence[Any],
+    inputs: Sequence[object],
     executor: Callable[[], Executor | None],
 ) -> Function:
     """``compiled``, or a function that calls the executor directly where that is equivalent.
@@ -38,7 +38,7 @@ def without_wrappers(
     numbers = len(inputs), len(results)
     asked, plain = False, None  # ``plain``: called instead of ``compiled``
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         nonlocal asked, plain
         # With gradients on, the wrapper turns them off for the call.
         if plain is not None and not torch.is_grad_enabled():
@@ -62,7 +62,7 @@ def calls_directly(executor: Executor, inputs: int, outputs: int) -> bool:
     return not executor.plan.updates and _makes_all(executor, inputs, outputs)
 
 
-def _is_plain(gm: GraphModule, values: Sequence[Any]) -> bool:
+def _is_plain(gm: GraphModule, values: Sequence[object]) -> bool:
     """Whether arguments and results are plain tensors, and the grad mode does not change."""
     return (
         all(isinstance(x, torch.Tensor) for x in values)

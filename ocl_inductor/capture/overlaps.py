@@ -84,11 +84,11 @@ def _written(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor], bool] 
     return None
 
 
-def _of(argument: Any) -> Any:
+def _of(argument: object) -> Any:
     return argument.meta.get("example_value") if isinstance(argument, Node) else argument
 
 
-def _tensors(arguments: Any) -> Iterator[torch.Tensor]:
+def _tensors(arguments: object) -> Iterator[torch.Tensor]:
     """The tensors whose memory is known: plain ones with strides."""
     for x in map(_of, tree_leaves(arguments, is_leaf=lambda x: isinstance(x, Node))):
         plain = isinstance(x, torch._subclasses.FakeTensor) and x.layout is torch.strided

@@ -14,7 +14,7 @@ from torch._dynamo.source import RandomValueSource
 from torch.fx import GraphModule, Node
 
 
-def take_as_passed(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+def take_as_passed(gm: GraphModule, inputs: Sequence[object]) -> list[Any]:
     """``inputs`` with such numbers as they will be passed; ``gm`` then rounds them itself."""
     taken = list(inputs)
     placeholders = gm.graph.find_nodes(op="placeholder")

@@ -31,7 +31,7 @@ def why_refused(gm: GraphModule) -> Iterator[tuple[Node, str]]:
             yield node, f"eager decides on this: {reason}"
 
 
-def _tensor(argument: Any) -> torch.Tensor | None:
+def _tensor(argument: object) -> torch.Tensor | None:
     value = argument.meta.get("example_value") if isinstance(argument, Node) else argument
     return value if isinstance(value, torch.Tensor) else None
 

@@ -20,7 +20,7 @@ from ocl_inductor.resident.places import NAME, is_resident
 _CPU = torch.device("cpu")
 
 
-def is_on_device(gm: GraphModule, inputs: Sequence[Any]) -> bool:
+def is_on_device(gm: GraphModule, inputs: Sequence[object]) -> bool:
     """Whether a Dynamo graph works on ``ocl`` tensors: as inputs, constants or new tensors."""
     tensors = (*inputs, *gm.parameters(), *gm.buffers())
     return any(map(is_resident, tensors)) or any(map(_names_device, gm.graph.nodes))
@@ -70,12 +70,12 @@ def _is_on_cpu(x: object) -> bool:
     return isinstance(x, torch.Tensor) and x.device.type == "cpu"
 
 
-def _named(x: Any) -> Any:
+def _named(x: object) -> Any:
     """A device in a call of the graph."""
     return _CPU if isinstance(x, torch.device) and x.type == NAME else x
 
 
-def _fake_on_cpu(x: Any) -> Any:
+def _fake_on_cpu(x: object) -> Any:
     if not isinstance(x, FakeTensor) or not is_resident(x):
         return x
     # The same sizes, strides and storage, so that views are still recognised as views.

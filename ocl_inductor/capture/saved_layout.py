@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch._guards import TracingContext
@@ -99,7 +98,7 @@ def report_strides(plan: Plan, free: frozenset[int]) -> None:
         context.output_strides.append(tuple(map(int, o.stride)) if known else None)
 
 
-def take_strides(gm: GraphModule, inputs: Sequence[Any]) -> None:
+def take_strides(gm: GraphModule, inputs: Sequence[object]) -> None:
     """Give the placeholders of a backward graph the strides of the tensors they will receive."""
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     for node, given in zip(placeholders, inputs, strict=False):

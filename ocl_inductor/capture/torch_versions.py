@@ -68,7 +68,7 @@ def one_hot_is_checked() -> bool:
     return torch._C.DispatchKey.CompositeImplicitAutograd in kernels
 
 
-def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+def untraced(function: Callable[..., object]) -> Callable[..., Any]:
     """``function``, never traced by Dynamo, with all that it calls; also for others with its code.
 
     ``torch.compiler.disable`` does so by switching Dynamo off and on again at each call (1 µs);

@@ -149,7 +149,7 @@ _FILTERS = (
 )
 
 
-def filters(command: Callable[..., Any]) -> Callable[..., Any]:
+def filters(command: Callable[..., object]) -> Callable[..., Any]:
     """Add the options that ``chosen`` takes as keywords."""
     for option in reversed(_FILTERS):
         command = option(command)

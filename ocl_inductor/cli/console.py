@@ -72,5 +72,5 @@ def cell(text: str) -> Text:
     return Text(printable(text))
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))

@@ -128,7 +128,7 @@ def _factory(target: str) -> Callable[[], tuple[Any, Any]]:
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does, so that a module beside the user is found
     try:
-        found: Any = importlib.import_module(name)
+        found: object = importlib.import_module(name)
         for part in attribute.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:

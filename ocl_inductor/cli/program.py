@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import click
 
@@ -64,7 +63,7 @@ def why_it_ended(run: Callable[[], None], name: str) -> str:
 def _termination_raises() -> Iterator[None]:
     """SIGTERM as an exception unless it has a handler already: results so far are shown then."""
 
-    def terminate(signum: int, frame: Any) -> None:
+    def terminate(signum: int, frame: object) -> None:
         if os.getpid() == here:
             raise _Terminated
         signal.signal(signum, signal.SIG_DFL)  # a process that the script forked

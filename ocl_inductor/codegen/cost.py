@@ -46,7 +46,7 @@ def group_cost(group: LoopGroup | TemplateGroup, buffers: Mapping[str, Buffer]) 
         flops, calls = _members(group.members, group, touched)
         return Cost(flops, touched.total(), calls)
     spec, template = SPECS[group.template.spec], group.template
-    params = dict(template.params)
+    params = template.params
     ranges = dict(zip(loop_vars(len(group.space)), group.space, strict=True))
     touched = _Touched(ranges, buffers)
     flops, calls = spec.flops(params), 0

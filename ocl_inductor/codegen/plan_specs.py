@@ -137,7 +137,7 @@ def host_call(node: Extern) -> HostCall:
     )
 
 
-def _argument(x: Any) -> Any:
+def _argument(x: object) -> Any:
     if isinstance(x, BufferRef):
         if x.size is None:
             return TensorRef(x.name)
@@ -148,7 +148,7 @@ def _argument(x: Any) -> Any:
     return _map_tree(x, _argument)
 
 
-def _map_tree(x: Any, fn: Callable[[Any], Any]) -> Any:
+def _map_tree(x: object, fn: Callable[[object], object]) -> Any:
     """Apply ``fn`` to the items of a tuple, list or dict; other values stay as they are."""
     if isinstance(x, (tuple, list)):
         return type(x)([fn(y) for y in x])

@@ -31,6 +31,7 @@ from ocl_inductor.ir.index import (
 )
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.ir.ops import EXPENSIVE
+from ocl_inductor.ir.params import TemplateParams, leaves
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
@@ -46,7 +47,7 @@ def emit_template_group(
     """Render the template with its epilogue spliced into the ``store`` hole."""
     node = group.template
     spec = SPECS[node.spec]
-    params = dict(node.params)
+    params = node.params
     tile = spec.tile(device, cast(Profile, device.profile), params)
     if any(n.op in EXPENSIVE for m in group.epilogue for n in walk(m.body)):
         # A call for each register of a tile is long code that spills registers: a loop instead.
@@ -175,15 +176,16 @@ def _accesses_by_row(
 
 
 def _parameters(
-    group: TemplateGroup, buffers: Mapping[str, Buffer], params: Mapping[str, object]
+    group: TemplateGroup, buffers: Mapping[str, Buffer], params: TemplateParams
 ) -> KernelParameters:
     order = list(dict.fromkeys(group.template.operands))
     bases = {m.base for m in group.epilogue if m.base}
     order += sorted(group.reads() - set(order) - bases)
     order += sorted(group.stored)
     expressions: list[object] = list(group.space)
-    for value in params.values():
-        expressions += _flatten(value)
+    values = params.values()
+    for value in values:
+        expressions += leaves(value)
     for m in group.epilogue:
         expressions += [m.store, *indices(m.body)]
     parameters = KernelParameters(
@@ -192,12 +194,6 @@ def _parameters(
         group.stored,
         tuple((s.name, s) for s in size_symbols(expressions)),
     )
-    checks = any(isinstance(p, Check) for p in params.values())
+    checks = any(isinstance(p, Check) for p in values)
     checks = checks or any(m.checks_indices for m in group.epilogue)
     return parameters.with_fault() if checks else parameters
-
-
-def _flatten(value: object) -> list[object]:
-    if isinstance(value, (tuple, list)):
-        return [leaf for item in value for leaf in _flatten(item)]
-    return [value]

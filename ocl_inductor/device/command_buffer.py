@@ -156,7 +156,7 @@ _COUNT = 512
 _STEPS = 9
 
 
-def _release(functions: _Functions, handle: Any) -> None:
+def _release(functions: _Functions, handle: object) -> None:
     if not fork.forked:  # a child does not own its parent's objects
         functions.release(handle)
 

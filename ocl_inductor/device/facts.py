@@ -121,6 +121,14 @@ class DeviceInfo:
         return not (self.unified_memory and self.zero_copy)
 
     @property
+    def architecture(self) -> str:
+        """What its code is made of, for tuned values: vectors of so many bits (``vector-512``), or
+        work-items, with matrix instructions or without (``simt-mma``, ``simt``)."""
+        if self.profile == "vector":
+            return f"vector-{32 * self.vector_width}"
+        return "simt-mma" if self.mma else "simt"
+
+    @property
     def key(self) -> str:
         """What a kernel binary depends on, for cache keys.
 
@@ -279,11 +287,11 @@ def _opencl_c_version(device: Any) -> tuple[int, int]:
     return max((v for v in versions if v <= (3, 0)), default=(1, 2))
 
 
-def _reports_fma(device: Any) -> bool:
+def _reports_fma(device: object) -> bool:
     return bool(ask(device, "single_fp_config", 0) & load_pyopencl().device_fp_config.FMA)
 
 
-def _sub_group_sizes(device: Any, extensions: frozenset[str]) -> tuple[int, ...]:
+def _sub_group_sizes(device: object, extensions: frozenset[str]) -> tuple[int, ...]:
     if "cl_intel_required_subgroup_size" in extensions:
         return _required_sub_group_sizes(device)
     for attribute in ("warp_size_nv", "wavefront_width_amd"):

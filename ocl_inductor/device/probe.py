@@ -30,7 +30,7 @@ MARK = "ocl_inductor answers"
 
 def zero_copy_works(
     key: str,
-    handles: Callable[[], tuple[Any, Any]],
+    handles: Callable[[], tuple[object, object]],
     names: Names | None = None,
     tester: Callable[[], bool] | None = None,
 ) -> bool:
@@ -225,5 +225,5 @@ def _kept(question: str, key: str) -> Any:
     return json_cache.load(_folder(), f"{_SCHEMA}\n{question}\n{key}")
 
 
-def _keep(question: str, key: str, value: Any) -> None:
+def _keep(question: str, key: str, value: object) -> None:
     json_cache.save(_folder(), f"{_SCHEMA}\n{question}\n{key}", value)

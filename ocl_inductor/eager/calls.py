@@ -23,10 +23,12 @@ class Call(NamedTuple):
     numbers: tuple[Hashable, ...]
 
 
-def call_of(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None:
+def call_of(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object]
+) -> Call | None:
     """None where such arguments are not supported in graphs."""
     # The default dtype affects numbers among integers; the deterministic mode affects results.
-    form: list[Any] = [op, _default_dtype(), _deterministic()]
+    form: list[object] = [op, _default_dtype(), _deterministic()]
     tensors: list[torch.Tensor] = []
     numbers: list[Hashable] = []
     if not _add(args, form, tensors, numbers):

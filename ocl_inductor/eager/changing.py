@@ -162,7 +162,7 @@ _NOT_NEGATIVE = ("softshrink",)
 _NOT_REDUCED = ("addmm", "baddbmm", "addmv", "addr")
 
 
-def name_of(op: Any) -> str:
+def name_of(op: torch._ops.OpOverload) -> str:
     """The operator's name in ``FORMS``, whether or not it writes its first argument."""
     name: str = op._schema.name.partition("::")[2]
     return name.removesuffix("_")

@@ -44,7 +44,7 @@ class _Changing:
 
     def __init__(
         self,
-        op: Any,
+        op: torch._ops.OpOverload,
         function: Function,
         dtype: torch.dtype,
         places: Sequence[int],
@@ -101,7 +101,13 @@ class _GraphFunctions:
         #: Whether the thread is compiling, whose own operators are not compiled in turn.
         self.here = threading.local()
 
-    def run(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Any:
+    def run(
+        self,
+        op: torch._ops.OpOverload,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+        call: Call,
+    ) -> Any:
         """The results; None where the host has to run it."""
         try:
             form = self.forms.get(call.form)
@@ -123,7 +129,13 @@ class _GraphFunctions:
             return made(call.tensors, call.numbers)
         return made(*call.tensors)
 
-    def _new(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Any:
+    def _new(
+        self,
+        op: torch._ops.OpOverload,
+        args: Sequence[object],
+        kwargs: dict[str, object],
+        call: Call,
+    ) -> Any:
         """A function, a ``_Changing``, or None."""
         form = self.forms.get(call.form)
         if form is None:
@@ -154,7 +166,7 @@ class _GraphFunctions:
         """Whether the form was compiled for other numbers."""
         return any(f is not None and form.rest(n) == rest for n, f in form.by_numbers.items())
 
-    def _compiling(self, compile_it: Callable[[], Any]) -> Any:
+    def _compiling(self, compile_it: Callable[[], object]) -> Any:
         self.here.compiling = True
         try:
             return compile_it()
@@ -166,7 +178,7 @@ _functions = _GraphFunctions()
 
 
 @functools.cache
-def kernel_of(op: Any) -> Callable[..., Any]:
+def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
     """A function that calls an operator on ``ocl`` tensors.
 
     It raises the errors of the CPU's kernel, and DeviceMemoryError.
@@ -192,7 +204,7 @@ def kernel_of(op: Any) -> Callable[..., Any]:
     return untraced(call)
 
 
-def run(op: Any, *args: Any, **kwargs: Any) -> Any:
+def run(op: torch._ops.OpOverload, *args: object, **kwargs: object) -> Any:
     """One call of an operator on ``ocl`` tensors; see ``kernel_of``."""
     return kernel_of(op)(*args, **kwargs)
 

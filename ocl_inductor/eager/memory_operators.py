@@ -21,8 +21,8 @@ def empty(
     size: Sequence[int],
     *,
     dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: object = None,
     pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
@@ -35,8 +35,8 @@ def empty_strided(
     stride: Sequence[int],
     *,
     dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: object = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), index_of(device))
@@ -104,7 +104,7 @@ def resize(
     return x
 
 
-def convolution(*args: Any) -> torch.Tensor:
+def convolution(*args: object) -> torch.Tensor:
     return run(aten.convolution.default, *args)
 
 

@@ -22,7 +22,7 @@ _FROM_CPU = frozenset((
 
 
 @functools.cache
-def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+def on_host_of(op: torch._ops.OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     """A function that calls an operator without an ``ocl`` kernel.
 
     It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
@@ -67,7 +67,7 @@ def on_host_of(op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     return call
 
 
-def _two_devices(op: Any, borrowed: Borrowed) -> RuntimeError:
+def _two_devices(op: torch._ops.OpOverload, borrowed: Borrowed) -> RuntimeError:
     here, elsewhere = borrowed.all()[0].device, borrowed.elsewhere
     assert elsewhere is not None
     return RuntimeError(
@@ -76,7 +76,7 @@ def _two_devices(op: Any, borrowed: Borrowed) -> RuntimeError:
     )
 
 
-def _each(function: Callable[[Any], Any], x: Any) -> Any:
+def _each(function: Callable[[object], object], x: object) -> Any:
     """An argument or result with the function applied to each leaf."""
     if isinstance(x, (list, tuple)):
         return type(x)([_each(function, y) for y in x])

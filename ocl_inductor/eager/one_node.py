@@ -32,17 +32,19 @@ _log = logger(__name__)
 Function: TypeAlias = Callable[..., Any]
 
 
-def compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> Function | None:
+def compiled(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object], call: Call
+) -> Function | None:
     """For these sizes, strides and numbers; None where the host has to run it."""
 
-    def graph(mode: FakeTensorMode, fakes: list[Any]) -> GraphModule:
+    def graph(mode: FakeTensorMode, fakes: list[object]) -> GraphModule:
         _check(op, args, kwargs)
         return _graph(op, args, kwargs, call)
 
     return _made(op, graph, call, call.numbers)
 
 
-def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def _check(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Raise eager's errors about the arguments' sizes, types and numbers, as far as PyTorch can
     determine them from these."""
 
@@ -70,13 +72,17 @@ def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
             _check_cast(plain(*there, **named), target)
 
 
-def _check_cast(made: Any, target: torch.Tensor) -> None:
+def _check_cast(made: object, target: torch.Tensor) -> None:
     if isinstance(made, torch.Tensor) and not torch.can_cast(made.dtype, target.dtype):
         raise TypeError(f"{made.dtype} cannot be cast to {target.dtype}")
 
 
 def compiled_for_any(
-    op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call, numbers: Sequence[int]
+    op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: dict[str, object],
+    call: Call,
+    numbers: Sequence[int],
 ) -> tuple[Function, torch.dtype] | None:
     """The same for numbers that are passed behind the tensors, as tensors of no dimensions and of
     the type that comes with it. ``numbers``: the places of these among the call's.
@@ -87,7 +93,7 @@ def compiled_for_any(
     if dtype is None:
         return None
 
-    def graph(mode: FakeTensorMode, fakes: list[Any]) -> GraphModule:
+    def graph(mode: FakeTensorMode, fakes: list[object]) -> GraphModule:
         with mode:
             fakes += [torch.empty((), dtype=dtype, device="ocl") for _ in numbers]
         return _graph_for_any(op, args, kwargs, call, numbers, fakes)
@@ -98,8 +104,8 @@ def compiled_for_any(
 
 
 def _made(
-    op: Any,
-    graph: Callable[[FakeTensorMode, list[Any]], GraphModule],
+    op: torch._ops.OpOverload,
+    graph: Callable[[FakeTensorMode, list[object]], GraphModule],
     call: Call,
     numbers: object,
 ) -> Function | None:
@@ -110,7 +116,7 @@ def _made(
         mode = FakeTensorMode()
         # Autocast has been applied to the call already.
         with torch.no_grad(), torch._C._DisableAutocast():
-            fakes: list[Any] = [mode.from_tensor(x.detach()) for x in call.tensors]
+            fakes: list[object] = [mode.from_tensor(x.detach()) for x in call.tensors]
             return compile_with(graph(mode, fakes), fakes, options=options, unwrapped=True)
 
     try:
@@ -121,7 +127,9 @@ def _made(
         return None
 
 
-def _graph(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> GraphModule:
+def _graph(
+    op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], call: Call
+) -> GraphModule:
     """The operator as a graph. One that writes its arguments returns nothing."""
     graph = Graph()
     inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
@@ -141,7 +149,7 @@ def _graph(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -> 
 
 
 def _graph_for_any(
-    op: Any,
+    op: torch._ops.OpOverload,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     call: Call,
@@ -184,7 +192,7 @@ class _Arguments:
     def __init__(self, call: Call, inputs: Sequence[Any], numbers: Sequence[Any]) -> None:
         self._tensors, self._inputs, self._numbers = call.tensors, inputs, iter(numbers)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: object) -> Any:
         if isinstance(x, (list, tuple)):
             return [self(y) for y in x]
         if isinstance(x, torch.Tensor):
@@ -217,7 +225,9 @@ def _numbers(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[int | floa
             yield x
 
 
-def places_that_change(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[int, ...]:
+def places_that_change(
+    op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[int, ...]:
     """The places, among a call's numbers, of those that ``arithmetic`` takes as tensors."""
     if name_of(op) not in FORMS:
         return ()

@@ -68,7 +68,7 @@ class Expr:
         return f"{self.op}.{str(self.dtype)[6:]}({inside})"
 
 
-def repr_payload(payload: Any) -> Any:
+def repr_payload(payload: object) -> Any:
     """Make payloads comparable: nan must equal itself and -0.0 must differ from 0.0."""
     return repr(payload) if isinstance(payload, float) else payload
 

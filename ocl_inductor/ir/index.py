@@ -147,7 +147,7 @@ def nonnegative_below(e: sympy.Expr, bound: Size, ranges: Ranges) -> bool:
     top = sympy.expand(e.xreplace({v: s - 1 for v, s in ranges.items()}) + 1)
     if any(t.is_nonnegative is False for t in sympy.Add.make_args(e)):
         return False
-    return sympy.expand(top - sympy.sympify(bound)) == 0
+    return bool(sympy.expand(top - sympy.sympify(bound)) == 0)
 
 
 def _split_divisible(e: sympy.Expr, d: Size) -> tuple[sympy.Expr, sympy.Expr]:
@@ -349,11 +349,7 @@ def size_symbols(expressions: Sequence[object]) -> list[sympy.Symbol]:
     found: set[sympy.Symbol] = set()
     for e in expressions:
         if isinstance(e, sympy.Basic):
-            found |= {
-                s  # type: ignore[misc]
-                for s in e.free_symbols
-                if not _is_loop_symbol(s.name)  # type: ignore[attr-defined]
-            }
+            found |= {s for s in e.free_symbols if not _is_loop_symbol(s.name)}
     return sorted(found, key=lambda s: s.name)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, loads
 from ocl_inductor.ir.index import Size, loop_vars, prod
+from ocl_inductor.ir.params import TemplateParams
 
 LoopKind = Literal["pointwise", "reduction", "scan", "scatter"]
 
@@ -32,7 +33,7 @@ class Buffer:
 
     @property
     def itemsize(self) -> int:
-        return self.dtype.itemsize
+        return int(self.dtype.itemsize)
 
 
 def dense_buffer(
@@ -134,7 +135,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A hand-written kernel family: ``spec`` names it, ``params`` (hashable values) instantiate it.
+    """A hand-written kernel family: ``spec`` names it, ``params`` instantiate it.
 
     The result is logically a matrix of ``rows`` by ``cols`` per batch; the scheduler may attach a
     pointwise epilogue evaluated at each (batch, row, column).
@@ -143,11 +144,8 @@ class Template:
     buffer: Buffer
     spec: str
     operands: tuple[str, ...]
-    params: tuple[tuple[str, Any], ...]
+    params: TemplateParams
     origin: Origin = field(default=Origin(), compare=False)
-
-    def param(self, name: str) -> Any:
-        return dict(self.params)[name]
 
     def reads(self) -> set[str]:
         return set(self.operands)
@@ -194,7 +192,7 @@ class Extern:
     def reads(self) -> set[str]:
         found: set[str] = set(self.after)
 
-        def visit(x: Any) -> None:
+        def visit(x: object) -> None:
             if isinstance(x, BufferRef):
                 found.add(x.name)
             elif isinstance(x, (tuple, list)):

@@ -163,8 +163,10 @@ def _of_torch(name: str) -> Reference:
     """PyTorch's function of a name."""
     for where in (torch, torch.special):
         if hasattr(where, name):
-            return getattr(where, name)
-    return getattr(torch.ops.aten, f"special_{name}")
+            found: Reference = getattr(where, name)
+            return found
+    special: Reference = getattr(torch.ops.aten, f"special_{name}")
+    return special
 
 
 def _named(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy
 
 from ocl_inductor.capture.torch_versions import guarding_hint
 from ocl_inductor.ir.index import Size, is_static
 
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
 #: What a size counts as that depends on data.
 _UNKNOWN = 8192
 
 
-def size_hint(shape_env: Any, size: Size) -> int:
+def size_hint(shape_env: ShapeEnv | None, size: Size) -> int:
     """A static size itself; the traced example's value of another."""
     if is_static(size):
         return int(size)

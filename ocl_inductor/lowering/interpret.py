@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -42,6 +42,9 @@ from ocl_inductor.lowering.graph.walk import TRAINED, Walk, origin_of
 from ocl_inductor.lowering.pointwise.float8 import computed_in_float32, in_float32
 from ocl_inductor.settings import Settings
 
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
 #: Effects, and checks whose failure is an exception.
 BELONGS_ON_HOST = frozenset(
     {
@@ -63,7 +66,7 @@ def lower_graph(
     settings: Settings,
     *,
     static_inputs: frozenset[int] = frozenset(),
-    shape_env: Any = None,
+    shape_env: ShapeEnv | None = None,
     tune: Tune | None = None,
     compile_plan: CompileBody | None = None,
     free_outputs: frozenset[int] = frozenset(),
@@ -147,7 +150,7 @@ class _GraphLowering:
         return buffer_value(buffer)
 
     def run_get_attr(self, node: FxNode) -> Any:
-        owner: Any = self.walk.gm
+        owner: object = self.walk.gm
         for part in str(node.target).split("."):
             owner = getattr(owner, part)
         if not isinstance(owner, torch.Tensor):
@@ -230,7 +233,7 @@ class _GraphLowering:
                 return given if base.dtype is viewed.dtype and node.args[3] is not None else None
         return None
 
-    def _why_not(self, node: FxNode, args: Any, kwargs: Any) -> str | None:
+    def _why_not(self, node: FxNode, args: object, kwargs: object) -> str | None:
         if lowering_of(node.target) is None:
             return "no lowering for this operator"
         if node.name in self.ctx.on_host:
@@ -254,7 +257,7 @@ class _GraphLowering:
             return None
         return only_moved(node.target, *dtypes)
 
-    def _finish(self, node: FxNode, result: Any) -> Any:
+    def _finish(self, node: FxNode, result: object) -> Any:
         uses = effective_uses(node)
         if isinstance(result, Value) and uses > 1 and any(map(writes_input, node.users)):
             # It goes to memory anyway. Those who computed it again would want the old contents.
@@ -268,7 +271,7 @@ class _GraphLowering:
             )
         return result
 
-    def as_eager(self, node: FxNode, result: Any) -> Any:
+    def as_eager(self, node: FxNode, result: object) -> Any:
         """Check dtype and shape against eager's meta function; take over its symbolic sizes.
 
         Two symbolic sizes may be equal only under the guards of the trace, so sizes that are not
@@ -280,7 +283,7 @@ class _GraphLowering:
             return type(result)(self.value_as_eager(node, r, m) for r, m in pairs)
         return self.value_as_eager(node, result, meta)
 
-    def value_as_eager(self, node: FxNode, got: Any, want: Any) -> Any:
+    def value_as_eager(self, node: FxNode, got: object, want: object) -> Any:
         if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
             return got
         size = tuple(self.walk.size(s) for s in want.shape)
@@ -297,7 +300,9 @@ class _GraphLowering:
         return Value(size, got.dtype, got.body)
 
 
-def _dtypes(node: FxNode, args: Any, kwargs: Any) -> tuple[list[torch.dtype], list[torch.dtype]]:
+def _dtypes(
+    node: FxNode, args: object, kwargs: object
+) -> tuple[list[torch.dtype], list[torch.dtype]]:
     """Those of the tensors among a call's arguments, and of its results."""
     operands = [v.dtype for v in tensor_leaves((args, kwargs))]
     return operands, [t.dtype for t in fake_leaves(node.meta.get("val"))]

@@ -33,11 +33,11 @@ _log = logger(__name__)
 
 
 def explain(
-    model: Callable[..., Any],
+    model: Callable[..., object],
     /,
-    *args: Any,
-    compile_options: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    *args: object,
+    compile_options: Mapping[str, object] | None = None,
+    **kwargs: object,
 ) -> Report:
     """Compile ``model`` for OpenCL, call it once with the arguments, and say what was decided.
 
@@ -142,7 +142,7 @@ def _merged(breaks: Sequence[BreakReport]) -> tuple[BreakReport, ...]:
     )
 
 
-def _lines_of(payload: Any) -> tuple[str, ...]:
+def _lines_of(payload: object) -> tuple[str, ...]:
     text = str(payload)
     try:
         value = json.loads(text)

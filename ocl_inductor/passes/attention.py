@@ -87,7 +87,7 @@ def _shape(node: Node) -> tuple[Any, ...]:
     return tuple(_value(node).shape)
 
 
-def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def _same(a: Sequence[object], b: Sequence[object]) -> bool:
     """Sizes equal without a new guard: static ones, or the same symbol."""
     return len(a) == len(b) and all(
         x == y if isinstance(x, int) and isinstance(y, int) else str(x) == str(y)
@@ -124,7 +124,7 @@ def _operand(node: Any, batch: tuple[Any, ...]) -> Node | None:
         node = node.args[0]
 
 
-def _scores(node: Node, reader: Node, shape: tuple[Any, ...]) -> _Scores | None:
+def _scores(node: Node, reader: Node, shape: tuple[object, ...]) -> _Scores | None:
     """Follow the chain upwards from ``node``, which only ``reader`` may read."""
     scale, mask = 1.0, None
     while set(node.users) == {reader}:

@@ -16,7 +16,7 @@ KEPT_META = frozenset(
 )
 
 
-def call_before(node: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
+def call_before(node: Node, target: object, *args: object, **kwargs: object) -> Node:
     """A call in front of ``node``, as a part of what that does."""
     with node.graph.inserting_before(node):
         made = node.graph.call_function(target, args, kwargs)

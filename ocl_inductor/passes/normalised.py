@@ -61,12 +61,12 @@ def _is_plain(node: Node) -> bool:
     )
 
 
-def _batch_shapes(x: torch.Tensor, arguments: dict[str, Any]) -> _Aligned:
+def _batch_shapes(x: torch.Tensor, arguments: dict[str, object]) -> _Aligned:
     channels = [-1, *[1] * (x.dim() - 2)]
     return list(x.shape), channels, channels
 
 
-def _group_shapes(x: torch.Tensor, arguments: dict[str, Any]) -> _Aligned:
+def _group_shapes(x: torch.Tensor, arguments: dict[str, object]) -> _Aligned:
     n, groups, rest = x.shape[0], arguments["group"], x.shape[2:]
     ones = [1] * len(rest)
     inner = x.shape[1] // groups
@@ -87,7 +87,7 @@ def _split(node: Node) -> None:
     out = results[0]
     size, statistics, channels = _SHAPES[node.target](x.meta["val"], arguments)
 
-    def aligned(value: Node, shape: Sequence[Any]) -> Node:
+    def aligned(value: Node, shape: Sequence[object]) -> Node:
         return call_before(out, aten.view.default, value, list(shape))
 
     def result(number: int) -> Node:

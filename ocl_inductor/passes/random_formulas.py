@@ -42,10 +42,10 @@ class Draw(Protocol):
     def normal(self, dtype: torch.dtype) -> Node:
         """Standard normal numbers."""
 
-    def integers(self, low: Any, high: Any) -> Node:
+    def integers(self, low: object, high: object) -> Node:
         """int64 numbers in [low, high)."""
 
-    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+    def call(self, target: object, *args: object, **kwargs: object) -> Node:
         """A node for an ATen operator."""
 
     def wide(self) -> torch.dtype:
@@ -72,7 +72,7 @@ _NO_PROBABILITY = "contains either `inf`, `nan` or element < 0"
 _NO_DISTRIBUTION = "invalid multinomial distribution"
 
 
-def _plain(*numbers: Any) -> bool:
+def _plain(*numbers: object) -> bool:
     """Whether all are Python numbers, known when the graph is compiled."""
     return all(isinstance(x, (bool, int, float)) for x in numbers)
 
@@ -80,11 +80,11 @@ def _plain(*numbers: Any) -> bool:
 # -- uniform and normal ------------------------------------------------------------------------
 
 
-def rand(draw: Draw, **_: Any) -> Node:
+def rand(draw: Draw, **_: object) -> Node:
     return draw.uniform(draw.dtype)
 
 
-def randn(draw: Draw, **_: Any) -> Node:
+def randn(draw: Draw, **_: object) -> Node:
     return draw.normal(draw.dtype)
 
 
@@ -268,7 +268,7 @@ def randint(draw: Draw, *, high: Any, low: Any = 0, **_: Any) -> Node:
     return draw.result(draw.integers(low, high))
 
 
-def _is_size(x: Any) -> bool:
+def _is_size(x: object) -> bool:
     return isinstance(x, Node) and isinstance(x.meta.get("val"), torch.SymInt)
 
 

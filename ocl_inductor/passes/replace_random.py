@@ -143,11 +143,11 @@ class _Draw:
     def normal(self, dtype: torch.dtype) -> Node:
         return self._random("normal", dtype)
 
-    def integers(self, low: Any, high: Any) -> Node:
+    def integers(self, low: object, high: object) -> Node:
         seed, size = self.seeds.of(self.node), self._size()
         return self.call(ops.random_integers.default, seed, self.stream, size, low, high)
 
-    def _random(self, kind: str, dtype: torch.dtype, shape: Sequence[Any] | None = None) -> Node:
+    def _random(self, kind: str, dtype: torch.dtype, shape: Sequence[object] | None = None) -> Node:
         if dtype not in UNIFORM_BITS:
             raise KeepOnHost
         seed, size = self.seeds.of(self.node), self._size(shape)
@@ -168,7 +168,7 @@ class _Draw:
 
     # -- nodes -----------------------------------------------------------------------------
 
-    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+    def call(self, target: object, *args: object, **kwargs: object) -> Node:
         made = self.node.graph.call_function(target, args, kwargs)
         self.made.append(made)
         keep_meta(made, self.node)
@@ -181,7 +181,7 @@ class _Draw:
                 made.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         return made
 
-    def _size(self, shape: Sequence[Any] | None = None) -> list[Any]:
+    def _size(self, shape: Sequence[object] | None = None) -> list[Any]:
         """A shape, the result's if none is given, with nodes for what is symbolic."""
         extents = self.fake.shape if shape is None else shape
         return [n if isinstance(n, int) else self._symbolic(n) for n in extents]

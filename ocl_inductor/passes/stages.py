@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, resolve_unbacked_bindings
 
 from ocl_inductor.ir.index import as_size
 from ocl_inductor.passes.nodes import call_before
@@ -52,7 +52,7 @@ def _count_indexed(call: Call, x: Node, indices: Sequence[Node | None]) -> Node 
     return _count_true(call, given[0])
 
 
-def _count_repeated(call: Call, repeats: Node, *, output_size: Any = None) -> Node | None:
+def _count_repeated(call: Call, repeats: Node, *, output_size: object = None) -> Node | None:
     return call(aten.sum.default, repeats) if output_size is None else None
 
 
@@ -87,7 +87,9 @@ def depends_on_data(gm: GraphModule) -> bool:
     return bool(nodes) and all(isinstance(n.target, torch._ops.OpOverload) for n in nodes)
 
 
-def _bindings(node: Node, shape_env: Any, known: Set[sympy.Symbol]) -> dict[sympy.Symbol, Any]:
+def _bindings(
+    node: Node, shape_env: ShapeEnv | None, known: Set[sympy.Symbol]
+) -> dict[sympy.Symbol, Any]:
     """The sizes that are known once ``node`` has run, each with where its result has it."""
     # Tracing a graph again gives symbols other names, and those of before no longer exist.
     found = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings")) or {}
@@ -103,7 +105,7 @@ def is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), _SYMBOLIC)
 
 
-def cut(gm: GraphModule, shape_env: Any) -> list[StageNodes]:
+def cut(gm: GraphModule, shape_env: ShapeEnv | None) -> list[StageNodes]:
     """The graph's nodes in order, without inputs, results and arithmetic of sizes."""
     pieces = [StageNodes()]
     taken: set[Node] = set()
@@ -136,7 +138,7 @@ def cut(gm: GraphModule, shape_env: Any) -> list[StageNodes]:
     return pieces
 
 
-def _check_equalities(pieces: list[StageNodes], shape_env: Any) -> None:
+def _check_equalities(pieces: list[StageNodes], shape_env: ShapeEnv) -> None:
     """Tracing takes a size for another one (``x[mask] + y`` needs it to be that of ``y``) and then
     has nothing left to check: both go by one name. So what is learned is compared with that."""
     later = {s for p in pieces for s, _, _ in p.learned}
@@ -188,7 +190,7 @@ def subgraph(
     nodes: Sequence[Node],
     inputs: Sequence[Node],
     results: Sequence[Node],
-    sizes: Sequence[tuple[str, Any]],
+    sizes: Sequence[tuple[str, object]],
 ) -> GraphModule:
     """A graph of ``nodes`` that takes ``sizes`` (name and value), then ``inputs``."""
     graph = Graph()
@@ -199,7 +201,7 @@ def subgraph(
         new[node] = graph.placeholder(node.name)
         new[node].meta = dict(node.meta)
 
-    def moved(x: Any) -> Any:
+    def moved(x: object) -> Any:
         if not isinstance(x, Node):
             return x
         if x not in new:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -28,6 +28,9 @@ from ocl_inductor.plan.staged_plan import (
 )
 from ocl_inductor.runtime.counters import count_fallback
 
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
 _WHY = "how large the result is depends on data"
 
 #: Makes the plan of a piece: its graph, and positions of parameters among its inputs.
@@ -37,7 +40,7 @@ MakePlan = Callable[[GraphModule, frozenset[int]], Plan]
 def plan_stages(
     gm: GraphModule,
     static_inputs: frozenset[int],
-    shape_env: Any,
+    shape_env: ShapeEnv | None,
     fallback: str,
     make_plan: MakePlan,
 ) -> StagedPlan:
@@ -54,7 +57,7 @@ def plan_stages(
     returned = gm.graph.output_node().args[0]
     wanted_last = {n for n in returned if isinstance(n, Node) and not is_size(n)}  # type: ignore[union-attr]
     own = [(n.name, n.meta["val"]) for n in placeholders if is_size(n)]
-    known: list[tuple[str, Any]] = list(own)
+    known: list[tuple[str, object]] = list(own)
     steps: list[Step] = []
     for k, piece in enumerate(pieces):
         later = set(wanted_last)
@@ -94,7 +97,7 @@ def _step(
     gm: GraphModule,
     piece: StageNodes,
     later: set[Node],
-    known: list[tuple[str, Any]],
+    known: list[tuple[str, object]],
     static: set[Node],
     make_plan: MakePlan,
 ) -> Step:
@@ -125,7 +128,7 @@ def _checks(piece: StageNodes) -> Iterator[SizeCheck]:
 
 
 def _host_stage(node: Node) -> HostStage:
-    def argument(x: Any) -> Any:
+    def argument(x: object) -> Any:
         if isinstance(x, Node):
             x = x.meta["val"] if is_size(x) else TensorRef(x.name)
         if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -147,13 +150,14 @@ def _host_stage(node: Node) -> HostStage:
     return HostStage(call, ((None, node.name), *items))  # type: ignore[arg-type]
 
 
-def _symbol(shape_env: Any, symbol: sympy.Symbol) -> Any:
+def _symbol(shape_env: ShapeEnv | None, symbol: sympy.Symbol) -> torch.SymInt | torch.SymFloat:
+    assert shape_env is not None  # which gave the symbol
     if symbol.is_integer:
         return shape_env.create_symintnode(symbol, hint=None)
     return shape_env.create_symfloatnode(symbol, hint=None)
 
 
-def _result(x: Any) -> Result:
+def _result(x: object) -> Result:
     if isinstance(x, Node):
         if not is_size(x):
             return Result("value", x.name)

@@ -61,7 +61,7 @@ def load_plan(data: bytes) -> Plan:
 class _Pickler(pickle.Pickler):
     """Operators go by name: PyTorch's own objects for them do not pickle."""
 
-    def reducer_override(self, x: Any) -> Any:
+    def reducer_override(self, x: object) -> Any:
         if isinstance(x, torch._ops.OpOverload):
             return _overload, (x.namespace, x._opname, x._overloadname)
         if isinstance(x, _NOT_STORABLE):

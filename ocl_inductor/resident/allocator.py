@@ -124,14 +124,14 @@ class Allocator:
                 own.most_allocated = own.allocated
         return Block(self, pointer, size, owner)
 
-    def take_back(self, pointer: int, nbytes: int, owner: Any) -> None:
+    def take_back(self, pointer: int, nbytes: int, owner: object) -> None:
         """Keep the memory of a block that is no longer in use."""
         # From a destructor, which may run anywhere: the lock is reentrant.
         with self._lock:
             self.statistics.allocated -= nbytes
             self._free.setdefault(nbytes, deque()).append((pointer, owner))
 
-    def adopt(self, pointer: int, nbytes: int, owner: Any) -> Block:
+    def adopt(self, pointer: int, nbytes: int, owner: object) -> Block:
         """Host memory, shared with the device, as a block: it is freed with its owner."""
         with self._lock:
             own = self.statistics

@@ -23,7 +23,7 @@ class Borrowed:
         #: One of the arguments with dimensions that were on the CPU already, if any.
         self.elsewhere: torch.Tensor | None = None
 
-    def argument(self, x: Any) -> Any:
+    def argument(self, x: object) -> Any:
         """``x`` for the host: a CPU tensor for an ``ocl`` one, the CPU for its device."""
         if not isinstance(x, torch.Tensor):
             return _cpu if isinstance(x, torch.device) and x.type == NAME else x
@@ -46,7 +46,9 @@ class Borrowed:
         """The ``ocl`` tensor that a CPU tensor represents, if any."""
         return next((x for x, known in self._hosts.values() if known is host), None)
 
-    def written(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def written(
+        self, operator: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> None:
         """Copy back the arguments that the operator has written according to its schema."""
         for x in written_arguments(operator, args, kwargs):
             self.wrote(x)

@@ -12,14 +12,14 @@ from ocl_inductor.resident.places import is_resident
 
 
 @functools.cache
-def returns_a_view(op: Any) -> bool:
+def returns_a_view(op: torch._ops.OpOverload) -> bool:
     """Whether its results are views of an argument's memory."""
     aliases = [r.alias_info for r in op._schema.returns if r.alias_info is not None]
     return bool(aliases) and not any(a.is_write for a in aliases)
 
 
 @functools.cache
-def _written(op: Any) -> tuple[tuple[int, str], ...]:
+def _written(op: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
     """Position and name of each argument that it writes."""
     return tuple(
         (n, own.name)
@@ -28,19 +28,23 @@ def _written(op: Any) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _arguments(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def _arguments(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[Any]:
     return [args[n] if n < len(args) else kwargs.get(name) for n, name in _written(op)]
 
 
 def written_arguments(
-    op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Iterator[torch.Tensor]:
     """The ``ocl`` tensors that it writes, those in lists too."""
     for x in _arguments(op, args, kwargs):
         yield from filter(is_resident, x if isinstance(x, (list, tuple)) else (x,))
 
 
-def result_of_writing(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def result_of_writing(
+    op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
     """The result of an operator that writes its arguments: these, or nothing."""
     results = _arguments(op, args, kwargs)
     match len(op._schema.returns):
@@ -52,7 +56,7 @@ def result_of_writing(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
             return tuple(results)
 
 
-def takes_numbers(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def takes_numbers(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """``op``, or all its overloads where a number is passed for a tensor.
 
     PyTorch converts ``2`` in ``torch.remainder(x, 2)`` to a tensor and calls ``remainder.Tensor``.

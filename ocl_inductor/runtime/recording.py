@@ -219,7 +219,7 @@ class _NotingLibrary:
         setattr(self, name, value)
         return value
 
-    def _noting(self, name: str, enqueue: Callable[..., Any]) -> Callable[..., Any]:
+    def _noting(self, name: str, enqueue: Callable[..., object]) -> Callable[..., Any]:
         events = self._recording.events
 
         def noted(queue: Any, *args: Any, **kwargs: Any) -> Any:
@@ -234,7 +234,7 @@ def _is_queue(value: object) -> bool:
     return isinstance(value, load_pyopencl().CommandQueue)
 
 
-def _replaceable(o: Any) -> list[tuple[str, Any]]:
+def _replaceable(o: object) -> list[tuple[str, Any]]:
     """The attributes of an object that are a queue or pyopencl itself."""
     cl = load_pyopencl()
     return [(name, value) for name, value in vars(o).items() if value is cl or _is_queue(value)]

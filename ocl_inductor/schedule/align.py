@@ -7,7 +7,7 @@ sequences is an iteration space in which both nests can be expressed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -59,7 +59,10 @@ def refine(a: Sequence[Digit], b: Sequence[Digit]) -> list[RefinedDimension] | N
 
 
 def mixed_radix(
-    index: sympy.Expr, variables: Sequence[sympy.Symbol], sizes: Sequence[Size], hint: object
+    index: sympy.Expr,
+    variables: Sequence[sympy.Symbol],
+    sizes: Sequence[Size],
+    hint: Callable[[Size], int],
 ) -> list[Digit] | None:
     """Dimensions that ``index`` depends on, by decreasing stride; None when it is not affine."""
     affine = coefficients(index, variables)
@@ -69,5 +72,5 @@ def mixed_radix(
     for d, v in enumerate(variables):
         c = affine[0].get(v)
         if c is not None and c != 0 and not same(sizes[d], 1):
-            by_stride.append((-hint(as_size(c)), d))  # type: ignore[operator]
+            by_stride.append((-hint(as_size(c)), d))
     return [(d, sizes[d]) for _, d in sorted(by_stride)]

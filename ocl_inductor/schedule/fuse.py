@@ -83,7 +83,7 @@ class _Fuser:
             kernel.closed = node.kind in ("scan", "scatter")
         elif isinstance(node, Template):
             kernel.template = node
-            kernel.outer = list(SPECS[node.spec].out_space(dict(node.params)))
+            kernel.outer = list(SPECS[node.spec].out_space(node.params))
         else:
             kernel.extern = node
             kernel.closed = True

@@ -33,7 +33,7 @@ def load(folder: PrivateFolder, key: str, name: str | None = None) -> Any:
         return None
 
 
-def save(folder: PrivateFolder, key: str, value: Any, name: str | None = None) -> None:
+def save(folder: PrivateFolder, key: str, value: object, name: str | None = None) -> None:
     """Save ``value``, which JSON can hold. Never raises on disk errors."""
     try:
         folder.write(name or name_of(key), json.dumps({"key": key, "value": value}))

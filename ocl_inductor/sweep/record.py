@@ -117,8 +117,8 @@ def read_results(path: Path) -> SweepResults:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise BadResultsError(file, f"cannot be read ({reason})") from error
-    environment: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    environment: dict[str, object] = {}
+    settings: dict[str, object] = {}
     records: dict[str, Record] = {}
     for number, line in enumerate(lines, start=1):
         try:
@@ -144,7 +144,7 @@ def read_results(path: Path) -> SweepResults:
     return SweepResults(environment, settings, tuple(records.values()), file)
 
 
-def append(path: Path, events: Iterable[Mapping[str, Any]]) -> None:
+def append(path: Path, events: Iterable[Mapping[str, object]]) -> None:
     """Add lines to a file of results, on the disk when this returns.
 
     A line that a crash cut off before is ended first, so that it spoils no other.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
@@ -14,6 +14,8 @@ PREFETCH_ROUNDS = 12
 #: Longest chain of additions into one accumulator: rounding errors grow with it, and the libraries
 #: that eager uses block sums as well.
 MAX_K_CHAIN = 384
+#: Sums that wait for the next part of theirs: a share of a second-level cache.
+_MAX_WAITING = 1 / 4
 
 
 def numbers_of_a_line(device: DeviceInfo, nbytes: int) -> int:
@@ -49,10 +51,6 @@ class Blocking:
     @property
     def nr(self) -> int:
         return self.nv * self.lanes
-
-    def params(self) -> dict[str, int]:
-        """As templates take it."""
-        return asdict(self)
 
 
 def lanes_of(device: DeviceInfo, acc: str) -> int:
@@ -172,6 +170,14 @@ def with_tall_items(
     return replace(blocking, mb=_shared_out(device, tiles, tiles, panels * batch))
 
 
+def with_few_sums(device: DeviceInfo, blocking: Blocking, itemsize: int) -> Blocking:
+    """``blocking`` with tiles that leave room in a second-level cache for what they read."""
+    tile = blocking.mr * blocking.nr * itemsize
+    return replace(
+        blocking, mb=max(1, min(blocking.mb, int(_MAX_WAITING * device.caches.l2) // tile))
+    )
+
+
 def _shared_out(device: DeviceInfo, mb: int, tiles: int, panels: int) -> int:
     """Tiles to an item: up to ``mb``, alike for all, and few enough to keep the device busy."""
     wanted = tile_table(device).items_per_unit * device.compute_units
@@ -180,10 +186,22 @@ def _shared_out(device: DeviceInfo, mb: int, tiles: int, panels: int) -> int:
     return ceil_div(tiles, ceil_div(tiles, mb))
 
 
+@dataclass(frozen=True, slots=True)
+class RowVectors:
+    """``nv`` vectors of ``lanes`` rows to a work-item: a kernel whose lanes are rows."""
+
+    lanes: int
+    nv: int
+
+    @property
+    def rows(self) -> int:
+        return self.nv * self.lanes
+
+
 def choose_query_vectors(
     device: DeviceInfo, acc: str, rows: int, batch: int, most: int = 4
-) -> tuple[int, int]:
-    """Lanes, and vectors to a work-item, for a kernel whose lanes are ``rows``, ``batch`` times.
+) -> RowVectors:
+    """For a kernel whose lanes are ``rows``, ``batch`` times.
 
     ``most``: vectors that there is room for. What counts is the time of the last core to finish:
     padding of the last block, blocks that do not share out evenly, and the speed of the register
@@ -196,4 +214,4 @@ def choose_query_vectors(
         items = ceil_div(rows, nv * lanes) * batch
         return ceil_div(items, device.compute_units) * nv / speeds[nv]
 
-    return lanes, min(reversed([n for n in speeds if n <= most]), key=cost)
+    return RowVectors(lanes, min(reversed([n for n in speeds if n <= most]), key=cost))

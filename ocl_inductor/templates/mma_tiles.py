@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.spec import LaunchGrid
+from ocl_inductor.templates.tuned_values import tuned_values
 
 #: Work-items of a warp; terms of a slab.
 WARP, DEPTH = 32, 32
@@ -38,30 +40,37 @@ class MmaTile:
     def local_bytes(self) -> int:
         return (self.rows + self.columns) * _SLAB_BYTES * self.slabs
 
-    def params(self) -> dict[str, int]:
-        """As templates take it."""
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class MmaCosts:
+    """What products by matrix instructions are chosen by, in products of one multiprocessor.
+
+    ``tiles``: (rows, columns, warps_m, warps_n, slabs, rate), the rate relative to the best, where
+    all multiprocessors have enough of them. ``busy_items``: work-items that keep a multiprocessor's
+    matrix units busy. ``min_part``: terms that are worth a part of their own; ``parts``: numbers of
+    them. What adding up parts costs: ``launch``, and for each result and part to write and to read
+    four bytes ``result``.
+    """
+
+    tiles: tuple[tuple[float, ...], ...]
+    busy_items: int
+    min_part: int
+    parts: tuple[int, ...]
+    launch: int
+    result: int
+
+    @property
+    def rates(self) -> Mapping[MmaTile, float]:
+        """The rate of each tile."""
+        return _rates(self.tiles)
 
 
-#: And the rate of each where all multiprocessors have enough of them. An H200, bfloat16, product of
-#: 4096: 128 x 128 with four warps 425 TFLOP/s, with eight 333; 64 x 128 343; 64 x 64 267; 128 x 256
-#: with eight warps 309 to 349.
-_TILES: Mapping[MmaTile, float] = {
-    MmaTile(128, 128, 2, 2, 3): 1.0,
-    MmaTile(64, 128, 2, 2, 4): 0.81,
-    MmaTile(128, 64, 2, 2, 4): 0.81,
-    MmaTile(64, 64, 2, 2, 4): 0.63,
-    MmaTile(32, 64, 1, 2, 4): 0.4,
-    MmaTile(64, 32, 2, 1, 4): 0.4,
-}
-#: Work-items that keep a multiprocessor's matrix units busy.
-_BUSY_ITEMS = 256
-#: Terms that are worth a part of their own, and numbers of parts.
-_MIN_PART = 256
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-#: What adding up parts costs, in products of one multiprocessor (1,600 a nanosecond): a launch, and
-#: for each result and part to write and to read four bytes.
-_LAUNCH, _RESULT = 5_000_000, 400
+@cache
+def _rates(tiles: tuple[tuple[float, ...], ...]) -> Mapping[MmaTile, float]:
+    return {MmaTile(*map(int, numbers)): rate for *numbers, rate in tiles}
+
+
+mma_costs = tuned_values(MmaCosts, "mma_tiles.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +84,12 @@ class MmaWork:
 
 
 def choose_mma_tile(
-    device: DeviceInfo, work: MmaWork, most_parts: int = _PARTS[-1]
+    device: DeviceInfo, work: MmaWork, most_parts: int | None = None
 ) -> tuple[MmaTile, int]:
     """The tile, and in how many parts each sum is computed."""
-    most = min(max(work.depth // _MIN_PART, 1), most_parts)
-    ways = [(t, n) for t in fitting_mma_tiles(device) for n in _PARTS if n <= most]
+    costs = mma_costs(device)
+    most = min(max(work.depth // costs.min_part, 1), most_parts or costs.parts[-1])
+    ways = [(t, n) for t in fitting_mma_tiles(device) for n in costs.parts if n <= most]
     return min(ways, key=lambda way: _time(device, work, *way))
 
 
@@ -87,27 +97,23 @@ def fitting_mma_tiles(device: DeviceInfo) -> list[MmaTile]:
     """Those for which the device has room; none where it has for none."""
     return [
         t
-        for t in _TILES
+        for t in mma_costs(device).rates
         if t.local_bytes <= device.local_mem_bytes and t.items <= device.max_work_group_size
     ]
 
 
 def _time(device: DeviceInfo, work: MmaWork, tile: MmaTile, parts: int) -> float:
     """Products one after the other on the multiprocessor with most to do."""
+    costs = mma_costs(device)
     tiles = ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns)
     turns = ceil_div(tiles * work.batch * parts, device.compute_units)
-    together = min(turns * tile.items, _BUSY_ITEMS) / _BUSY_ITEMS
+    together = min(turns * tile.items, costs.busy_items) / costs.busy_items
     depth = ceil_div(work.depth, parts) + tile.slabs * DEPTH
-    time = turns * tile.rows * tile.columns * depth / (_TILES[tile] * together**0.5)
+    time = turns * tile.rows * tile.columns * depth / (costs.rates[tile] * together**0.5)
     if parts > 1:
         results = ceil_div(work.rows * work.columns * work.batch, device.compute_units)
-        time += _LAUNCH + (parts + 1) * results * _RESULT
+        time += costs.launch + (parts + 1) * results * costs.result
     return time
-
-
-def mma_tile_of(p: Mapping[str, Any]) -> MmaTile:
-    """The tile in a template's parameters."""
-    return MmaTile(**{f.name: p[f.name] for f in fields(MmaTile)})
 
 
 def mma_names(tile: MmaTile) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ocl_inductor.templates.attention.attention import ATTENTION
 from ocl_inductor.templates.attention.attention_backward import ATTENTION_BACKWARD
 from ocl_inductor.templates.attention.decode_attention import FEW_QUERIES
@@ -47,4 +49,4 @@ _ALL = (
     LU, CHOLESKY, QR, SUBSTITUTION, ROW_ORDER,
 )  # fmt: skip
 
-SPECS: dict[str, TemplateSpec] = {spec.name: spec for spec in _ALL}
+SPECS: dict[str, TemplateSpec[Any]] = {spec.name: spec for spec in _ALL}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
 from ocl_inductor.ir.index import is_static
-from ocl_inductor.templates.spec import Params, TemplateSpec
+from ocl_inductor.templates.spec import P, TemplateSpec
 
 Hole = Callable[..., str] | str
 
@@ -35,11 +34,11 @@ def render_file(name: str) -> str:
 
 
 def render(
-    spec: TemplateSpec,
+    spec: TemplateSpec[P],
     kernel_name: str,
     arguments_text: str,
-    params: Params,
-    tile: Mapping[str, Any],
+    params: P,
+    tile: Mapping[str, object],
     holes: Mapping[str, Hole],
 ) -> str:
     """The source of one kernel.
@@ -48,6 +47,6 @@ def render(
     :class:`TemplateSpec`). A name that the template uses and none of these supplies raises
     ``jinja2.UndefinedError``.
     """
-    names = {"p": dict(params), "acc": params["acc"], **tile, **holes}
+    names = {"p": params, "acc": params.acc, **tile, **holes}
     template = _environment().get_template(spec.file)
     return template.render(kernel=kernel_name, arguments=arguments_text, **names)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, same
 from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.tuned_values import tuned_values
 
 #: Bytes of a vector that is read at once, where alignment allows.
 VECTOR_BYTES = 16
@@ -17,50 +19,48 @@ _NEIGHBOURS = 4
 #: Work-items that run in step on most devices; a block of 8 x 4 of them reads 8 + 4 vectors of
 #: local memory for each step, 16 x 2 read 18.
 _BLOCK_X, _BLOCK_Y = 8, 4
-#: (x, y, r_rows, r_columns) and its speed, where all compute units have enough of them: what is
-#: read from local memory and from outside for each product counts.
-_SHAPES: Mapping[tuple[int, int, int, int], float] = {
-    (16, 16, 8, 8): 1.0,
-    (8, 16, 8, 8): 0.97,
-    (16, 8, 8, 8): 0.97,
-    (8, 8, 8, 8): 0.9,
-    (16, 16, 8, 4): 0.85,
-    (16, 16, 4, 8): 0.85,
-    (16, 8, 8, 4): 0.8,
-    (8, 16, 4, 8): 0.8,
-    (8, 8, 8, 4): 0.75,
-    (8, 8, 4, 8): 0.75,
-    (16, 16, 4, 4): 0.65,
-    (8, 8, 4, 4): 0.5,
-    (8, 8, 4, 2): 0.35,
-    (8, 8, 2, 4): 0.35,
-    (8, 8, 2, 2): 0.25,
-    (8, 8, 2, 1): 0.15,
-    (8, 8, 1, 2): 0.15,
-    (8, 8, 1, 1): 0.1,
-    (4, 4, 4, 4): 0.25,
-    (4, 4, 2, 2): 0.1,
-    (4, 4, 1, 1): 0.05,
-    (1, 1, 4, 4): 0.05,
-    (1, 1, 1, 1): 0.01,
-}
-#: Work-items that keep one compute unit busy: fewer wait for memory and for each other. With 8 x 8
-#: results each, an H200 did 26 to 31 TFLOP/s with 280 to 300 of them and 34 to 39 with 380.
-_BUSY_ITEMS = 384
-_SLAB = 16
 #: Longest chain of additions to one result: rounding errors grow with it, as they do in the
 #: libraries of GPUs. A longer sum is one of parts; registers for a second set of sums would cost
 #: more, as fewer work-items would run side by side.
 _MAX_CHAIN = 5120
-#: Terms that are worth a part of their own, and numbers of parts.
-_MIN_PART = 128
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-#: What adding up parts costs, in products of one compute unit: a launch, and for each result and
-#: part to write and to read it.
-_LAUNCH, _RESULT = 500_000, 60
-#: 8 x 8 results, their operands for two rounds and a part of the next slab are 120 registers on
-#: NVIDIA's and 128 on AMD's GPUs; for 8 rounds 152 and 217, so that fewer work-items run.
-_LARGE_UNROLL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SimtCosts:
+    """What a GPU's products are chosen by, in products of one compute unit.
+
+    ``shapes``: (x, y, r_rows, r_columns, speed) of tiles where all compute units have enough of
+    them, relative to the best: what is read from local memory and from outside for each product
+    counts. ``busy_items``: work-items that keep one compute unit busy: fewer wait for memory and
+    for each other. ``slab``: of tiles, where there is room. ``min_part``: terms that are worth a
+    part of their own; ``parts``: numbers of them. What adding up parts costs: ``launch``, and for
+    each result and part, to write and to read it, ``result``. ``large_unroll``: rounds side by side
+    of tiles with many results, which leave few registers.
+    """
+
+    shapes: tuple[tuple[float, ...], ...]
+    busy_items: int
+    slab: int
+    min_part: int
+    parts: tuple[int, ...]
+    launch: int
+    result: int
+    large_unroll: int
+
+    @property
+    def speeds(self) -> Mapping[tuple[int, int, int, int], float]:
+        """The speed of each shape (x, y, r_rows, r_columns)."""
+        return _speeds(self.shapes)
+
+
+@cache
+def _speeds(
+    shapes: tuple[tuple[float, ...], ...],
+) -> Mapping[tuple[int, int, int, int], float]:
+    return {(int(x), int(y), int(r), int(c)): speed for x, y, r, c, speed in shapes}
+
+
+simt_costs = tuned_values(SimtCosts, "simt_tiles.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,6 @@ class SimtTile:
     @property
     def items(self) -> int:
         return self.x * self.y
-
-    def params(self) -> dict[str, int]:
-        """As templates take it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +210,6 @@ def extent_of(offset: Size, sizes: Sequence[Size], strides: Sequence[Size]) -> S
     return offset + sum(n * s for n, s in zip(sizes, strides, strict=True))
 
 
-def tile_of(p: Mapping[str, Any]) -> SimtTile:
-    """The tile in a template's parameters."""
-    return SimtTile(**{f.name: p[f.name] for f in fields(SimtTile)})
-
-
 def tile_names(tile: SimtTile) -> dict[str, Any]:
     """What the source calls the sizes of the tile."""
     return {
@@ -250,8 +241,9 @@ class ProductWork:
 def choose_tile(device: DeviceInfo, work: ProductWork) -> tuple[SimtTile, int]:
     """The tile, and in how many parts each sum is computed: as many as keep the device busy."""
     least = ceil_div(work.depth, _MAX_CHAIN)
-    most = max(work.depth // _MIN_PART, 1)
-    parts = [n for n in _PARTS if least <= n <= most] or [least]
+    costs = simt_costs(device)
+    most = max(work.depth // costs.min_part, 1)
+    parts = [n for n in costs.parts if least <= n <= most] or [least]
     ways = [(tile, n) for tile in _fitting_tiles(device, work) for n in parts]
     return min(ways, key=lambda way: relative_time(device, work, *way))
 
@@ -270,31 +262,32 @@ def candidate_tiles(device: DeviceInfo, work: ProductWork) -> tuple[SimtTile, ..
 
 def relative_time(device: DeviceInfo, work: ProductWork, tile: SimtTile, parts: int) -> float:
     """Products one after the other on the compute unit with most to do."""
+    costs = simt_costs(device)
     rows, columns = max(work.rows, 1), max(work.columns, 1)
     tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns)
     turns = ceil_div(tiles * work.batch * parts, device.compute_units)
-    together = min(turns * tile.items, _BUSY_ITEMS) / _BUSY_ITEMS
-    speed = _SHAPES[tile.x, tile.y, tile.r_rows, tile.r_columns] * together**0.5
+    together = min(turns * tile.items, costs.busy_items) / costs.busy_items
+    speed = costs.speeds[tile.x, tile.y, tile.r_rows, tile.r_columns] * together**0.5
     # Until the first slab is there, and to store the results.
     depth = ceil_div(work.depth, parts) + 2 * tile.slab
     time = turns * tile.rows * tile.columns * depth / speed
     if parts > 1:
         results = ceil_div(rows * columns * work.batch, device.compute_units)
-        time += _LAUNCH + (parts + 1) * results * _RESULT
+        time += costs.launch + (parts + 1) * results * costs.result
     return time
 
 
 def _fitting_tiles(device: DeviceInfo, work: ProductWork) -> list[SimtTile]:
     """Tiles with work-groups and slabs for which the device has room; at least one."""
-    found = []
-    for x, y, r_rows, r_columns in _SHAPES:
+    costs, found = simt_costs(device), []
+    for x, y, r_rows, r_columns in costs.speeds:
         if x * y > device.max_work_group_size:
             continue
         if work.acc == "double" and r_rows * r_columns > 32:  # twice the registers
             continue
         room = device.local_mem_bytes - work.extra_bytes
-        for slab, buffers in ((_SLAB, 2), (8, 2), (8, 1), (4, 1)):
-            unroll = min(slab, _LARGE_UNROLL if r_rows * r_columns > 16 else slab)
+        for slab, buffers in ((costs.slab, 2), (8, 2), (8, 1), (4, 1)):
+            unroll = min(slab, costs.large_unroll if r_rows * r_columns > 16 else slab)
             tile = SimtTile(x, y, r_rows, r_columns, slab, buffers, unroll)
             if local_bytes(tile, work.acc) <= room:
                 found.append(tile)

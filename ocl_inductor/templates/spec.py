@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size
+from ocl_inductor.ir.params import TemplateParams
+from ocl_inductor.templates.trial import Trial
 
-Params = Mapping[str, Any]
+P = TypeVar("P", bound=TemplateParams)
+#: A typical value of a size.
+Hint = Callable[[Size], int]
+#: Values of a field that are worth trying, the default first: of parameters without that field's
+#: own value.
+Candidates = Callable[[DeviceInfo, Any, Hint], Sequence[Any]]
+_CANDIDATES = "candidates"
 Profile = Literal["vector", "simt"]
+
+
+def tunable(candidates: Candidates) -> Mapping[str, Candidates]:
+    """Metadata of a field of a template's parameters that the device may be asked for, in
+    ``mode="max-autotune"``."""
+    return {_CANDIDATES: candidates}
+
+
+def tunable_fields(params: type) -> dict[str, Candidates]:
+    """The tunable fields of a class of parameters, and their candidates."""
+    return {f.name: f.metadata[_CANDIDATES] for f in fields(params) if _CANDIDATES in f.metadata}
+
+
+def choices(device: DeviceInfo, params: TemplateParams, hint: Hint) -> list[dict[str, Any]]:
+    """Values of the tunable fields of ``params`` in each combination, the default first."""
+    found: list[dict[str, object]] = [{}]
+    for name, candidates in tunable_fields(type(params)).items():
+        values = candidates(device, params, hint)
+        found = [{**before, name: value} for before in found for value in values]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +52,8 @@ class LaunchGrid:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateSpec:
-    """One kernel family.
+class TemplateSpec(Generic[P]):
+    """One kernel family, whose parameters are a ``P``.
 
     ``out_space(params)``: the row-major space in which the result buffer is dense; its last
     dimension is the columns, along which vector code stores ``W`` elements at a time. Epilogues
@@ -33,8 +61,9 @@ class TemplateSpec:
 
     ``tile(device, profile, params)``: rendering parameters (tile sizes, vector width), all static.
 
-    The source sees: ``kernel`` (name), ``arguments`` (the parameter list), ``p`` (params), every
-    entry of ``tile``, ``acc`` (type of a result: ``float``, ``double`` or ``long``), and the holes
+    The source sees: ``kernel`` (name), ``arguments`` (the parameter list), ``p`` (the parameters),
+    every entry of ``tile``, ``acc`` (type of a result: ``float``, ``double`` or ``long``), and the
+    holes
 
     * ``size(x)``: C text of a static or symbolic size;
     * ``load(operand, index, width=1)``: C expression for ``width`` consecutive elements of
@@ -51,12 +80,16 @@ class TemplateSpec:
     """
 
     name: str
+    params: type[P]
     file: str
-    out_space: Callable[[Params], tuple[Size, ...]]
-    tile: Callable[[DeviceInfo, Profile, Params], dict[str, Any]]
-    launch: Callable[[Params, Mapping[str, Any]], LaunchGrid]
-    flops: Callable[[Params], Size]
-    bytes: Callable[[Params], Size]
+    out_space: Callable[[P], tuple[Size, ...]]
+    tile: Callable[[DeviceInfo, Profile, P], dict[str, Any]]
+    launch: Callable[[P, Mapping[str, Any]], LaunchGrid]
+    flops: Callable[[P], Size]
+    bytes: Callable[[P], Size]
     reference: Callable[..., np.ndarray]
+    #: Operands and results with which the tuner tries parameters whose sizes are numbers; None of
+    #: them where there are no such operands. For each template with a tunable field.
+    trial: Callable[[P, np.random.Generator], Trial[P] | None] | None = None
     #: Whether the kernel reads what it wrote: the result is stored then, even without other users.
     reads_result: bool = False

@@ -6,7 +6,6 @@ import re
 import statistics
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class KernelTiming:
 
 
 def bench_kernel(
-    program: Any, name: str, source: str, example: LaunchExample, device: Device, seconds: float
+    program: object, name: str, source: str, example: LaunchExample, device: Device, seconds: float
 ) -> KernelTiming:
     """Launch the kernel for about ``seconds``, at least a few times.
 

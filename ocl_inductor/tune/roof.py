@@ -210,7 +210,7 @@ class _Bench:
     def buffer(self, nbytes: int) -> Any:
         return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
 
-    def time(self, name: str, *args: Any) -> float:
+    def time(self, name: str, *args: object) -> float:
         """Nanoseconds of one launch."""
         kernel = self.kernels[name]
         kernel.set_args(*args)

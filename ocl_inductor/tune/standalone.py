@@ -18,7 +18,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.kernel_text.one_item import for_one_item
 from ocl_inductor.templates.render import render
-from ocl_inductor.templates.spec import TemplateSpec
+from ocl_inductor.templates.spec import P, TemplateSpec
 
 #: What the kernel is called.
 NAME = "standalone"
@@ -26,11 +26,11 @@ NAME = "standalone"
 Epilogue = Callable[[str, Sequence[str], int], str]
 
 
-def _size(x: Any) -> str:
+def _size(x: object) -> str:
     return f"(long)({sympy.sympify(x)})" if not isinstance(x, int) else f"{x}L"
 
 
-def row_major(coordinates: Sequence[str], sizes: Sequence[Any]) -> str:
+def row_major(coordinates: Sequence[str], sizes: Sequence[object]) -> str:
     text = "0"
     for c, s in zip(coordinates, sizes, strict=True):
         text = f"(({text}) * {_size(s)} + {c})"
@@ -48,8 +48,8 @@ class StandaloneKernel:
         self,
         device: Device,
         profile: str,
-        spec: TemplateSpec,
-        params: Mapping[str, Any],
+        spec: TemplateSpec[P],
+        params: P,
         operands: int = 2,
         epilogue: Epilogue | None = None,
         extras: Sequence[np.ndarray] = (),
@@ -58,7 +58,7 @@ class StandaloneKernel:
     ) -> None:
         cl = load_pyopencl()
         self.cl, self.device = cl, device
-        self.acc = params["acc"]
+        self.acc = params.acc
         self.dtype = np.float64 if self.acc == "double" else np.float32
         self.symbols = dict(symbols or {})
         tile = spec.tile(facts or device.info, profile, params)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ class StandaloneKernel:
         sizes = [np.int64(v) for v in self.symbols.values()]
         self.kernel.set_args(*self.inputs, *self.extras, self.result, *sizes)
 
-    def launch(self, queue: Any = None) -> Any:
+    def launch(self, queue: object = None) -> Any:
         """Enqueue it once on ``queue``, the device's by default; the event of it."""
         queue = queue or self.device.queue
         return self.cl.enqueue_nd_range_kernel(queue, self.kernel, self.grid, self.local)
@@ -149,14 +149,3 @@ class StandaloneKernel:
         self.bind(*arrays)
         self.launch()
         return self.fetch()
-
-
-def packed(b: np.ndarray, nr: int) -> np.ndarray:
-    """[.., k, n] to [.., panel, k, nr] with zero columns."""
-    k, n = b.shape[-2:]
-    panels = -(-n // nr)
-    wide = np.zeros((*b.shape[:-1], panels * nr), b.dtype)
-    wide[..., :n] = b
-    lead = tuple(range(b.ndim - 2))
-    axes = (*lead, b.ndim - 1, b.ndim - 2, b.ndim)
-    return wide.reshape(*b.shape[:-2], k, panels, nr).transpose(axes)

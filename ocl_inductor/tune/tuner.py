@@ -12,25 +12,27 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.log import artifact
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
-from ocl_inductor.templates.spec import Params
+from ocl_inductor.templates.registry import SPECS
+from ocl_inductor.templates.spec import TemplateSpec, tunable_fields
+from ocl_inductor.templates.trial import Trial
 from ocl_inductor.tune.standalone import StandaloneKernel
-from ocl_inductor.tune.trials import TRIALS, Trial
 
 _log = artifact(__name__, "autotune")
-_SCHEMA = 1
+_SCHEMA = 2
 #: Seconds of timing for each candidate, and the least number of rounds.
 _SECONDS = 0.05
 _MIN_ROUNDS = 7
@@ -39,7 +41,12 @@ _MARGIN = 1.03
 #: More bytes of operands than this are not tried: their upload would take longer than it is worth.
 _MOST_BYTES = 1 << 30
 
-Overrides = Mapping[str, Any]
+P = TypeVar("P", bound=TemplateParams)
+
+
+def tunable_templates() -> list[TemplateSpec[Any]]:
+    """Those of all templates that have something to choose."""
+    return [spec for spec in SPECS.values() if tunable_fields(spec.params)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +57,32 @@ class Tuner:
     info: DeviceInfo
     settings: Settings
 
-    def __call__(self, template: str, params: Params, candidates: Sequence[Overrides]) -> Overrides:
-        """The best of ``candidates``, which override ``params``; the first is the default.
-
-        ``params``: the template's, with numbers for all sizes.
-        """
-        if len(candidates) < 2 or template not in TRIALS:
-            return candidates[0]
-        key = _key(self.info, template, params, candidates)
+    def __call__(self, spec: TemplateSpec[P], candidates: Sequence[P]) -> int:
+        """The position of the best of ``candidates``, whose sizes are numbers; the first is the
+        default."""
+        if len(candidates) < 2 or spec.trial is None:
+            return 0
+        texts = [_choice(c) for c in candidates]
+        key = _key(self.info, spec, candidates[0], texts)
         folder = PrivateFolder(self.settings.cache_dir).folder("tuned")
         known = json_cache.load(folder, key) if self.settings.cache else None
-        if isinstance(known, dict) and known.get("choice") in candidates:
-            return dict(known["choice"])
-        seconds = self.measure(template, params, candidates)
+        if isinstance(known, dict) and known.get("choice") in texts:
+            return texts.index(known["choice"])
+        seconds = self.measure(spec, candidates)
         best = _choose(seconds)
         count("tuned_kernels")
         count("tuning_trials", len(seconds))
-        _log.info("%s", _sentence(template, params, candidates, seconds, best))
-        chosen = candidates[best]
+        _log.info("%s", _sentence(spec, candidates, seconds, best))
         if self.settings.cache and seconds:
-            json_cache.save(folder, key, {"choice": dict(chosen), "seconds": seconds})
-        return chosen
+            json_cache.save(folder, key, {"choice": texts[best], "seconds": seconds})
+        return best
 
-    def measure(
-        self, template: str, params: Params, candidates: Sequence[Overrides]
-    ) -> dict[int, float]:
+    def measure(self, spec: TemplateSpec[P], candidates: Sequence[P]) -> dict[int, float]:
         """Median seconds of the candidates that give right numbers, by their positions."""
-        spec, make = TRIALS[template]
-        trials: dict[int, Trial] = {}
-        for position, overrides in enumerate(candidates):
-            trial = make({**params, **overrides}, np.random.default_rng(0))
+        assert spec.trial is not None
+        trials: dict[int, Trial[P]] = {}
+        for position, params in enumerate(candidates):
+            trial = spec.trial(params, np.random.default_rng(0))
             if trial is None or sum(x.nbytes for x in trial.operands) > _MOST_BYTES:
                 return {}
             trials[position] = trial
@@ -92,7 +95,8 @@ class Tuner:
                     facts=self.info,
                 )  # fmt: skip
             except load_pyopencl().Error as error:
-                _log.info("%s does not build as %s: %s", template, candidates[position], error)
+                text = _choice(candidates[position])
+                _log.info("%s does not build with %s: %s", spec.name, text, error)
                 return None
 
         with ThreadPoolExecutor(self.settings.compile_threads) as pool:
@@ -104,7 +108,8 @@ class Tuner:
             if np.abs(got - trial.expected).max(initial=0) <= trial.tolerance:
                 right[position] = kernel
             else:  # NaN included
-                _log.warning("%s gives wrong numbers as %s", template, candidates[position])
+                text = _choice(candidates[position])
+                _log.warning("%s gives wrong numbers with %s", spec.name, text)
         return self._time(right)
 
     def _time(self, kernels: Mapping[int, StandaloneKernel]) -> dict[int, float]:
@@ -132,28 +137,26 @@ def _choose(seconds: Mapping[int, float]) -> int:
     return 0 if 0 in seconds and seconds[0] < seconds[best] * _MARGIN else best
 
 
-def _key(info: DeviceInfo, template: str, params: Params, candidates: Sequence[Overrides]) -> str:
-    names = sorted(set(params) - set(candidates[0]))
-    shape = {n: params[n] for n in names}
+def _choice(params: TemplateParams) -> str:
+    """The values of the tunable fields."""
+    return " ".join(f"{name}={getattr(params, name)}" for name in tunable_fields(type(params)))
+
+
+def _key(info: DeviceInfo, spec: TemplateSpec[P], params: P, candidates: Sequence[str]) -> str:
+    free = tunable_fields(type(params))
+    shape = {f.name: str(getattr(params, f.name)) for f in fields(params) if f.name not in free}
     return json.dumps(
-        [_SCHEMA, info.key, info.profile, info.vector_width, template, shape,
-         [dict(c) for c in candidates]],
-        sort_keys=True, default=str,
-    )  # fmt: skip
+        [_SCHEMA, info.key, info.profile, info.vector_width, spec.name, shape, list(candidates)],
+        sort_keys=True,
+    )
 
 
 def _sentence(
-    template: str,
-    params: Params,
-    candidates: Sequence[Overrides],
-    seconds: Mapping[int, float],
-    best: int,
+    spec: TemplateSpec[P], candidates: Sequence[P], seconds: Mapping[int, float], best: int
 ) -> str:
-    spec, _ = TRIALS[template]
     if not seconds:
-        return f"{template}: nothing could be tried"
-    flops = float(spec.flops({**params, **candidates[best]}))
-    rate = flops / seconds[best] / 1e9
+        return f"{spec.name}: nothing could be tried"
+    rate = float(spec.flops(candidates[best])) / seconds[best] / 1e9
     gain = f", {seconds[0] / seconds[best]:.2f} times the default" if best and 0 in seconds else ""
-    what = " ".join(f"{k}={v}" for k, v in candidates[best].items())
-    return f"{template}: {what} of {len(seconds)} candidates, {rate:.0f} GFLOP/s{gain}"
+    what = _choice(candidates[best])
+    return f"{spec.name}: {what} of {len(seconds)} candidates, {rate:.0f} GFLOP/s{gain}"

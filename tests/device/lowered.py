@@ -59,7 +59,7 @@ class DeviceHarness(Harness):
             self.device,
             self.profile,
             spec,
-            dict(node.params),
+            node.params,
             len(node.operands),
             facts=self.ctx.device,
         )

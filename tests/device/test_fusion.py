@@ -11,6 +11,7 @@ from agreement import PROFILES, agree, compiled, random, two_drivers
 from programs import PROGRAMS, Program
 from torch import nn
 from torch._dynamo.utils import counters
+from tuned import change_tuned
 
 from ocl_inductor.lowering.matmul import product_template
 from ocl_inductor.schedule import fuse
@@ -157,7 +158,8 @@ def test_an_operand_that_is_read_twice_is_stored_once(
     driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A residual sum, for the next convolution and the next sum: not what it is made of."""
-    monkeypatch.setattr(product_template, "_MIN_ROWS_OF_OWN_PANEL", 1)  # no kernels that pack
+    # No kernels that pack.
+    change_tuned(monkeypatch, product_template, "product_limits", min_rows_of_own_panel=1)
 
     def fn(x: Any, residual: Any, first: Any, second: Any) -> Any:
         h = F.relu(F.conv2d(x, first) * 2 + residual)

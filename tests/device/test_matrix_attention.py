@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
+from tuned import change_tuned
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.attention import flash_attention, matrix_attention
@@ -39,7 +40,7 @@ def taken(driver: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> list[int]:
     """Make the unit take all that it can."""
-    monkeypatch.setattr(matrix_attention, "_BY_VECTORS", 1e9)
+    change_tuned(monkeypatch, matrix_attention, "matrix_unit_costs", attention_by_vectors=1e9)
     return taken
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
+from tuned import change_tuned
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.conv import conv, matrix_conv
@@ -41,7 +42,7 @@ def taken(driver: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch, taken: list[Any]) -> list[Any]:
     """Make the unit take every convolution that it can."""
-    monkeypatch.setattr(matrix_conv, "BY_VECTORS", 1e9)
+    change_tuned(monkeypatch, matrix_conv, "matrix_unit_costs", by_vectors=1e9)
     monkeypatch.setattr(conv, "declines", lambda *_: Declined("not Winograd's algorithm"))
     return taken
 

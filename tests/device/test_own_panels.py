@@ -11,6 +11,7 @@ from agreement import agree, compiled, random, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
+from tuned import change_tuned
 
 from ocl_inductor.lowering.conv import direct
 from ocl_inductor.lowering.matmul import product_template
@@ -33,7 +34,8 @@ def packed_by_items(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return found
 
     monkeypatch.setattr(product_template, "_packed_by_items", looking)
-    monkeypatch.setattr(product_template, "_MIN_ROWS_OF_OWN_PANEL", 1)  # on any number of cores
+    # On any number of cores.
+    change_tuned(monkeypatch, product_template, "product_limits", min_rows_of_own_panel=1)
     monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")
     return left
 

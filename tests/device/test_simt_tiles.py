@@ -16,8 +16,14 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.index import contiguous_strides
 from ocl_inductor.ir.nodes import Template
-from ocl_inductor.templates.conv.conv import CONV, parts_of_sum, table_entries
-from ocl_inductor.templates.gemm.gemm import GEMM
+from ocl_inductor.templates.conv.conv import (
+    CONV,
+    ConvParams,
+    conv_trial,
+    parts_of_sum,
+    table_entries,
+)
+from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams, gemm_trial
 from ocl_inductor.templates.simt_tiles import (
     Fill,
     ProductWork,
@@ -27,7 +33,6 @@ from ocl_inductor.templates.simt_tiles import (
     local_bytes,
 )
 from ocl_inductor.tune.standalone import StandaloneKernel
-from ocl_inductor.tune.trials import conv_trial, gemm_trial
 
 aten = torch.ops.aten
 
@@ -77,18 +82,19 @@ def check(device: Device, spec: Any, trial: Any, info: DeviceInfo) -> Standalone
 
 def product(
     tile: SimtTile, m: int, k: int, n: int, layout: str = "nn", acc: str = "float", **more: Any
-) -> dict[str, Any]:
+) -> GemmParams:
     """``layout``: of A and of B, "n" as row-major matrices lie, "t" transposed."""
-    params = {
-        "m": m, "n": n, "k": k, "batch": (), "out_batch": (), "out_order": (0,), "acc": acc,
-        "a_layout": "strided", "a_offset": 0, "a_strides": (k, 1) if layout[0] == "n" else (1, m),
-        "b_layout": "strided", "b_offset": 0, "b_strides": (n, 1) if layout[1] == "n" else (1, k),
-    }  # fmt: skip
-    return {**params, **tile.params(), **more}
+    params = GemmParams(
+        m=m, n=n, k=k, batch=(), out_batch=(), out_order=(0,), acc=acc,
+        a_layout="strided", a_offset=0, a_strides=(k, 1) if layout[0] == "n" else (1, m),
+        b_layout="strided", b_offset=0, b_strides=(n, 1) if layout[1] == "n" else (1, k),
+        tile=tile,
+    )  # fmt: skip
+    return dataclasses.replace(params, **more)
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("tile", TILES, ids=lambda t: "-".join(map(str, t.params().values())))
+@pytest.mark.parametrize("tile", TILES, ids=lambda t: "-".join(map(str, dataclasses.astuple(t))))
 def test_products_with_each_tile(device: Device, tile: SimtTile, aligned: bool) -> None:
     """Whole tiles and rests of rows, columns and terms, and vectors of each operand or none."""
     skip_without(device, tile, "float")
@@ -161,7 +167,8 @@ def test_long_sums_are_sums_of_parts(on: tuple[Device, str]) -> None:
     harness = check_on(*on, aten.mm.default, a, b, rtol=3e-6, atol=0, amx=False)
     if on[1] == "simt":
         (found,) = (n for n in harness.ctx.nodes if isinstance(n, Template))
-        assert 0 < dict(found.params)["k_chunk"] <= 5120
+        assert isinstance(found.params, GemmParams)
+        assert 0 < found.params.k_chunk <= 5120
 
 
 def test_sums_of_doubles(device: Device) -> None:
@@ -191,7 +198,7 @@ def convolution(
     padding: int = 0,
     dilation: int = 1,
     groups: int = 1,
-) -> dict[str, Any]:
+) -> ConvParams:
     """``last``: channels are the last dimension of the input in memory."""
     nd, channels = len(size), icg * groups
     out = tuple(
@@ -203,12 +210,12 @@ def convolution(
     else:
         batch, channel, *spatial = contiguous_strides((n, channels, *size))
         strides = (batch, *spatial, channel)
-    return {
-        "n": n, "in_sizes": size, "out_sizes": out, "groups": groups, "icg": icg, "ocg": ocg,
-        "kernel": kernel, "stride": (stride,) * nd, "padding": (padding,) * nd,
-        "dilation": (dilation,) * nd, "transposed": False, "x_offset": 0,
-        "x_strides": tuple(int(s) for s in strides), "acc": "float", **tile.params(),
-    }  # fmt: skip
+    return ConvParams(
+        n=n, in_sizes=size, out_sizes=out, groups=groups, icg=icg, ocg=ocg,
+        kernel=kernel, stride=(stride,) * nd, padding=(padding,) * nd,
+        dilation=(dilation,) * nd, transposed=False, x_offset=0,
+        x_strides=tuple(int(s) for s in strides), acc="float", tile=tile,
+    )  # fmt: skip
 
 
 CONVOLUTIONS: list[dict[str, Any]] = [
@@ -251,7 +258,7 @@ def test_convolutions_in_parts(device: Device, case: dict[str, Any]) -> None:
     assert trial is not None
     for wanted in (2, 5):
         parts = parts_of_sum(math.prod(case["kernel"]), case["icg"], tile.slab, wanted)
-        whole = {**params, "parts": parts}
+        whole = dataclasses.replace(params, parts=parts)
         kernel = StandaloneKernel(device, "simt", CONV, whole, facts=facts(device, aligned=True))
         got = kernel(*trial.operands)
         assert len(got) == parts or parts == 1
@@ -271,7 +278,7 @@ def test_few_results_of_long_sums(on: tuple[Device, str]) -> None:
     harness = check_on(*on, aten.convolution.default, x, w, None, *more, compute_units=64)
     if on[1] == "simt":
         (found,) = (n for n in harness.ctx.nodes if isinstance(n, Template))
-        assert dict(found.params)["parts"] > 1
+        assert isinstance(found.params, ConvParams) and found.params.parts > 1
 
 
 def test_a_table_serves_few_channels() -> None:

@@ -12,11 +12,12 @@ from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_take
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.ir.nodes import Template
-from ocl_inductor.templates.blocking import choose_blocking
-from ocl_inductor.templates.conv.conv import CONV
-from ocl_inductor.templates.gemm.gemm import GEMM
-from ocl_inductor.templates.simt_tiles import ProductWork, choose_tile
-from ocl_inductor.tune.standalone import StandaloneKernel, packed
+from ocl_inductor.templates.blocking import Blocking, choose_blocking
+from ocl_inductor.templates.conv.conv import CONV, ConvParams
+from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
+from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, choose_tile
+from ocl_inductor.templates.trial import packed
+from ocl_inductor.tune.standalone import StandaloneKernel
 
 aten = torch.ops.aten
 
@@ -61,8 +62,9 @@ def test_mm_of_columns_in_parts(on: tuple[Device, str], m: int, k: int, n: int, 
     harness = check_on(*on, aten.mm.default, a, rand(k, n), amx=False, compute_units=units)
     (found,) = (x for x in harness.ctx.nodes if isinstance(x, Template))
     if on[1] == "vector":
-        params = dict(found.params)
-        assert 0 < params["k_part"] <= 384 and bool(params.get("k_chunk")) is bool(chunk)
+        params = found.params
+        assert isinstance(params, GemmParams)
+        assert 0 < params.k_part <= 384 and bool(params.k_chunk) is bool(chunk)
 
 
 def test_more_of_columns_in_parts(on: tuple[Device, str]) -> None:
@@ -330,22 +332,20 @@ def test_conv_empty(on: tuple[Device, str]) -> None:
 # -- the holes -----------------------------------------------------------------------------
 
 
-def tiling(device: Device, profile: str, rows: int, columns: int) -> dict[str, int]:
+def tiling(device: Device, profile: str, rows: int, columns: int) -> Blocking | SimtTile:
     if profile == "simt":
-        return choose_tile(device.info, ProductWork("float", rows, columns, 1, 45))[0].params()
-    return choose_blocking(device.info, "float", rows, columns, 1, 0).params()
+        return choose_tile(device.info, ProductWork("float", rows, columns, 1, 45))[0]
+    return choose_blocking(device.info, "float", rows, columns, 1, 0)
 
 
-def gemm_params(m: Any, n: Any, k: Any, profile: str, device: Device) -> dict[str, Any]:
-    layout = {"b_layout": "panels", "b_strides": ()}
-    if profile == "simt":
-        layout = {"b_layout": "strided", "b_strides": (n, 1)}
-    return {
-        "m": m, "n": n, "k": k, "batch": (), "out_batch": (), "out_order": (0,),
-        "a_layout": "strided", "a_offset": 0, "a_strides": (k, 1), "b_offset": 0, "acc": "float",
-        "m_hint": 30, "n_hint": 40,
-        **tiling(device, profile, 30, 40), **layout,
-    }  # fmt: skip
+def gemm_params(m: Any, n: Any, k: Any, profile: str, device: Device) -> GemmParams:
+    simt = profile == "simt"
+    return GemmParams(
+        m=m, n=n, k=k, batch=(), out_batch=(), out_order=(0,), acc="float",
+        a_layout="strided", a_offset=0, a_strides=(k, 1),
+        b_layout="strided" if simt else "panels", b_offset=0, b_strides=(n, 1) if simt else (),
+        tile=tiling(device, profile, 30, 40),
+    )  # fmt: skip
 
 
 def operands(m: int, n: int, k: int, kernel: StandaloneKernel) -> tuple[np.ndarray, ...]:
@@ -381,13 +381,12 @@ def test_conv_with_an_epilogue_and_symbolic_sizes(on: tuple[Device, str]) -> Non
     device, profile = on
     s0, s1 = sympy.symbols("s0 s1", integer=True, positive=True)
     n, h, w, icg, ocg = 2, 7, 6, 5, 19
-    params = {
-        "n": s0, "in_sizes": (s1, w), "out_sizes": (s1, w), "groups": 1, "icg": icg, "ocg": ocg,
-        "kernel": (3, 3), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1),
-        "transposed": False, "x_offset": 0, "x_strides": (s1 * w * icg, w * icg, icg, 1),
-        **tiling(device, profile, 84, ocg),
-        "acc": "float", "pixels_hint": 84, "w_layout": "panels",
-    }  # fmt: skip
+    params = ConvParams(
+        n=s0, in_sizes=(s1, w), out_sizes=(s1, w), groups=1, icg=icg, ocg=ocg,
+        kernel=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1),
+        transposed=False, x_offset=0, x_strides=(s1 * w * icg, w * icg, icg, 1),
+        tile=tiling(device, profile, 84, ocg), acc="float",
+    )  # fmt: skip
     bias = rand(ocg).numpy()
     kernel = StandaloneKernel(
         device, profile, CONV, params, 3, bias_relu, [bias], symbols={"s0": n, "s1": h}

@@ -17,7 +17,7 @@ from ocl_inductor.ir.nodes import Template
 from ocl_inductor.lowering.conv import window_product
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
+from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT, WindowProductParams
 from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, local_bytes
 from ocl_inductor.tune.standalone import StandaloneKernel
 
@@ -53,7 +53,9 @@ def device(device_name: str) -> Device:
     return select_device(device_name)
 
 
-def parameters(tile: SimtTile, case: tuple[Any, ...], n: int, parts: int, **more: Any) -> Any:
+def parameters(
+    tile: SimtTile, case: tuple[Any, ...], n: int, parts: int, offset: int
+) -> WindowProductParams:
     rows, channels, kernel, extents, stride, padding, dilation = case
     windows = tuple(
         (e + 2 * p - d * (k - 1) - 1) // s + 1
@@ -61,16 +63,16 @@ def parameters(tile: SimtTile, case: tuple[Any, ...], n: int, parts: int, **more
     )
     count = n * int(np.prod(windows))
     per_part = ceil_div(ceil_div(count, parts), tile.slab) * tile.slab
-    return {
-        "n": n, "windows": windows, "extents": extents, "kernel": kernel, "stride": stride,
-        "padding": padding, "dilation": dilation, "rows": rows, "channels": channels,
-        "row_offset": 0, "fine_offset": 0, "parts": ceil_div(count, per_part),
-        "windows_per_part": per_part, "acc": "float", **tile.params(), **more,
-    }  # fmt: skip
+    return WindowProductParams(
+        n=n, windows=windows, extents=extents, kernel=kernel, stride=stride,
+        padding=padding, dilation=dilation, rows=rows, channels=channels,
+        row_offset=offset, fine_offset=offset, parts=ceil_div(count, per_part),
+        windows_per_part=per_part, acc="float", tile=tile,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("tile", TILES, ids=lambda t: "-".join(map(str, t.params().values())))
+@pytest.mark.parametrize("tile", TILES, ids=lambda t: "-".join(map(str, dataclasses.astuple(t))))
 def test_each_tile(device: Device, tile: SimtTile, aligned: bool) -> None:
     """Whole tiles and rests of rows, columns and windows; one part and several; vectors or none."""
     info = device.info
@@ -82,19 +84,19 @@ def test_each_tile(device: Device, tile: SimtTile, aligned: bool) -> None:
     numbers = np.random.default_rng()
     for number, case in enumerate(CASES):
         for parts, offset in WAYS[number % 2 :: 2]:
-            p = parameters(tile, case, 2, parts, row_offset=offset, fine_offset=offset)
-            coarse = numbers.uniform(-1, 1, (2, *p["windows"], p["rows"])).astype(np.float32)
-            fine = numbers.uniform(-1, 1, (2, *p["extents"], p["channels"])).astype(np.float32)
+            p = parameters(tile, case, 2, parts, offset)
+            coarse = numbers.uniform(-1, 1, (2, *p.windows, p.rows)).astype(np.float32)
+            fine = numbers.uniform(-1, 1, (2, *p.extents, p.channels)).astype(np.float32)
             kernel = StandaloneKernel(device, "simt", WINDOW_PRODUCT, p, facts=info)
             front = np.full(offset, np.nan, np.float32)
             got = kernel(*(np.concatenate([front, x.reshape(-1)]) for x in (coarse, fine)))
             want = WINDOW_PRODUCT.reference(
-                np.moveaxis(coarse, -1, 1), np.moveaxis(fine, -1, 1), p["kernel"], p["stride"],
-                p["padding"], p["dilation"], 1,
+                np.moveaxis(coarse, -1, 1), np.moveaxis(fine, -1, 1), p.kernel, p.stride,
+                p.padding, p.dilation, 1,
             )  # fmt: skip
-            got = got.reshape(p["rows"], p["parts"], *p["kernel"], p["channels"]).sum(1)
+            got = got.reshape(p.rows, p.parts, *p.kernel, p.channels).sum(1)
             # Twice the bound of a sum of so many products of numbers up to 1.
-            terms = coarse.size // p["rows"]
+            terms = coarse.size // p.rows
             atol = 2 * terms * float(np.finfo(np.float32).eps)
             np.testing.assert_allclose(np.moveaxis(got, -1, 1), want, rtol=0, atol=atol)
             vectors = aligned and not offset % 4
@@ -144,7 +146,7 @@ def test_few_results_of_many_windows_are_sums_of_parts(on: tuple[Device, str]) -
         *on, aten.convolution_backward.default, *arguments, compute_units=64, atol=2e-3
     )
     (found,) = (n for n in harness.ctx.nodes if isinstance(n, Template))
-    assert dict(found.params)["parts"] > 1
+    assert isinstance(found.params, WindowProductParams) and found.params.parts > 1
 
 
 @pytest.mark.parametrize("driver", two_drivers("cpu")[:1])

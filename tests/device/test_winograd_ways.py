@@ -6,18 +6,28 @@ import numpy as np
 import pytest
 import torch
 from lowered import DeviceHarness, bias_relu, check_on, skip_where_building_takes_minutes
+from tuned import change_tuned
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.lowering.conv import winograd
-from ocl_inductor.templates.winograd.winograd_points import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
+from ocl_inductor.templates.blocking import Blocking
+from ocl_inductor.templates.winograd.winograd_points import (
+    WINOGRAD_INPUTS,
+    WINOGRAD_OUTPUTS,
+    ImageParams,
+    InputsParams,
+    TransformParams,
+)
 from ocl_inductor.templates.winograd.winograd_products import (
     WINOGRAD_PRODUCTS,
+    PointsProductsParams,
     choose_tile,
     weight_order,
 )
 from ocl_inductor.templates.winograd.winograd_weight_gradient import (
     WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT,
+    PointsGradientParams,
 )
 from ocl_inductor.tune.standalone import StandaloneKernel
 
@@ -57,7 +67,7 @@ def convolve(
 
 def force(monkeypatch: pytest.MonkeyPatch, kernels: int) -> None:
     monkeypatch.setattr(winograd, "_kernels", lambda *facts: kernels)
-    monkeypatch.setattr(winograd, "_TRANSFORM", 0)
+    change_tuned(monkeypatch, winograd, "winograd_costs", transform=0)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +140,17 @@ def test_both_ends(on: tuple[Device, str]) -> None:
     device, profile = on
     sizes, padding, channels = (9, 14), (1, 0), 48
     x, products = rand(3, channels, 9, 16).numpy(), rand(36, 3 * 3 * 4, channels).numpy()
-    ends = {
-        "n": 3, "out_sizes": sizes, "channels": channels, "lanes": 16, "tiles_hint": 36,
-        "acc": "float",
-    }  # fmt: skip
+    ends = TransformParams(
+        n=3, out_sizes=sizes, channels=channels, lanes=16, tiles_hint=36, acc="float"
+    )
     strides = (9 * 16 * channels, 16 * channels, channels)
-    start = ends | {
-        "in_sizes": (9, 16), "padding": padding, "x_offset": 0, "x_strides": strides
-    }  # fmt: skip
     want = WINOGRAD_INPUTS.reference(x, padding, sizes)
     for block in (16, channels):
-        inputs = StandaloneKernel(device, profile, WINOGRAD_INPUTS, start | {"block": block}, 1)
+        start = InputsParams(
+            n=3, out_sizes=sizes, channels=channels, lanes=16, tiles_hint=36, acc="float",
+            in_sizes=(9, 16), padding=padding, x_offset=0, x_strides=strides, block=block,
+        )  # fmt: skip
+        inputs = StandaloneKernel(device, profile, WINOGRAD_INPUTS, start, 1)
         got = inputs(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
         blocks = got.reshape(channels // block, 36, 36, block).transpose(1, 2, 0, 3)
         np.testing.assert_allclose(blocks.reshape(want.shape), want, rtol=1e-4, atol=1e-5)
@@ -154,12 +164,12 @@ def test_products(on: tuple[Device, str]) -> None:
     device, profile = on
     n, sizes, channels, oc = 3, (9, 14), 96, 80
     tile = choose_tile(device.info, 36, channels, oc)
-    inputs = rand(channels // tile["block"], 36, 36, tile["block"]).numpy()
+    inputs = rand(channels // tile.block, 36, 36, tile.block).numpy()
     weight, bias = rand(oc, channels, 3, 3).numpy() / 30, rand(oc).numpy()
-    params = {
-        "n": n, "out_sizes": sizes, "channels": channels, "out_channels": oc, "acc": "float",
-        "w_offset": 0, "w_strides": (9 * channels, 9, 3, 1), **tile,
-    }  # fmt: skip
+    params = PointsProductsParams(
+        n=n, out_sizes=sizes, channels=channels, out_channels=oc, acc="float",
+        w_offset=0, w_strides=(9 * channels, 9, 3, 1), tile=tile,
+    )  # fmt: skip
     kernel = StandaloneKernel(device, profile, WINOGRAD_PRODUCTS, params, 2, bias_relu, [bias])
     want = WINOGRAD_PRODUCTS.reference(inputs, weight, n, sizes).transpose(0, 2, 3, 1)
     found = kernel(inputs, weight)
@@ -200,20 +210,20 @@ def test_gradients_at_points_and_their_sums(on: tuple[Device, str]) -> None:
     device, profile = on
     sizes, rows, columns, tiles = (9, 14), 48, 80, 3 * 3 * 4
     grad, inputs = rand(3, rows, *sizes).numpy(), rand(36, tiles, columns).numpy()
-    params = {
-        "n": 3, "out_sizes": sizes, "channels": rows, "lanes": 16, "tiles_hint": tiles,
-        "acc": "float", "x_offset": 0, "x_strides": (9 * 14 * rows, 14 * rows, rows),
-    }  # fmt: skip
-    kernel = StandaloneKernel(device, profile, WINOGRAD_GRADIENTS, params, 1)
+    image = ImageParams(
+        n=3, out_sizes=sizes, channels=rows, lanes=16, tiles_hint=tiles, acc="float",
+        x_offset=0, x_strides=(9 * 14 * rows, 14 * rows, rows),
+    )  # fmt: skip
+    kernel = StandaloneKernel(device, profile, WINOGRAD_GRADIENTS, image, 1)
     points = WINOGRAD_GRADIENTS.reference(grad)
     found = kernel(np.ascontiguousarray(grad.transpose(0, 2, 3, 1)))
     np.testing.assert_allclose(found.reshape(points.shape), points, rtol=1e-4, atol=1e-4)
     want = WINOGRAD_WEIGHT_GRADIENT.reference(points, inputs)
     for mb, parts in ((1, 1), (9, 3)):
-        params = {
-            "tiles": tiles, "rows": rows, "columns": columns, "acc": "float", "lanes": 16,
-            "mr": 5, "nv": 2, "mb": mb, "parts": parts, "tiles_per_part": tiles // parts,
-        }  # fmt: skip
+        params = PointsGradientParams(
+            tiles=tiles, rows=rows, columns=columns, acc="float", tile=Blocking(5, 2, 16, mb),
+            parts=parts, tiles_per_part=tiles // parts,
+        )  # fmt: skip
         kernel = StandaloneKernel(device, profile, WINOGRAD_WEIGHT_GRADIENT, params, 2)
         sums = kernel(points.astype(np.float32), inputs).reshape(parts, *want.shape).sum(0)
         np.testing.assert_allclose(sums, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())

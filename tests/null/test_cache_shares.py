@@ -16,7 +16,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Access, Expr
 from ocl_inductor.ir.nodes import dense_buffer
 from ocl_inductor.templates.blocking import prefetching
-from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS
+from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS, SkinnyParams
 
 
 def device(**caches: int) -> DeviceInfo:
@@ -55,7 +55,10 @@ def test_lines() -> None:
 
 def test_blocks_of_few_rows() -> None:
     """A block of a weight shares the first-level cache with a tile of rows."""
-    p = {"lanes": 8, "n": 512, "k": 4096, "mb": 24, "acc": "float", "w_itemsize": 4, "batch": ()}
+    p = SkinnyParams(
+        m=24, n=512, k=4096, batch=(), mb=24, a_offset=0, a_strides=(4096,), w_offset=0,
+        w_strides=(4096,), w_itemsize=4, lanes=8, acc="float",
+    )  # fmt: skip
     block = {}
     for l1 in (8 << 10, 32 << 10):
         tile = FEW_ROWS.tile(device(l1=l1), "vector", p)

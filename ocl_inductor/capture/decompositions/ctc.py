@@ -62,8 +62,8 @@ def ctc_loss(
 def functional_ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: object,
+    target_lengths: object,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
@@ -77,7 +77,7 @@ _MOST = {"input": "the steps of log_probs", "target": "the width of targets"}
 _NOT_ALL = "Expected targets to be as many as target_lengths say"
 
 
-def _lengths(name: str, lengths: Any, most: int) -> Tensor:
+def _lengths(name: str, lengths: object, most: int) -> Tensor:
     """The lengths as a vector, as eager uses them."""
     if isinstance(lengths, Tensor):
         x = lengths.to(torch.int64).reshape(-1)

@@ -54,7 +54,7 @@ def _expand_attention(gm: GraphModule, node: Node) -> None:
     operands = [n for n in node.all_input_nodes if n.op != "get_attr" or _is_tensor(gm, n)]
     number = {n: i for i, n in enumerate(operands)}
 
-    def attention(*values: Any) -> Any:
+    def attention(*values: object) -> Any:
         def given(n: Node) -> Any:
             return values[number[n]] if n in number else _attribute(gm, n)
 
@@ -138,11 +138,11 @@ def _traced(gm: GraphModule, made: Node, inner: Node, mode: Any) -> Any:
     return made.target(*args, **kwargs)  # type: ignore[operator]
 
 
-def _apart(x: Any) -> Any:
+def _apart(x: object) -> Any:
     return x.clone() if isinstance(x, torch.Tensor) else x
 
 
-def _adopt(gm: GraphModule, held: Any) -> str:
+def _adopt(gm: GraphModule, held: object) -> str:
     """A name under which ``gm`` holds the object."""
     names = (f"_pasted{n}" for n in range(len(gm.__dict__) + len(gm._modules) + 10**6))
     name = next(n for n in names if not hasattr(gm, n))

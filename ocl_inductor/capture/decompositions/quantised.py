@@ -66,7 +66,7 @@ def fake_quantize_per_tensor_qparams(
 
 
 def _fake(
-    x: Tensor, inverse: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int
+    x: Tensor, inverse: object, scale: object, zero_point: object, quant_min: int, quant_max: int
 ) -> tuple[Tensor, Tensor]:
     wide = x if x.dtype is torch.float64 else x.to(torch.float32)
     q = torch.round(wide * inverse) + zero_point
@@ -298,7 +298,7 @@ def exported_operators_exist() -> bool:
 def export_quantisation() -> dict[Any, Callable[..., Any]]:
     """Decompositions of ``quantized_decomposed``, once its operators exist."""
     module, ops = sys.modules[_MODULE], torch.ops.quantized_decomposed
-    table: dict[Any, Callable[..., Any]] = {
+    table: dict[object, Callable[..., object]] = {
         ops.quantize_per_tensor.tensor: quantize_by_tensors,
         ops.dequantize_per_tensor.tensor: dequantize_by_tensors,
         ops.choose_qparams.tensor: choose_qparams,

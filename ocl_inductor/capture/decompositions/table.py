@@ -143,7 +143,7 @@ def decomposition_table() -> dict[Any, Decomposition]:
 
 @functools.cache
 def _table(with_exported: bool) -> dict[Any, Decomposition]:
-    table: dict[Any, Decomposition] = dict(core_aten_decompositions())
+    table: dict[object, Decomposition] = dict(core_aten_decompositions())
     for target in EXTRA:
         table[target] = _all_decompositions[target]
     for target in (*REMOVED, *LOWERINGS):
@@ -158,7 +158,7 @@ class LazyDecompositions(Mapping[Any, Decomposition]):
     Building it takes 0.3 s, and it is not read where a graph's plan is found on disk.
     """
 
-    def __getitem__(self, target: Any) -> Decomposition:
+    def __getitem__(self, target: object) -> Decomposition:
         return decomposition_table()[target]
 
     def __iter__(self) -> Iterator[Any]:

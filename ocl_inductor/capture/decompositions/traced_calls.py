@@ -16,7 +16,7 @@ Handler = Callable[..., VariableTracker | None]
 
 
 def handler(
-    traced: Callable[..., Any],
+    traced: Callable[..., object],
     covered: Callable[..., bool],
     otherwise: Callable[[], None] = lambda: None,
 ) -> Handler:

@@ -69,12 +69,12 @@ def add_guards(guards: str | None, numbers: Numbers) -> None:
         raise RuntimeError(f"this plan is for other numbers: {guards}")
 
 
-def _evaluate(guards: str, values: Sequence[Any], numbers: Numbers) -> Any:
+def _evaluate(guards: str, values: Sequence[object], numbers: Numbers) -> Any:
     env = next(n for n in numbers if n is not None).node.shape_env
     return env.evaluate_guards_expression(guards, values)
 
 
-def _leaves(inputs: Sequence[Any]) -> Iterator[Any]:
+def _leaves(inputs: Sequence[object]) -> Iterator[Any]:
     """The inputs, with tensor subclasses replaced by their inner tensors."""
     for x in inputs:
         if isinstance(x, torch.Tensor) and is_traceable_wrapper_subclass(x):
@@ -84,7 +84,7 @@ def _leaves(inputs: Sequence[Any]) -> Iterator[Any]:
             yield x
 
 
-def _number(x: Any) -> torch.SymInt | torch.SymFloat | None:
+def _number(x: object) -> torch.SymInt | torch.SymFloat | None:
     """The number that ``x`` is or holds, if guards are possible: the compiler knows its value."""
     number = x.item_memo if isinstance(x, FakeTensor) else x
     known = isinstance(number, torch.SymInt | torch.SymFloat) and number.node.has_hint()

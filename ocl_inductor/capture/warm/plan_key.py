@@ -55,7 +55,7 @@ def environment_key(info: DeviceInfo, settings: Settings) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def shared_memory(inputs: Sequence[Any]) -> tuple[tuple[int, int, str], ...]:
+def shared_memory(inputs: Sequence[object]) -> tuple[tuple[int, int, str], ...]:
     """For each input in the memory of an earlier one: both positions, and its offset there.
 
     AOTAutograd traces a write to an input into the others that overlap it, and its own key does not
@@ -72,7 +72,7 @@ def shared_memory(inputs: Sequence[Any]) -> tuple[tuple[int, int, str], ...]:
     return tuple(found)
 
 
-def _stable(x: Any) -> Any:
+def _stable(x: object) -> Any:
     """Sets in an order that is the same in all processes."""
     return sorted(x) if isinstance(x, (set, frozenset)) else x
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -56,7 +55,7 @@ def _nodes(gm: GraphModule) -> Iterator[Node]:
             yield from module.graph.nodes
 
 
-def _unseen_function(target: Any) -> str | None:
+def _unseen_function(target: object) -> str | None:
     namespace = _namespace(target)
     if namespace is not None:
         return None if namespace in _BUILT_IN else f"custom operator {target}"
@@ -66,7 +65,7 @@ def _unseen_function(target: Any) -> str | None:
     return None
 
 
-def _namespace(target: Any) -> str | None:
+def _namespace(target: object) -> str | None:
     if isinstance(target, torch._ops.OpOverload):
         return target.namespace
     if isinstance(target, torch._ops.OpOverloadPacket):
@@ -74,7 +73,7 @@ def _namespace(target: Any) -> str | None:
     return None
 
 
-def _unseen_subclass(value: Any) -> type | None:
+def _unseen_subclass(value: object) -> type | None:
     """The type of a tensor, or of one of several results, that has the user's dispatch code."""
     if isinstance(value, torch.Tensor):
         kind = type(value)

@@ -99,14 +99,14 @@ class Graphs:
     def compiler(self, function: GraphFunction) -> Any:
         """A compiler of graphs as AOTAutograd takes it."""
 
-        def compile_graph(gm: GraphModule, inputs: Sequence[Any]) -> Executor | StagedExecutor:
+        def compile_graph(gm: GraphModule, inputs: Sequence[object]) -> Executor | StagedExecutor:
             compiled = function(gm, inputs)
             self.note(compiled)
             return compiled
 
         return _serializable(compile_graph) if self._stored else compile_graph
 
-    def note(self, graph: Any) -> None:
+    def note(self, graph: object) -> None:
         self._found.append(graph)
 
     def only(self) -> Executor | None:
@@ -159,7 +159,7 @@ _session: ContextVar[Session | None] = ContextVar("ocl_inductor.warm_start", def
 @contextlib.contextmanager
 def keeping_plans(
     gm: GraphModule,
-    inputs: Sequence[Any],
+    inputs: Sequence[object],
     device: Device,
     settings: Settings,
     *,
@@ -210,7 +210,7 @@ def _why_off(gm: GraphModule, settings: Settings) -> str | None:
 
 
 def _serializable(function: GraphFunction) -> Any:
-    def compile_to_code(gm: GraphModule, inputs: Sequence[Any]) -> StoredPlan:
+    def compile_to_code(gm: GraphModule, inputs: Sequence[object]) -> StoredPlan:
         executor = function(gm, inputs)
         count("plan_misses")
         session = _session.get()
@@ -240,7 +240,7 @@ class StoredPlan(OutputCode):
         environment = _environment(session.device, session.settings)
         return cls(session.key, environment, session.settings, run=executor, plan=executor.plan)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Refuse unpickling where the plan does not match.
 
         Dynamo's own cache (TORCH_CACHING_PRECOMPILE) ignores devices and this package's versions.
@@ -254,7 +254,7 @@ class StoredPlan(OutputCode):
                     "this plan of ocl_inductor is for another device, driver or version"
                 )
 
-    def __call__(self, inputs: list[Any]) -> Any:
+    def __call__(self, inputs: list[object]) -> Any:
         run = self.run
         if run is None:
             assert self.making is not None
@@ -273,7 +273,7 @@ class StoredPlan(OutputCode):
             self.guards = guards_on(session.numbers)
         self.plan = self.run = self.making = None
 
-    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+    def post_compile(self, example_inputs: object, constants: object, graph_kwargs: object) -> None:
         """Called after unpickling: create the executor, while Dynamo continues with its guards."""
         session = _session.get()
         if session is None:  # Dynamo's own cache: see __setstate__

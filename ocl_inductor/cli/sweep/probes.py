@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @run_options
 @click.option("--max-batch-size", type=click.IntRange(1), default=4096, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line a model.")
-def batch_size_command(max_batch_size: int, as_json: bool, **given: Any) -> None:
+def batch_size_command(max_batch_size: int, as_json: bool, **given: object) -> None:
     """Find the batch size with the most samples a second, doubling from 1.
 
     Stops at the memory limit, the timeout, --max-batch-size, or when throughput stops growing.
@@ -114,7 +114,7 @@ def _number(value: float | None) -> str:
 @click.option("--output", type=FOLDER, metavar="FOLDER", help="For results, as of `sweep run`.")
 @click.option("--resume", is_flag=True, help="Go on where the sweep in --output stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON lines.")
-def resolution_command(output: Path | None, resume: bool, as_json: bool, **given: Any) -> None:
+def resolution_command(output: Path | None, resume: bool, as_json: bool, **given: object) -> None:
     """Measure performance at every size that rows list under `resolutions`.
 
     Exit codes: 0 all ran, 1 one did not, 2 wrong usage.
@@ -151,7 +151,7 @@ def _sizes(row: SelectedRow) -> list[tuple[str, tuple[int, ...]]]:
 @click.command("overhead")
 @run_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def overhead_command(as_json: bool, **given: Any) -> None:
+def overhead_command(as_json: bool, **given: object) -> None:
     """Time many tiny operators: where the device loses to the CPU, and why.
 
     Times are microseconds a call: the fixed cost of a call, launches, and the work itself.

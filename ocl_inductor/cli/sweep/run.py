@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -56,7 +56,7 @@ def run_command(
     resume: bool,
     dry_run: bool,
     as_json: bool,
-    **given: Any,
+    **given: object,
 ) -> None:
     """Run models, each in processes of its own, and write results.
 

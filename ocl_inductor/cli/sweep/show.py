@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +13,7 @@ from ocl_inductor.cli.sweep.options import FOLDER, selection_of, selection_optio
 @click.command("list")
 @selection_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line a model.")
-def list_command(as_json: bool, **given: Any) -> None:
+def list_command(as_json: bool, **given: object) -> None:
     """List the models a sweep would run.
 
     Exit codes: 0 listed, 2 wrong usage.

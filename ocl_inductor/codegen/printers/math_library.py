@@ -121,7 +121,7 @@ def _environment() -> jinja2.Environment:
 @functools.cache
 def _macros(file: str) -> Any:
     """The macros of one template, as attributes. Jinja takes 0.1 s for the largest."""
-    tables: dict[str, Any] = {n: v for n, v in vars(chebyshev).items() if n.isupper()}
+    tables: dict[str, object] = {n: v for n, v in vars(chebyshev).items() if n.isupper()}
     tables["uniform_coefficients"] = uniform_coefficients
     tables["float8_saturates"] = float8_saturates()
     return _environment().get_template(file, globals=tables).module

@@ -13,13 +13,12 @@ vector into one plain store and drops the hint.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
-from ocl_inductor.ir.index import prod
+from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.nodes import Buffer
 
 #: Share of the third-level cache: smaller results may still be there when they are read.
@@ -36,7 +35,10 @@ def least_streamed(device: DeviceInfo) -> int:
 
 
 def streamed_results(
-    results: Iterable[Buffer], read: frozenset[str], device: DeviceInfo, hint: Callable[[Any], int]
+    results: Iterable[Buffer],
+    read: frozenset[str],
+    device: DeviceInfo,
+    hint: Callable[[Size], int],
 ) -> frozenset[str]:
     """Those ``results`` of a graph to stream: large, and not ``read`` by the graph itself."""
     if not device.streaming or device.profile != "vector":

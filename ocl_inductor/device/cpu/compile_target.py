@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
@@ -60,7 +59,7 @@ class CompileTarget:
     fma: bool
 
 
-def compile_target(context: Any) -> CompileTarget | None:
+def compile_target(context: object) -> CompileTarget | None:
     """The target of the compiler of a pyopencl Context's device; None where it does not tell.
 
     Raises:

@@ -14,7 +14,7 @@ from ocl_inductor.log import logger
 _log = logger(__name__)
 
 
-def listed(platforms: Sequence[Any]) -> tuple[Listed, ...]:
+def listed(platforms: Sequence[object]) -> tuple[Listed, ...]:
     """The devices of a driver's pyopencl Platforms, as plain data."""
     return tuple(d for n, p in enumerate(platforms) for _, d in devices_of(p, n))
 
@@ -31,7 +31,7 @@ def devices_of(platform: Any, number: int) -> list[tuple[Any, Listed]]:
     return [(d, listed_device((number, k), d)) for k, d in enumerate(devices)]
 
 
-def listed_device(place: tuple[int, int], device: Any) -> Listed:
+def listed_device(place: tuple[int, int], device: object) -> Listed:
     """A pyopencl Device as plain data; ``place`` as of ``Listed``."""
     unified = bool(ask(device, "host_unified_memory", False))
     return Listed(place, names_of(device), kind_of(device), unified)

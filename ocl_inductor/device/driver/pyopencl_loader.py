@@ -70,7 +70,8 @@ def _load() -> ModuleType:
                 _log.info("no OpenCL platform: %s", error)
     if child_environment:
         pyopencl_platforms.list_with(pyopencl, _every_platform)
-    return pyopencl
+    module: ModuleType = pyopencl
+    return module
 
 
 @cache

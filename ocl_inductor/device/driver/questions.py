@@ -28,7 +28,7 @@ def kind_of(device: Any) -> str:
     return "gpu" if device.type & types.GPU else "accelerator"
 
 
-def ask(device: Any, attribute: str, default: Any) -> Any:
+def ask(device: object, attribute: str, default: object) -> Any:
     """A device attribute, or `default` where the driver does not support the query."""
     try:
         return getattr(device, attribute)

@@ -57,7 +57,7 @@ void probe(__global const ushort *a, __global const ushort *b, __global float *c
 """
 
 
-def may_have_mma(device: Any, extensions: frozenset[str]) -> bool:
+def may_have_mma(device: object, extensions: frozenset[str]) -> bool:
     """Whether a pyopencl device is of a generation that has the instructions."""
     if _EXTENSION not in extensions:
         return False

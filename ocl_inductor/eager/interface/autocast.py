@@ -82,30 +82,30 @@ def register_autocast() -> list[torch.library.Library]:
     return [rest, aten]
 
 
-def _in_half(operator: Any) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+def _in_half(operator: object) -> Callable[..., Any]:
+    def kernel(*args: object, **kwargs: object) -> Any:
         return _call(operator, args, kwargs, torch.get_autocast_dtype(NAME))
 
     return kernel
 
 
-def _in_float(operator: Any) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+def _in_float(operator: object) -> Callable[..., Any]:
+    def kernel(*args: object, **kwargs: object) -> Any:
         return _call(operator, args, kwargs, torch.float32)
 
     return kernel
 
 
-def _in_float_by_default(operator: Any) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+def _in_float_by_default(operator: object) -> Callable[..., Any]:
+    def kernel(*args: object, **kwargs: object) -> Any:
         named = kwargs.get("dtype") is not None or any(isinstance(x, torch.dtype) for x in args)
         return _call(operator, args, kwargs, None if named else torch.float32)
 
     return kernel
 
 
-def _in_the_widest(operator: Any) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+def _in_the_widest(operator: object) -> Callable[..., Any]:
+    def kernel(*args: object, **kwargs: object) -> Any:
         half = torch.get_autocast_dtype(NAME)
         found = {x.dtype for x in _tensors((*args, *kwargs.values()))}
         return _call(operator, args, kwargs, half if found <= {half} else torch.float32)
@@ -113,8 +113,8 @@ def _in_the_widest(operator: Any) -> Callable[..., Any]:
     return kernel
 
 
-def _refused(operator: Any) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+def _refused(operator: object) -> Callable[..., Any]:
+    def kernel(*args: object, **kwargs: object) -> Any:
         raise RuntimeError(_UNSAFE)
 
     return kernel
@@ -143,6 +143,6 @@ def _tensors(args: Any) -> Iterator[torch.Tensor]:
             yield x
 
 
-def _takes_part(x: Any) -> bool:
+def _takes_part(x: object) -> bool:
     """Whether the rules are about ``x``: not about float64, integers and tensors elsewhere."""
     return isinstance(x, torch.Tensor) and x.dtype in (*_HALF, torch.float32) and is_resident(x)

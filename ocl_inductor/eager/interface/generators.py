@@ -26,7 +26,7 @@ class _Kind(type(_Generator)):  # type: ignore[misc]
 class Generator(_Generator, metaclass=_Kind):
     """As PyTorch's, for ``ocl`` as well."""
 
-    def __new__(cls, device: Any = "cpu") -> Any:
+    def __new__(cls, device: object = "cpu") -> Any:
         where = torch.device(device)
         if where.type != NAME:
             return _Generator(where)

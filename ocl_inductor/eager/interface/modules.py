@@ -23,7 +23,7 @@ def keep_identity_of_parameters() -> None:
     apply = nn.Module._apply
 
     @functools.wraps(apply)
-    def swapping(self: nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+    def swapping(self: nn.Module, fn: Callable[[object], object], recurse: bool = True) -> Any:
         future = torch.__future__
         if future.get_swap_module_params_on_conversion() or not _crosses(self, fn):
             return apply(self, fn, recurse)
@@ -36,7 +36,7 @@ def keep_identity_of_parameters() -> None:
     nn.Module._apply = swapping  # type: ignore[method-assign,assignment]
 
 
-def _crosses(module: nn.Module, fn: Callable[[Any], Any]) -> bool:
+def _crosses(module: nn.Module, fn: Callable[[object], object]) -> bool:
     """Whether the conversion changes between ``ocl`` and another device."""
     parameter = next(module.parameters(), None)
     if parameter is None:

@@ -8,12 +8,10 @@ serves.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 
-def pin_memory(x: torch.Tensor, device: Any = None) -> torch.Tensor:
+def pin_memory(x: torch.Tensor, device: object = None) -> torch.Tensor:
     """A copy of ``x``, in ordinary memory."""
     return x.clone(memory_format=torch.preserve_format)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import compare, const, op, where
-from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.attention.call import Attention
 from ocl_inductor.lowering.attention.operands import (
     additive_mask,
@@ -20,7 +19,11 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.templates.attention.decode_attention import MAX_ROWS
+from ocl_inductor.templates.attention.decode_attention import (
+    FEW_QUERIES,
+    MAX_ROWS,
+    DecodeParams,
+)
 from ocl_inductor.templates.blocking import ceil_div, lanes_for
 
 #: With more queries a lane for each is better (templates/attention/attention.py).
@@ -61,40 +64,37 @@ def decode_attention(
     if int(prod([m, *(batch[d] for d in shared)])) > MAX_ROWS:
         return Declined(f"more than {MAX_ROWS} rows share keys and values")
     operands = [q, k, v]
-    params: dict[str, Any] = {}
     if a.mask is not None:
-        m_ = additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=False)
-        operands.append(m_)
-        params |= {"mask_strides": m_.strides, "mask_offset": m_.offset}
+        operands.append(additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=False))
     heads = ctx.hint(prod([s for d, s in enumerate(batch) if d not in shared]))
     splits = choose_splits(ctx.device, heads, ctx.hint(n))
     order = row_order(ctx, a.query)
-    params |= {
-        "m": int(m), "n": n, "width": int(width), "v_width": int(v_width),
-        "batch": batch, "shared": shared, "out_order": order,
-        "q_strides": q.strides, "q_offset": q.offset,
-        "k_strides": k.strides[:-1], "k_offset": k.offset,
-        "v_strides": v.strides[:-1], "v_offset": v.offset,
-        "kv_bytes": a.key.dtype.itemsize,
-        "masked": a.mask is not None, "causal": a.causal,
-        "scale": a.factor(),
-        "logsumexp": logsumexp and splits == 1, "empty_is_nan": a.empty_is_nan,
-        "splits": splits, "lanes": lanes, "acc": acc,
-    }  # fmt: skip
+    params = DecodeParams(
+        m=int(m), n=n, width=int(width), v_width=int(v_width),
+        batch=batch, shared=shared, out_order=order,
+        q_strides=q.strides, q_offset=q.offset,
+        k_strides=k.strides[:-1], k_offset=k.offset,
+        v_strides=v.strides[:-1], v_offset=v.offset,
+        mask_strides=operands[3].strides if a.mask is not None else (),
+        mask_offset=operands[3].offset if a.mask is not None else 0,
+        kv_bytes=a.key.dtype.itemsize,
+        masked=a.mask is not None, causal=a.causal,
+        scale=a.factor(),
+        logsumexp=logsumexp and splits == 1, empty_is_nan=a.empty_is_nan,
+        splits=splits, lanes=lanes, acc=acc,
+    )  # fmt: skip
     values = [x.value for x in operands]
     if splits == 1:
         size = (*batch, m, int(v_width) + logsumexp)
-        out = ctx.template(
-            "decode_attention", dtype, size, (*order, len(batch) + 1), values, **params
-        )
+        out = ctx.template(FEW_QUERIES, dtype, size, (*order, len(batch) + 1), values, params)
         return with_logsumexp(out, logsumexp)
     kept = [d for d in range(len(batch)) if d not in shared]
     rows = int(prod([m, *(batch[d] for d in shared)]))
     size = (*(batch[d] for d in kept), splits, rows, int(v_width) + 2)
-    parts = ctx.template("decode_attention", dtype, size, tuple(range(len(size))), values, **params)
+    parts = ctx.template(FEW_QUERIES, dtype, size, tuple(range(len(size))), values, params)
     # Seen with the dimensions of the query: (splits, *batch, m, column).
     coordinates = loop_vars(len(batch) + 3)
-    row: Any = 0
+    row: Size = 0
     for d in shared:
         row = row * int(batch[d]) + coordinates[1 + d]
     row = row * int(m) + coordinates[-2]

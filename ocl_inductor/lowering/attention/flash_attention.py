@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TypedDict, TypeVar
 
-from ocl_inductor.ir.index import is_static, prod, same
+from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.lowering.attention.call import Attention
 from ocl_inductor.lowering.attention.decode_attention import decode_attention
 from ocl_inductor.lowering.attention.matrix_attention import blocks_for_unit
@@ -20,14 +21,29 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.matmul.matmul import compute_dtype
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.templates.attention.attention import choose_group
-from ocl_inductor.templates.blocking import choose_query_vectors
+from ocl_inductor.templates.attention.attention import (
+    ATTENTION,
+    AttentionParams,
+    ManyQueriesParams,
+    MaskKind,
+    QueryGroup,
+    choose_group,
+    columns_of,
+)
+from ocl_inductor.templates.attention.matrix_attention import (
+    MATRIX_ATTENTION,
+    MatrixAttentionParams,
+)
+from ocl_inductor.templates.blocking import RowVectors, choose_query_vectors
+from ocl_inductor.templates.spec import TemplateSpec
 
 #: A lane is a query: with fewer of them most lanes would idle.
 _MIN_QUERIES = 4
 #: Queries, a block's scores and results of a work-item must stay in a second level cache.
 _MAX_WIDTH = 512
 
+
+P = TypeVar("P", bound=ManyQueriesParams)
 
 #: Output, and the logarithm of each row's sum of exponentials.
 Attended = tuple[Value, Value]
@@ -64,63 +80,85 @@ def _by_matrix_unit(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> A
     high = 0 if ctx.device.profile == "simt" else blocks_for_unit(ctx, acc, a)
     if not high:
         return Declined("the device has no matrix unit for this dtype, or vectors are faster")
-    return _by_kernel(ctx, a, "matrix_attention", {"mb": high}, logsumexp)
+    operands, given = _given(ctx, a, logsumexp)
+    params = MatrixAttentionParams(**given, n=int(a.n), mb=high)
+    return _by_kernel(ctx, a, MATRIX_ATTENTION, operands, params)
 
 
 def _by_tiles(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | Declined:
     acc = accumulator(compute_dtype(a.query.dtype))
     if misfit := _misfit(ctx, a):
         return misfit
-    params: dict[str, Any]
+    tile: QueryGroup | RowVectors
     if ctx.device.profile == "simt":
         group = choose_group(ctx.device, acc, ctx.hint(a.m), int(a.width), int(a.v_width))
         if group is None:
             return Declined("its tiles do not fit into local memory")
-        params = dict(group)
+        tile = group
     else:
-        heads = ctx.hint(prod(a.batch))
-        lanes, vectors = choose_query_vectors(ctx.device, acc, ctx.hint(a.m), heads)
-        params = {"lanes": lanes, "nv": vectors}
-    return _by_kernel(ctx, a, "attention", params, logsumexp)
+        tile = choose_query_vectors(ctx.device, acc, ctx.hint(a.m), ctx.hint(prod(a.batch)))
+    operands, given = _given(ctx, a, logsumexp)
+    params = AttentionParams(**given, n=a.n, tile=tile)
+    return _by_kernel(ctx, a, ATTENTION, operands, params)
+
+
+class _AttentionGiven(TypedDict):
+    """The parameters that both kernels share."""
+
+    m: Size
+    width: int
+    v_width: int
+    batch: tuple[Size, ...]
+    out_order: tuple[int, ...]
+    q_strides: tuple[Size, ...]
+    q_offset: Size
+    k_strides: tuple[Size, ...]
+    k_offset: Size
+    v_strides: tuple[Size, ...]
+    v_offset: Size
+    mask: MaskKind
+    mask_strides: tuple[Size, ...]
+    mask_offset: Size
+    causal: bool
+    scale: float
+    logsumexp: bool
+    empty_is_nan: bool
+    acc: str
+
+
+def _given(
+    ctx: LoweringContext, a: Attention, logsumexp: bool
+) -> tuple[list[Value], _AttentionGiven]:
+    """The operands in memory, and what both kernels want to know."""
+    dtype = compute_dtype(a.query.dtype)
+    wide = a.cast(dtype)
+    q, k, v = (operand_in_place(ctx, x) for x in (wide.query, wide.key, wide.value))
+    kind: MaskKind = ""
+    mask = []
+    if a.mask is not None:
+        mask = [additive_mask(ctx, a.mask, (*a.batch, a.m, a.n), dtype, rows_adjacent=True)]
+        stride = mask[0].strides[len(a.batch)]
+        kind = "row" if same(stride, 0) else ("lanes" if same(stride, 1) else "any")
+    given: _AttentionGiven = {
+        "m": a.m, "width": int(a.width), "v_width": int(a.v_width),
+        "batch": a.batch, "out_order": row_order(ctx, a.query),
+        "q_strides": q.strides, "q_offset": q.offset,
+        "k_strides": k.strides, "k_offset": k.offset,
+        "v_strides": v.strides, "v_offset": v.offset,
+        "mask": kind,
+        "mask_strides": mask[0].strides if mask else (),
+        "mask_offset": mask[0].offset if mask else 0,
+        "causal": a.causal, "scale": a.factor(),
+        "logsumexp": logsumexp, "empty_is_nan": a.empty_is_nan,
+        "acc": accumulator(dtype),
+    }  # fmt: skip
+    return [x.value for x in (q, k, v, *mask)], given
 
 
 def _by_kernel(
-    ctx: LoweringContext, a: Attention, spec: str, params: dict[str, Any], logsumexp: bool
+    ctx: LoweringContext, a: Attention, spec: TemplateSpec[P], operands: Sequence[Value], params: P
 ) -> Attended:
-    """The template ``spec`` with ``params`` and what both have in common."""
-    batch, m, n, width, v_width = a.batch, a.m, a.n, a.width, a.v_width
-    dtype = compute_dtype(a.query.dtype)
-    acc = accumulator(dtype)
-    wide = a.cast(dtype)
-    operands = [operand_in_place(ctx, v) for v in (wide.query, wide.key, wide.value)]
-    kind = ""
-    if a.mask is not None:
-        additive = additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=True)
-        stride = additive.strides[len(batch)]
-        kind = "row" if same(stride, 0) else ("lanes" if same(stride, 1) else "any")
-        operands.append(additive)
-    order = row_order(ctx, a.query)
-    columns = int(v_width) + logsumexp
-    for name, operand in zip(("q", "k", "v", "mask"), operands, strict=False):
-        params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
-    out = ctx.template(
-        spec,
-        dtype,
-        (*batch, m, columns),
-        (*order, len(batch) + 1),
-        [operand.value for operand in operands],
-        m=m,
-        n=n,
-        width=int(width),
-        v_width=int(v_width),
-        batch=batch,
-        out_order=order,
-        mask=kind,
-        causal=a.causal,
-        scale=a.factor(),
-        logsumexp=logsumexp,
-        empty_is_nan=a.empty_is_nan,
-        acc=acc,
-        **params,
-    )
-    return with_logsumexp(out, logsumexp)
+    dtype, order = compute_dtype(a.query.dtype), (*params.out_order, len(a.batch) + 1)
+    size = (*a.batch, a.m, columns_of(params))
+    out = ctx.template(spec, dtype, size, order, operands, params)
+    return with_logsumexp(out, params.logsumexp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.attention.call import Attention
@@ -11,6 +11,10 @@ from ocl_inductor.lowering.attention.operands import additive_mask, operand_in_p
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.matmul.product_operands import accumulator
+from ocl_inductor.templates.attention.attention_backward import (
+    ATTENTION_BACKWARD,
+    AttentionBackwardParams,
+)
 from ocl_inductor.templates.blocking import choose_query_vectors
 
 #: With fewer rows most lanes would idle.
@@ -47,39 +51,42 @@ def flash_attention_backward(
     values = (a.query, a.key, a.value, grad, logsumexp, row_products)
     found = [operand_in_place(ctx, x) for x in values]
     acc = accumulator(dtype)
-    params: dict[str, Any] = {
-        "m": m, "n": n, "width": int(width), "batch": batch,
-        "masked": a.mask is not None, "causal": a.causal,
-        "scale": a.factor(),
-        "acc": acc,
-    }  # fmt: skip
     if a.mask is not None:
         found.append(additive_mask(ctx, a.mask, (*batch, m, n), dtype, rows_adjacent=True))
-    for name, operand in zip(("q", "k", "v", "g", "s", "d", "mask"), found, strict=False):
-        params |= {f"{name}_strides": operand.strides, f"{name}_offset": operand.offset}
+    q, k, v, g, s, d, *mask = found
     operands = [x.value for x in found]
 
     def gradient(
-        of: str, dims: list[int], rows: Size, lead: list[int], order: Sequence[int]
+        of: Literal["queries", "keys"],
+        dims: list[int],
+        rows: Size,
+        lead: list[int],
+        order: Sequence[int],
     ) -> Value:
         outer = [batch[d] for d in dims]
         places = [*(range(len(lead))), *(len(lead) + d for d in order)]
-        lanes, vectors = choose_query_vectors(
-            ctx.device, acc, ctx.hint(rows), ctx.hint(prod(outer)), _MAX_VECTORS
-        )
-        return ctx.template(
-            "attention_backward",
-            dtype,
-            (*lead, *outer, rows, int(width)),
-            (*places, len(places)),
-            operands,
+        params = AttentionBackwardParams(
+            m=m, n=n, width=int(width), batch=batch,
+            q_strides=q.strides, q_offset=q.offset,
+            k_strides=k.strides, k_offset=k.offset,
+            v_strides=v.strides, v_offset=v.offset,
+            g_strides=g.strides, g_offset=g.offset,
+            s_strides=s.strides, s_offset=s.offset,
+            d_strides=d.strides, d_offset=d.offset,
+            mask_strides=mask[0].strides if mask else (),
+            mask_offset=mask[0].offset if mask else 0,
+            masked=a.mask is not None, causal=a.causal, scale=a.factor(),
             of=of,
             summed=tuple(d for d in range(len(batch)) if d not in dims),
             out_order=tuple(order),
-            lanes=lanes,
-            nv=vectors,
-            **params,
-        )
+            tile=choose_query_vectors(
+                ctx.device, acc, ctx.hint(rows), ctx.hint(prod(outer)), _MAX_VECTORS
+            ),
+            acc=acc,
+        )  # fmt: skip
+        size = (*lead, *outer, rows, int(width))
+        layout = (*places, len(places))
+        return ctx.template(ATTENTION_BACKWARD, dtype, size, layout, operands, params)
 
     everywhere = list(range(len(batch)))
     dq = gradient("queries", everywhere, m, [], row_order(ctx, a.query))

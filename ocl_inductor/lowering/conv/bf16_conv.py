@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -19,6 +18,7 @@ from ocl_inductor.lowering.core.shapes import in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.bf16_product import LANES, panel_fits
 from ocl_inductor.templates.blocking import Blocking, ceil_div, with_tall_items
+from ocl_inductor.templates.conv.bf16_conv import BF16_CONV, Bf16ConvParams
 
 #: Channels of a group, and output channels, from which a convolution pays for its panels.
 _MIN_TERMS, _MIN_CHANNELS = 16, 9
@@ -60,12 +60,7 @@ def bf16_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
         kernel, icg = (*kernel[:-1], 1), kernel[-1] * icg
     kept = ctx.is_kept(weight)
     packed = _panels(ctx, rows, blocking.nr) if kept else ctx.realize(rows, range(rows.ndim))
-    return ctx.template(
-        "bf16_conv",
-        torch.float32,
-        result_size,
-        channels_last(nd),
-        [x, packed],
+    params = Bf16ConvParams(
         acc="float",
         n=result_size[0],
         in_sizes=tuple(x.size[2:]),
@@ -79,7 +74,10 @@ def bf16_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
         x_offset=view.offset,
         x_strides=(view.stride[0], *(int(s) for s in view.stride[2:])),
         w_layout="panels" if kept else "rows",
-        **blocking.params(),
+        tile=blocking,
+    )
+    return ctx.template(
+        BF16_CONV, torch.float32, result_size, channels_last(nd), [x, packed], params
     )
 
 
@@ -134,7 +132,7 @@ def _panels(ctx: LoweringContext, rows: Value, nr: int) -> Value:
     return ctx.pointwise(packed, tuple(range(5)))
 
 
-def _bounded(value: Value, size: tuple[Size, ...], index: Sequence[Any], dim: int) -> Value:
+def _bounded(value: Value, size: tuple[Size, ...], index: Sequence[object], dim: int) -> Value:
     """``value`` at ``index``, in variables over ``size``; 0 past its extent in ``dim``."""
     variables = loop_vars(len(size))
     ranges = dict(zip(variables, size, strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -25,14 +24,10 @@ from ocl_inductor.lowering.core.values import (
 )
 from ocl_inductor.lowering.matmul.product_operands import accumulator, pack_panels
 from ocl_inductor.lowering.matmul.product_template import packs_own_panel
-from ocl_inductor.templates.blocking import (
-    Blocking,
-    candidate_blockings,
-    lanes_of,
-    with_tall_items,
-)
-from ocl_inductor.templates.conv.conv import MAX_TABLE_BYTES, parts_of_sum
-from ocl_inductor.templates.simt_tiles import ProductWork, candidate_tiles, choose_tile
+from ocl_inductor.templates.blocking import Blocking, choose_blocking, lanes_of, with_tall_items
+from ocl_inductor.templates.conv.conv import CONV, MAX_TABLE_BYTES, ConvParams, parts_of_sum
+from ocl_inductor.templates.conv.depthwise import DEPTHWISE, DepthwiseParams
+from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, choose_tile
 
 #: Up to this many channels a padded copy of the input pays: its window rows are contiguous runs.
 _MAX_PADDED_CHANNELS = 8
@@ -63,12 +58,7 @@ def by_depthwise_template(
     taps = ctx.realize(taps, range(nd + 1))
     lead = 2 - nd
     stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
-    return ctx.template(
-        "depthwise",
-        weight.dtype,
-        (x.size[0], channels, *g.sizes),
-        channels_last(nd),
-        [x, taps],
+    params = DepthwiseParams(
         acc=accumulator(weight.dtype),
         narrow=x.dtype is not weight.dtype,
         ndim=nd,
@@ -85,6 +75,8 @@ def by_depthwise_template(
         lanes=lanes,
         rows_hint=ctx.hint(prod((x.size[0], *g.sizes[: nd - 1]))),
     )
+    size = (x.size[0], channels, *g.sizes)
+    return ctx.template(DEPTHWISE, weight.dtype, size, channels_last(nd), [x, taps], params)
 
 
 def zero_padded(
@@ -153,54 +145,47 @@ def by_template(
         view = strided_view(x)
         assert view is not None
     stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
-    params: dict[str, Any] = {
-        "acc": accumulator(x.dtype),
-        "pixels_hint": ctx.hint(prod((n, *g.sizes))),
-        "n": n,
-        "in_sizes": tuple(x.size[2:]),
-        "out_sizes": g.sizes,
-        "groups": groups,
-        "icg": icg,
-        "ocg": ocg,
-        "kernel": g.kernel,
-        "stride": g.stride,
-        "padding": g.padding,
-        "dilation": g.dilation,
-        "transposed": g.transposed,
-        "x_offset": view.offset,
-        "x_strides": (stride[0], *stride[2:], view.stride[1] if not vector else 1),
-    }
-    acc, pixels = params["acc"], params["pixels_hint"]
+    acc, pixels, count = accumulator(x.dtype), ctx.hint(prod((n, *g.sizes))), math.prod(g.kernel)
+    weight_bytes = groups * count * icg * ocg * x.dtype.itemsize
+    wanted, tile = 1, None
+    if not vector:
+        work = ProductWork(acc, pixels, ocg, groups, count * icg, MAX_TABLE_BYTES)
+        tile, wanted = choose_tile(ctx.device, work)
+    params = ConvParams(
+        acc=acc,
+        n=n, in_sizes=tuple(x.size[2:]), out_sizes=g.sizes,
+        groups=groups, icg=icg, ocg=ocg,
+        kernel=g.kernel, stride=g.stride, padding=g.padding, dilation=g.dilation,
+        transposed=g.transposed,
+        x_offset=view.offset,
+        x_strides=(stride[0], *stride[2:], view.stride[1] if not vector else 1),
+        tile=tile or choose_blocking(ctx.device, acc, pixels, ocg, groups, weight_bytes),
+    )  # fmt: skip
     if vector:
-        weight_bytes = math.prod(int(s) for s in taps.size) * x.dtype.itemsize
-        blockings = candidate_blockings(ctx.device, acc, pixels, ocg, groups, weight_bytes)
-        rows = reshape(taps, (groups, math.prod(g.kernel), icg, ocg))
-        tall = [with_tall_items(ctx.device, b, pixels, ocg, groups) for b in blockings]
-        own = None if g.transposed else _packed_by_items(ctx.device, rows, tall[0], x.dtype)
+        rows = reshape(taps, (groups, count, icg, ocg))
+        tall = with_tall_items(ctx.device, params.blocking, pixels, ocg, groups)
+        own = None if g.transposed else _packed_by_items(ctx.device, rows, tall, x.dtype)
         if own is not None:
-            params |= {"w_layout": "strided", "w_offset": own.offset, "w_strides": own.stride}
-            blockings = tuple(dict.fromkeys(tall))
-        else:
-            params |= {"w_layout": "panels"}
-        params = ctx.tuned("conv", params, [b.params() for b in blockings])
+            offset, strides = own.offset, own.stride
+            params = replace(params, w_layout="strided", w_offset=offset, w_strides=strides)
+        params = ctx.tuned(CONV, params)
         if own is None:
             # All taps of a panel together: (group, panel, tap, icg, lane).
-            rows = pack_panels(ctx, rows, params["nv"] * params["lanes"], steps=2)
+            rows = pack_panels(ctx, rows, params.blocking.nr, steps=2)
     else:
-        count = math.prod(g.kernel)
-        work = ProductWork(acc, pixels, ocg, groups, count * icg, MAX_TABLE_BYTES)
-        params = ctx.tuned("conv", params, [t.params() for t in candidate_tiles(ctx.device, work)])
-        _, wanted = choose_tile(ctx.device, work)
-        params["parts"] = parts = parts_of_sum(count, icg, params["slab"], wanted)
+        params = ctx.tuned(CONV, params)
+        assert isinstance(params.tile, SimtTile)
+        parts = parts_of_sum(count, icg, params.tile.slab, wanted)
+        params = replace(params, parts=parts)
         rows = ctx.realize(taps, range(taps.ndim))
         if parts > 1:
             size, order = (parts, *result_size), (0, *(d + 1 for d in channels_last(nd)))
-            found = ctx.template("conv", x.dtype, size, order, [x, rows], **params)
+            found = ctx.template(CONV, x.dtype, size, order, [x, rows], params)
             return ctx.reduce(found, [0], "sum")
     operands = [x, rows]
     if vector and (g.transposed or any(g.padding)):
         operands.append(ctx.pointwise(full((icg,), 0, x.dtype), (0,)))
-    return ctx.template("conv", x.dtype, result_size, channels_last(nd), operands, **params)
+    return ctx.template(CONV, x.dtype, result_size, channels_last(nd), operands, params)
 
 
 def _packed_by_items(

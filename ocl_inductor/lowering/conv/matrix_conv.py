@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -13,23 +13,18 @@ from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
-from ocl_inductor.lowering.matmul.matrix_product import (
-    BY_UNIT,
-    BY_VECTORS,
-    ITEMS_PER_UNIT,
-    MAX_PARTS,
-    MAX_SUMS,
-    RESULT,
-    SPLIT_ALONE,
-)
+from ocl_inductor.lowering.matmul.matrix_unit_costs import MatrixUnitCosts, matrix_unit_costs
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.conv.matrix_conv import plane_words
+from ocl_inductor.templates.conv.matrix_conv import (
+    MATRIX_CONV,
+    MATRIX_CONV_PARTS,
+    MatrixConvParams,
+    MatrixConvPartsParams,
+    plane_words,
+)
 from ocl_inductor.templates.conv.pixel_planes import Planes, planes
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, DEPTH, STEP
 
-#: Nanoseconds of one core for a number of the input: to split it, by a kernel of its own, and to
-#: fetch its parts for a panel of channels; and of a launch on all cores.
-_SPLIT, _FETCH, _LAUNCH = 0.6, 0.25, 50e3
 #: Terms of a sum that the unit keeps in a tile: rounding errors grow with their number. Of 512
 #: channels and 3x3 taps, normally distributed: 2.6e-7 of the results' rms with 1152 terms, 3.6e-7
 #: with 2304; by vectors 2.9e-7, eager 2.3e-7.
@@ -62,16 +57,33 @@ def conv_partition(
         return Declined("its sizes are not known")
     found = planes(g.kernel, g.stride, g.dilation, g.sizes)
     n, taps = ctx.hint(x.size[0]), math.prod(g.kernel)
-    part = _partition(ctx.device.compute_units, n, channels, oc, found)
+    costs = matrix_unit_costs(ctx.device)
+    part = _partition(costs, ctx.device.compute_units, n, channels, oc, found)
     if part is None:
         return Declined("its operands' parts do not stay in a core's cache")
     positions = n * found.blocks * BLOCK
     pixels = n * math.prod(int(s) for s in g.sizes)
     terms = channels * taps
-    by_unit = positions * ceil_div(oc, BLOCK) * BLOCK * terms * BY_UNIT + part.cost
-    by_unit += pixels * oc * RESULT
-    faster = by_unit < pixels * oc * terms * BY_VECTORS
+    by_unit = positions * ceil_div(oc, BLOCK) * BLOCK * terms * costs.by_unit + part.cost
+    by_unit += pixels * oc * costs.result
+    faster = by_unit < pixels * oc * terms * costs.by_vectors
     return part if faster else Declined("vectors are faster: splitting takes longer than it saves")
+
+
+class _MatrixConvGiven(TypedDict):
+    """The parameters that both templates share."""
+
+    n: Size
+    channels: int
+    in_sizes: tuple[Size, ...]
+    out_sizes: tuple[Size, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    x_offset: Size
+    x_strides: tuple[Size, ...]
+    acc: str
 
 
 def conv_by_matrix_unit(
@@ -88,7 +100,7 @@ def conv_by_matrix_unit(
     assert view is not None and kept is not None
     stride = [0 if same(s, 1) else t for s, t in zip(view.size, view.stride, strict=True)]
     channels = int(x.size[1])
-    params: dict[str, Any] = {
+    given: _MatrixConvGiven = {
         "n": x.size[0], "channels": channels,
         "in_sizes": tuple(x.size[2:]), "out_sizes": g.sizes,
         "kernel": g.kernel, "stride": g.stride, "padding": g.padding, "dilation": g.dilation,
@@ -97,12 +109,14 @@ def conv_by_matrix_unit(
     }  # fmt: skip
     found = planes(g.kernel, g.stride, g.dilation, g.sizes)
     size = (x.size[0], len(found.phases), plane_words(channels, found.positions))
-    parts = ctx.template("matrix_conv_parts", torch.int32, size, (0, 1, 2), [x], **params)
-    return ctx.template(
-        "matrix_conv", torch.float32, result_size, channels_last(g.ndim), [parts, weight, x],
-        **params, oc=int(weight.size[0]), w_offset=kept.offset,
+    first = MatrixConvPartsParams(**given)
+    parts = ctx.template(MATRIX_CONV_PARTS, torch.int32, size, (0, 1, 2), [x], first)
+    params = MatrixConvParams(
+        **given, oc=int(weight.size[0]), w_offset=kept.offset,
         nr=part.nr, depth=part.depth, mb=part.mb,
     )  # fmt: skip
+    operands, order = [parts, weight, x], channels_last(g.ndim)
+    return ctx.template(MATRIX_CONV, torch.float32, result_size, order, operands, params)
 
 
 def weight_in_place(weight: Value) -> StridedView | None:
@@ -115,27 +129,30 @@ def weight_in_place(weight: Value) -> StridedView | None:
     return view if fits else None
 
 
-def _partition(units: int, n: int, channels: int, oc: int, found: Planes) -> ConvPartition | None:
+def _partition(
+    costs: MatrixUnitCosts, units: int, n: int, channels: int, oc: int, found: Planes
+) -> ConvPartition | None:
     """The one that splits at least cost, of those that keep all compute units busy."""
     taps, steps = len(found.taps), channels // DEPTH
     groups, blocks = ceil_div(oc, BLOCK), n * found.blocks
     numbers = n * len(found.phases) * found.positions * channels
-    wanted = ITEMS_PER_UNIT * units
+    wanted = costs.items_per_unit * units
     most = min(steps, max(1, _MAX_TERMS // (DEPTH * taps)))
     candidates = []
     for panels in range(1, groups + 1):
         width = ceil_div(groups, panels)
-        at_once = min(most, MAX_PARTS // (width * taps * 2 * STEP))
+        at_once = min(most, costs.max_parts // (width * taps * 2 * STEP))
         if not at_once:
             continue
         at_once = ceil_div(steps, ceil_div(steps, at_once))
         panels = ceil_div(groups, width)
         chunks = min(blocks, ceil_div(wanted, panels))
         if at_once < steps:
-            chunks = max(chunks, ceil_div(blocks * width * BLOCK * BLOCK, MAX_SUMS))
+            chunks = max(chunks, ceil_div(blocks * width * BLOCK * BLOCK, costs.max_sums))
         mb = ceil_div(blocks, chunks)
-        cost = numbers * (_SPLIT + _FETCH * panels) + _LAUNCH
-        cost += channels * taps * oc * SPLIT_ALONE * ceil_div(blocks, mb)
+        cost = numbers * (costs.convolution_split + costs.convolution_fetch * panels)
+        cost += costs.convolution_launch
+        cost += channels * taps * oc * costs.split_alone * ceil_div(blocks, mb)
         candidates.append(ConvPartition(width * BLOCK, mb, at_once * DEPTH, cost))
     busy = min(units, groups * blocks)
 

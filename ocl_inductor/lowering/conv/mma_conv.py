@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -29,7 +29,13 @@ from ocl_inductor.lowering.core.values import (
 )
 from ocl_inductor.lowering.matmul.mma_product import HALVES, RUN, takes_halves
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.mma_tiles import DEPTH, MmaWork, choose_mma_tile
+from ocl_inductor.templates.conv.mma_conv import MMA_CONV, MmaConvParams
+from ocl_inductor.templates.conv.mma_weight_gradient import (
+    MMA_WEIGHT_GRADIENT,
+    MmaWeightGradientParams,
+)
+from ocl_inductor.templates.gemm.mma_gemm import Half
+from ocl_inductor.templates.mma_tiles import DEPTH, MmaTile, MmaWork, choose_mma_tile
 
 #: Output channels from which a convolution pays for a tile's columns.
 _MIN_CHANNELS = 9
@@ -50,9 +56,28 @@ def _runs_of_channels(ctx: LoweringContext, x: Value) -> tuple[Value, StridedVie
     return (x, view) if whole else None
 
 
-def _params(
-    x: Value, view: StridedView, g: Geometry, result_size: Sequence[Size]
-) -> dict[str, Any]:
+class _MmaConvGiven(TypedDict):
+    """The parameters that both templates share."""
+
+    acc: str
+    half: Half
+    n: Size
+    in_sizes: tuple[Size, ...]
+    out_sizes: tuple[Size, ...]
+    channels: int
+    oc: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    x_offset: Size
+    x_strides: tuple[Size, ...]
+    tile: MmaTile
+
+
+def _given(
+    x: Value, view: StridedView, g: Geometry, result_size: Sequence[Size], tile: MmaTile
+) -> _MmaConvGiven:
     """What both templates want to know: of ``x``, which ``view`` is of, and the result."""
     return {
         "acc": "float",
@@ -68,6 +93,7 @@ def _params(
         "dilation": g.dilation,
         "x_offset": view.offset,
         "x_strides": (view.stride[0], *view.stride[2:]),
+        "tile": tile,
     }
 
 
@@ -95,15 +121,9 @@ def mma_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
     pixels = ctx.hint(prod((result_size[0], *g.sizes)))
     work = MmaWork(pixels, oc, 1, math.prod(g.kernel) * channels)
     tile, _ = choose_mma_tile(ctx.device, work, most_parts=1)
-    return ctx.template(
-        "mma_conv",
-        torch.float32,
-        result_size,
-        channels_last(nd),
-        [x, packed],
-        **_params(x, view, g, result_size),
-        **tile.params(),
-    )
+    params = MmaConvParams(**_given(x, view, g, result_size, tile))
+    order, operands = channels_last(nd), [x, packed]
+    return ctx.template(MMA_CONV, torch.float32, result_size, order, operands, params)
 
 
 def mma_weight_gradient(ctx: LoweringContext, problem: WeightGradient) -> Value | Declined:
@@ -133,15 +153,8 @@ def mma_weight_gradient(ctx: LoweringContext, problem: WeightGradient) -> Value 
         parts, chunk = 1, _MOST_PIXELS
     else:
         parts = ceil_div(pixels, chunk)
-    result = ctx.template(
-        "mma_weight_gradient",
-        torch.float32,
-        (parts, taps, oc, channels),
-        (0, 1, 2, 3),
-        [grad, x],
-        **_params(x, view, g, grad.size),
-        parts=parts,
-        chunk=chunk,
-        **tile.params(),
-    )
+    given = _given(x, view, g, grad.size, tile)
+    params = MmaWeightGradientParams(**given, parts=parts, chunk=chunk)
+    size, order = (parts, taps, oc, channels), (0, 1, 2, 3)
+    result = ctx.template(MMA_WEIGHT_GRADIENT, torch.float32, size, order, [grad, x], params)
     return reshape(permute(ctx.reduce(result, [0], "sum"), (1, 2, 0)), (oc, channels, *g.kernel))

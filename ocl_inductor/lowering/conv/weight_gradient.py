@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
 from ocl_inductor.lowering.conv.depthwise_weight_gradient import depthwise_weight_gradient
@@ -28,7 +28,12 @@ from ocl_inductor.lowering.matmul.matmul import matmul
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import Blocking, ceil_div, choose_strip
-from ocl_inductor.templates.conv.weight_gradient import count_runs, run_length
+from ocl_inductor.templates.conv.weight_gradient import (
+    WEIGHT_GRADIENT,
+    WeightGradientParams,
+    count_runs,
+    run_length,
+)
 
 #: Windows that make a product of its own worth its result in memory.
 _MIN_PIXELS_APART = 512
@@ -139,21 +144,20 @@ def _by_template(
     if math.prod(kernel) == 1:  # with more taps a tile has more to do with what it reads itself
         fitting = min(fitting, max(int(_WHOLE_PART * ctx.device.caches.l2) // whole, least))
     cut = _cut(ctx, strip, rows, columns, groups, runs, max(fitting, 1))
-    params: dict[str, Any] = {
-        "n": n, "windows": windows, "extents": tuple(fine.size[2:]),
-        "kernel": kernel, "stride": g.stride, "padding": g.padding, "dilation": g.dilation,
-        "groups": groups, "rows": rows, "columns": columns, "rows_fine": rows_fine,
-        "row_offset": views[0].offset, "row_strides": tuple(views[0].stride[d] for d in over),
-        "column_offset": views[1].offset,
-        "column_strides": tuple(views[1].stride[d] for d in over),
-        "acc": acc,
-    }  # fmt: skip
-    params |= cut
+    params = WeightGradientParams(
+        n=n, windows=windows, extents=tuple(fine.size[2:]),
+        kernel=kernel, stride=g.stride, padding=g.padding, dilation=g.dilation,
+        groups=groups, rows=rows, columns=columns, rows_fine=rows_fine,
+        row_offset=views[0].offset, row_strides=tuple(views[0].stride[d] for d in over),
+        column_offset=views[1].offset,
+        column_strides=tuple(views[1].stride[d] for d in over),
+        acc=acc, **cut,
+    )  # fmt: skip
     inside = (*kernel, rows) if rows_fine else (rows, *kernel)
-    shape = (params["parts"], groups, *inside, columns)
+    shape = (params.parts, groups, *inside, columns)
     order = tuple(range(len(shape)))
-    result = ctx.template("weight_gradient", coarse.dtype, shape, order, operands, **params)
-    if params["parts"] > 1:
+    result = ctx.template(WEIGHT_GRADIENT, coarse.dtype, shape, order, operands, params)
+    if params.parts > 1:
         result = reduce_dims(ctx, result, [0], "sum")
     if not rows_fine:
         taps = reshape(result, (groups * outer, *kernel, inner))
@@ -164,6 +168,14 @@ def _by_template(
     return reshape(taps, size)
 
 
+class _Cut(TypedDict):
+    """How the sum is shared out."""
+
+    tile: Blocking
+    parts: int
+    runs_per_part: Size
+
+
 def _cut(
     ctx: LoweringContext,
     strip: Blocking,
@@ -172,7 +184,7 @@ def _cut(
     groups: int,
     runs: Size,
     fitting: int,
-) -> dict[str, int | Size]:
+) -> _Cut:
     """Parts of up to ``fitting`` runs, and work-items, enough to be busy."""
     wanted = 4 * ctx.device.compute_units
     panels, tiles = ceil_div(columns, strip.nr), ceil_div(rows, strip.mr)
@@ -187,7 +199,7 @@ def _cut(
         per_part = runs
     items = max(ceil_div(wanted, panels * groups * parts), 1)
     mb = max(ceil_div(tiles, min(items, tiles)), 1)
-    return {**strip.params(), "mb": mb, "parts": parts, "runs_per_part": per_part}
+    return {"tile": replace(strip, mb=mb), "parts": parts, "runs_per_part": per_part}
 
 
 # -- a product over windows ----------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.lowering.conv.geometry import Geometry
@@ -11,6 +10,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT, WindowProductParams
 from ocl_inductor.templates.simt_tiles import ProductWork, choose_tile
 
 #: Fewer rows or columns than this are no tile.
@@ -41,16 +41,16 @@ def window_product(
     tile, parts = choose_tile(ctx.device, ProductWork(acc, rows, columns, 1, count))
     per_part = ceil_div(ceil_div(count, parts), tile.slab) * tile.slab
     parts = ceil_div(count, per_part)
-    params: dict[str, Any] = {
-        "n": coarse.size[0], "windows": tuple(coarse.size[2:]), "extents": tuple(fine.size[2:]),
-        "kernel": g.kernel, "stride": g.stride, "padding": g.padding, "dilation": g.dilation,
-        "rows": rows, "channels": channels,
-        "row_offset": near.offset, "fine_offset": far.offset,
-        "parts": parts, "windows_per_part": per_part, "acc": acc, **tile.params(),
-    }  # fmt: skip
+    params = WindowProductParams(
+        n=coarse.size[0], windows=tuple(coarse.size[2:]), extents=tuple(fine.size[2:]),
+        kernel=g.kernel, stride=g.stride, padding=g.padding, dilation=g.dilation,
+        rows=rows, channels=channels,
+        row_offset=near.offset, fine_offset=far.offset,
+        parts=parts, windows_per_part=per_part, acc=acc, tile=tile,
+    )  # fmt: skip
     # The parts of one row are neighbours.
     shape = (parts, rows, columns)
-    found = ctx.template("window_product", coarse.dtype, shape, (1, 0, 2), [coarse, fine], **params)
+    found = ctx.template(WINDOW_PRODUCT, coarse.dtype, shape, (1, 0, 2), [coarse, fine], params)
     total = ctx.reduce(found, [0], "sum") if parts > 1 else _only(found)
     taps = reshape(total, (rows, *g.kernel, channels))
     return permute(taps, (0, nd + 1, *range(1, nd + 1)))

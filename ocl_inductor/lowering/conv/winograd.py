@@ -10,7 +10,7 @@ the two ends (templates/winograd/winograd_points.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import sympy
 import torch
@@ -18,67 +18,38 @@ from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, op, where
-from ocl_inductor.ir.index import contiguous_strides, is_static, loop_vars, prod
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, loop_vars, prod
 from ocl_inductor.lowering.conv.geometry import Geometry
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import pack_panels
-from ocl_inductor.templates.blocking import candidate_blockings, ceil_div, lanes_of
+from ocl_inductor.templates.blocking import ceil_div, choose_blocking, lanes_of
+from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
     POINTS,
+    WINOGRAD,
+    WinogradParams,
     register_tile,
     tiles_of,
     weight_coefficients,
 )
-from ocl_inductor.templates.winograd.winograd_products import choose_tile, weight_order
+from ocl_inductor.templates.winograd.winograd_costs import bytes_in_cache, winograd_costs
+from ocl_inductor.templates.winograd.winograd_points import (
+    WINOGRAD_INPUTS,
+    WINOGRAD_OUTPUTS,
+    InputsParams,
+    TransformParams,
+)
+from ocl_inductor.templates.winograd.winograd_products import (
+    WINOGRAD_PRODUCTS,
+    PointsProductsParams,
+    choose_tile,
+    weight_order,
+)
 
-#: Below this many channels the transforms cost more than the products save.
-_MIN_CHANNELS = 32
-#: Costs for each weight, in multiplications of the direct sum: of a tile at all points with its
-#: transforms; of reading the weight's 36 numbers instead of 9; of computing them, by a kernel of
-#: its own or where they are used; and of packing the weight for the direct sum. Measured, as all
-#: figures here, on two cores with AVX-512.
-_TILE, _READ, _TRANSFORM = 36 * 1.25, 36 * 12, 36 * 24
-_TRANSFORM_IN_KERNEL, _PACK = 300, 200
-#: Weights at the points from which they are many, or some, in shares of a last-level cache; the
-#: most tiles with which either are brought there by the kernel that uses them. Best ms on Intel's
-#: driver of one kernel, of two and of three, with 32 MiB of cache. Weights that are kept between
-#: calls are at the points already in the first and the last, where they take four times their
-#: memory:
-#:
-#:   layer, batch      weights  tiles    kept:   1     2     3    anew:   1     2     3   direct
-#:   64, 56^2, 4         0.6 MB    784         1.46        1.82         1.67  2.37          3.38
-#:   128, 28^2, 4        2.4 MB    196         1.22  1.60               1.83  1.75          3.50
-#:   192, 14^2, 1        5.3 MB     16                                        0.83  1.37    1.26
-#:   256, 14^2, 1        9.4 MB     16               0.78  0.69               0.61  1.34    1.12
-#:   256, 14^2, 4        9.4 MB     64         2.22  1.66  1.57               2.57  2.90    4.11
-#:   256, 28^2, 8        9.4 MB    392         8.93  13.2  11.8         10.2  11.4          24.1
-#:   320, 64^2, 2       14.7 MB    512         19.9  22.2               24.9  22.8          49.3
-#:   512, 7^2, 1        37.7 MB      4               1.31  1.39               1.24  5.53    2.57
-#:   512, 7^2, 4        37.7 MB     16               2.04  2.30               2.84  6.95    5.43
-#:   512, 28^2, 1       37.7 MB     49         6.59  4.78  4.76               5.49  9.43    13.6
-#:   512, 28^2, 4       37.7 MB    196         22.8  18.6  15.8               20.1  21.7    50.4
-#:   512, 14^2, 16      37.7 MB    256         30.0  28.4  24.7               25.9  26.0    49.2
-#:   640, 32^2, 2       59.0 MB    128         30.7  21.0  18.8
-#:   1024, 14^2, 1       151 MB     16               8.2   9.7
-#:   1280, 16^2, 2       236 MB     32         50.8  20.0  20.6
-#:
-#: On a Zen 5 two are level with three for 256, 56^2, 1 and 256, 28^2, 4 (196 tiles; PoCL: 4 %
-#: faster) and keep nothing, so they may have as many tiles: that is 24 MB of vgg16.
-_MANY_WEIGHTS, _SOME_WEIGHTS = 3 / 8, 1 / 8
-_MAX_TILES_KEPT, _MAX_TILES_ANEW = 200, 128
-#: Most bytes of inputs and products at the points, which three kernels pass through memory.
-_MAX_BYTES = 256 << 20
-#: A larger last-level cache is shared with more cores: not measured.
-_MOST_IN_CACHE = 32 << 20
 _CHANNELS_LAST = (0, 2, 3, 1)
-
-
-def bytes_in_cache(device: DeviceInfo) -> int:
-    """How much of what kernels pass through memory a last-level cache holds."""
-    return min(device.caches.l3, _MOST_IN_CACHE)
 
 
 def allowed(
@@ -89,14 +60,14 @@ def allowed(
     In float32 only, which half types are computed in as well: the algorithm loses some digits,
     which a user of float64 needs. ``sizes``: all of both operands'.
     """
-    lanes = lanes_of(ctx.device, "float")
+    lanes, least = lanes_of(ctx.device, "float"), winograd_costs(ctx.device).min_channels
     return (
         ctx.settings.winograd
         and ctx.device.profile == "vector"
         and lanes >= 8
         and dtype is torch.float32
         and all(map(is_static, (*channels, *sizes)))  # type: ignore[arg-type]
-        and all(int(c) % lanes == 0 and int(c) >= _MIN_CHANNELS for c in channels)  # type: ignore[call-overload]
+        and all(int(c) % lanes == 0 and int(c) >= least for c in channels)  # type: ignore[call-overload]
     )
 
 
@@ -112,16 +83,17 @@ def declines(
         return Declined(_not_allowed(ctx, x.dtype, channels, out_channels))
     pixels = ctx.hint(prod((x.size[0], *sizes)))
     tiles = ctx.hint(tiles_of(x.size[0], tuple(sizes)))  # type: ignore[arg-type]
-    kept = ctx.is_kept(weight)
+    kept, costs = ctx.is_kept(weight), winograd_costs(ctx.device)
     match _kernels(ctx.device, kept, tiles, channels, out_channels):
         case 1:
             mr, _ = register_tile(ctx.device)
-            cost = ceil_div(tiles, mr) * mr * _TILE + _READ + (0 if kept else _TRANSFORM)
+            cost = ceil_div(tiles, mr) * mr * costs.tile + costs.read
+            cost += 0 if kept else costs.transform
         case 2:
-            cost = tiles * _TILE + _TRANSFORM_IN_KERNEL
+            cost = tiles * costs.tile + costs.transform_in_kernel
         case _:  # kept, always
-            cost = tiles * _TILE + _READ
-    if cost < 9 * pixels + (0 if kept else _PACK):
+            cost = tiles * costs.tile + costs.read
+    if cost < 9 * pixels + (0 if kept else costs.pack):
         return None
     return Declined(f"a direct sum is faster for {pixels} pixels of {channels} channels")
 
@@ -138,18 +110,18 @@ def _not_allowed(ctx: LoweringContext, dtype: torch.dtype, channels: int, out_ch
 
 def _kernels(device: DeviceInfo, kept: bool, tiles: int, channels: int, out_channels: int) -> int:
     """How many kernels it takes, where ``kept`` weights do not change between calls."""
-    cached = bytes_in_cache(device)
+    costs, cached = winograd_costs(device), bytes_in_cache(device)
     weights = 4 * POINTS**2 * channels * out_channels / cached
     passing = 4 * POINTS**2 * tiles * (channels + out_channels)
     if not kept:
         inputs = 4 * POINTS**2 * tiles * channels
-        pays = tiles <= _MAX_TILES_ANEW or weights > _MANY_WEIGHTS
-        return 2 if pays and inputs <= _MAX_BYTES else 1
-    if weights <= _SOME_WEIGHTS:
+        pays = tiles <= costs.max_tiles_anew or weights > costs.many_weights
+        return 2 if pays and inputs <= costs.max_bytes else 1
+    if weights <= costs.some_weights:
         return 1
-    if tiles <= _MAX_TILES_KEPT:
+    if tiles <= costs.max_tiles_kept:
         return 2
-    most = _MAX_BYTES if weights > _MANY_WEIGHTS else cached
+    most = costs.max_bytes if weights > costs.many_weights else cached
     return 3 if passing <= most else 1
 
 
@@ -158,24 +130,23 @@ def winograd(
     x: Value,
     weight: Value,
     padding: tuple[int, ...],
-    sizes: tuple[object, ...],
+    sizes: tuple[Size, ...],
 ) -> Value:
     """``x`` (n, c, y, x) with adjacent channels, ``weight`` (oc, c, 3, 3)."""
     view = strided_view(x)
     assert view is not None
-    params: dict[str, Any] = {
-        "acc": "float",
-        "n": x.size[0],
-        "in_sizes": tuple(x.size[2:]),
-        "out_sizes": sizes,
-        "channels": int(x.size[1]),
-        "padding": padding,
-        "x_offset": view.offset,
-        "x_strides": (view.stride[0], view.stride[2], view.stride[3]),
-        "lanes": lanes_of(ctx.device, "float"),
-        "tiles_hint": ctx.hint(tiles_of(x.size[0], sizes)),  # type: ignore[arg-type]
-    }
-    tiles, channels = params["tiles_hint"], params["channels"]
+    channels = int(x.size[1])
+    tiles = ctx.hint(tiles_of(x.size[0], sizes))
+    params = WinogradParams(
+        acc="float",
+        n=x.size[0], in_sizes=tuple(x.size[2:]), out_sizes=sizes,
+        channels=channels, out_channels=int(weight.size[0]),
+        padding=padding,
+        x_offset=view.offset,
+        x_strides=(view.stride[0], view.stride[2], view.stride[3]),
+        lanes=lanes_of(ctx.device, "float"),
+        tiles_hint=tiles,
+    )  # fmt: skip
     match _kernels(ctx.device, ctx.is_kept(weight), tiles, channels, int(weight.size[0])):
         case 1:
             return _tiles_in_cache(ctx, x, weight, params)
@@ -185,62 +156,66 @@ def winograd(
             return _product_of_each_point(ctx, x, weight, params)
 
 
-def _tiles_in_cache(ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]) -> Value:
+def _tiles_in_cache(ctx: LoweringContext, x: Value, weight: Value, p: WinogradParams) -> Value:
     """One kernel: some tiles stay in a core's cache, while it reads all weights."""
     _, nv = register_tile(ctx.device)
-    packed = _packed(ctx, weight, nv * params["lanes"])
-    oc = int(weight.size[0])
-    size = (params["n"], oc, *params["out_sizes"])
-    return ctx.template(
-        "winograd", x.dtype, size, _CHANNELS_LAST, [x, packed], out_channels=oc, **params
-    )
+    packed = _packed(ctx, weight, nv * p.lanes)
+    size = (p.n, p.out_channels, *p.out_sizes)
+    return ctx.template(WINOGRAD, x.dtype, size, _CHANNELS_LAST, [x, packed], p)
+
+
+def _inputs(p: WinogradParams, block: int) -> InputsParams:
+    """Of the kernel that brings the inputs to the points, ``block`` channels together."""
+    return InputsParams(
+        acc=p.acc, n=p.n, in_sizes=p.in_sizes, out_sizes=p.out_sizes, channels=p.channels,
+        padding=p.padding, x_offset=p.x_offset, x_strides=p.x_strides,
+        lanes=p.lanes, tiles_hint=p.tiles_hint, block=block,
+    )  # fmt: skip
 
 
 def _product_of_each_point(
-    ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]
+    ctx: LoweringContext, x: Value, weight: Value, p: WinogradParams
 ) -> Value:
     """Three kernels: all tiles at the points, a matrix product for each point, and the outputs."""
-    channels, oc, points = params["channels"], int(weight.size[0]), POINTS**2
-    tiles = tiles_of(params["n"], params["out_sizes"])
+    channels, oc, points = p.channels, p.out_channels, POINTS**2
+    tiles = tiles_of(p.n, p.out_sizes)
+    lead = (1, points, tiles, channels)
     inputs = ctx.template(
-        "winograd_inputs", x.dtype, (1, points, tiles, channels), (0, 1, 2, 3), [x],
-        block=channels, **params
-    )  # fmt: skip
-    inputs = reshape(inputs, (points, tiles, channels))
-    rows, weight_bytes = params["tiles_hint"], channels * oc * 4
-    blockings = candidate_blockings(ctx.device, "float", rows, oc, points, weight_bytes)
-    product: dict[str, Any] = {
-        "acc": "float",
-        "m": tiles, "n": oc, "k": channels,
-        "batch": (points,), "out_batch": (points,), "out_order": (0, 1),
-        "a_layout": "strided", "a_offset": 0, "a_strides": contiguous_strides(inputs.size),
-        "b_layout": "panels", "b_offset": 0, "b_strides": (1,),
-        "m_hint": rows, "n_hint": oc,
-        "max_chain": MAX_CHAIN,
-    }  # fmt: skip
-    product = ctx.tuned("gemm", product, [b.params() for b in blockings])
-    packed = _packed(ctx, weight, product["nv"] * product["lanes"])
-    product["b_strides"] = (int(prod(packed.size[1:])),)
-    size = (points, tiles, oc)
-    products = ctx.template("gemm", x.dtype, size, (0, 1, 2), [inputs, packed], **product)
-    outputs = {k: params[k] for k in ("acc", "n", "out_sizes", "lanes", "tiles_hint")}
-    size = (params["n"], oc, *params["out_sizes"])
-    return ctx.template(
-        "winograd_outputs", x.dtype, size, _CHANNELS_LAST, [products], channels=oc, **outputs
+        WINOGRAD_INPUTS, x.dtype, lead, (0, 1, 2, 3), [x], _inputs(p, block=channels)
     )
+    inputs = reshape(inputs, (points, tiles, channels))
+    weight_bytes = channels * oc * 4
+    product = GemmParams(
+        acc="float",
+        m=tiles, n=oc, k=channels,
+        batch=(points,), out_batch=(points,), out_order=(0, 1),
+        a_layout="strided", a_offset=0, a_strides=contiguous_strides(inputs.size),
+        b_layout="panels", b_offset=0, b_strides=(1,),
+        max_chain=MAX_CHAIN,
+        tile=choose_blocking(ctx.device, "float", p.tiles_hint, oc, points, weight_bytes),
+    )  # fmt: skip
+    product = ctx.tuned(GEMM, product)
+    packed = _packed(ctx, weight, product.blocking.nr)
+    product = replace(product, b_strides=(int(prod(packed.size[1:])),))
+    size = (points, tiles, oc)
+    products = ctx.template(GEMM, x.dtype, size, (0, 1, 2), [inputs, packed], product)
+    outputs = TransformParams(
+        acc=p.acc, n=p.n, out_sizes=p.out_sizes, channels=oc, lanes=p.lanes,
+        tiles_hint=p.tiles_hint,
+    )  # fmt: skip
+    image = (p.n, oc, *p.out_sizes)
+    return ctx.template(WINOGRAD_OUTPUTS, x.dtype, image, _CHANNELS_LAST, [products], outputs)
 
 
-def _weights_in_kernel(
-    ctx: LoweringContext, x: Value, weight: Value, params: dict[str, Any]
-) -> Value:
+def _weights_in_kernel(ctx: LoweringContext, x: Value, weight: Value, p: WinogradParams) -> Value:
     """Two kernels: the input transform, and products that transform the weights as they go."""
-    channels, oc = params["channels"], int(weight.size[0])
-    tile = choose_tile(ctx.device, params["tiles_hint"], channels, oc)
-    block = tile["block"]
-    tiles = tiles_of(params["n"], params["out_sizes"])
+    channels, oc = p.channels, p.out_channels
+    tile = choose_tile(ctx.device, p.tiles_hint, channels, oc)
+    block = tile.block
+    tiles = tiles_of(p.n, p.out_sizes)
     size = (channels // block, POINTS**2, tiles, block)
     inputs = ctx.template(
-        "winograd_inputs", x.dtype, size, (0, 1, 2, 3), [x], block=block, **params
+        WINOGRAD_INPUTS, x.dtype, size, (0, 1, 2, 3), [x], _inputs(p, block=block)
     )
     view = strided_view(weight)
     known = view is not None and all(map(is_static, (view.offset, *view.stride)))
@@ -248,12 +223,13 @@ def _weights_in_kernel(
         weight = ctx.pointwise(weight, (0, 1, 2, 3))
         view = strided_view(weight)
     assert view is not None
-    outputs = {k: params[k] for k in ("acc", "n", "out_sizes", "channels")}
-    return ctx.template(
-        "winograd_products", x.dtype, (params["n"], oc, *params["out_sizes"]), _CHANNELS_LAST,
-        [inputs, weight], out_channels=oc, w_offset=view.offset, w_strides=view.stride,
-        **outputs, **tile
+    products = PointsProductsParams(
+        acc=p.acc, n=p.n, out_sizes=p.out_sizes, channels=channels, out_channels=oc,
+        w_offset=view.offset, w_strides=tuple(int(s) for s in view.stride), tile=tile,
     )  # fmt: skip
+    image = (p.n, oc, *p.out_sizes)
+    operands = [inputs, weight]
+    return ctx.template(WINOGRAD_PRODUCTS, x.dtype, image, _CHANNELS_LAST, operands, products)
 
 
 def _packed(ctx: LoweringContext, weight: Value, nr: int) -> Value:

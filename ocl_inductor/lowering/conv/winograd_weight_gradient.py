@@ -3,29 +3,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient
-from ocl_inductor.lowering.conv.winograd import allowed, bytes_in_cache
+from ocl_inductor.lowering.conv.winograd import allowed
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.winograd.winograd import POINTS, tiles_of
-from ocl_inductor.templates.winograd.winograd_weight_gradient import choose_tile
-
-#: Costs in multiplications of the direct sum: of a tile at all points, for each weight; of taking
-#: a tile's channel there, where all of them stay in a last-level cache and where not; and of
-#: a weight's 36 products. Best ms of the kernels on Intel's driver (two cores, AVX-512):
-#:
-#:   layer, batch    direct  so      layer, batch     direct  so
-#:   64, 56^2, 4       4.98  3.19    256, 14^2, 4       3.66  2.26
-#:   64, 224^2, 1      17.5  20.9    256, 56^2, 4       94.0  36.8
-#:   128, 56^2, 8      33.0  19.7    512, 7^2, 4        4.61  3.15
-_TILE, _NEAR, _FAR, _WEIGHT = 36 * 1.25, 500, 4000, 150
-#: Most bytes of inputs and gradients at the points.
-_MAX_BYTES = 256 << 20
+from ocl_inductor.templates.winograd.winograd_costs import bytes_in_cache, winograd_costs
+from ocl_inductor.templates.winograd.winograd_points import (
+    WINOGRAD_INPUTS,
+    ImageParams,
+    InputsParams,
+)
+from ocl_inductor.templates.winograd.winograd_weight_gradient import (
+    WINOGRAD_GRADIENTS,
+    WINOGRAD_WEIGHT_GRADIENT,
+    PointsGradientParams,
+    choose_partition,
+)
 
 
 def suits(ctx: LoweringContext, p: WeightGradient) -> bool:
@@ -40,9 +39,12 @@ def suits(ctx: LoweringContext, p: WeightGradient) -> bool:
     sizes = tuple(coarse.size[2:])
     tiles = int(tiles_of(coarse.size[0], sizes))
     passing = 4 * POINTS**2 * tiles * (rows + columns)
-    transform = _NEAR if passing <= bytes_in_cache(ctx.device) else _FAR
-    cost = tiles * (_TILE + transform * (1 / rows + 1 / columns)) + _WEIGHT
-    return passing <= _MAX_BYTES and cost < 9 * int(prod((coarse.size[0], *sizes)))
+    costs = winograd_costs(ctx.device)
+    near = passing <= bytes_in_cache(ctx.device)
+    transform = costs.gradient_near if near else costs.gradient_far
+    cost = tiles * (costs.gradient_tile + transform * (1 / rows + 1 / columns))
+    cost += costs.gradient_weight
+    return passing <= costs.gradient_max_bytes and cost < 9 * int(prod((coarse.size[0], *sizes)))
 
 
 def winograd_weight_gradient(
@@ -53,32 +55,38 @@ def winograd_weight_gradient(
     rows, columns = int(coarse.size[1]), int(fine.size[1])
     n, sizes = coarse.size[0], tuple(coarse.size[2:])
     tiles = int(tiles_of(n, sizes))
-    common = {
-        "acc": "float", "n": n, "out_sizes": sizes, "lanes": lanes_of(ctx.device, "float"),
-        "tiles_hint": tiles,
-    }  # fmt: skip
+    lanes = lanes_of(ctx.device, "float")
+    image = ImageParams(
+        acc="float", n=n, out_sizes=sizes, channels=rows, lanes=lanes, tiles_hint=tiles,
+        **_lying(coarse),
+    )  # fmt: skip
     size = (POINTS**2, tiles, rows)
-    gradients = ctx.template(
-        "winograd_gradients", coarse.dtype, size, (0, 1, 2), [coarse],
-        channels=rows, **_lying(coarse), **common,
+    gradients = ctx.template(WINOGRAD_GRADIENTS, coarse.dtype, size, (0, 1, 2), [coarse], image)
+    windows = InputsParams(
+        acc="float", n=n, out_sizes=sizes, channels=columns, lanes=lanes, tiles_hint=tiles,
+        block=columns, in_sizes=tuple(fine.size[2:]), padding=g.padding, **_lying(fine),
     )  # fmt: skip
-    inputs = ctx.template(
-        "winograd_inputs", fine.dtype, (1, POINTS**2, tiles, columns), (0, 1, 2, 3), [fine],
-        channels=columns, block=columns, in_sizes=tuple(fine.size[2:]), padding=g.padding,
-        **_lying(fine), **common,
+    lead = (1, POINTS**2, tiles, columns)
+    inputs = ctx.template(WINOGRAD_INPUTS, fine.dtype, lead, (0, 1, 2, 3), [fine], windows)
+    part = choose_partition(ctx.device, tiles, rows, columns)
+    params = PointsGradientParams(
+        tiles=tiles, rows=rows, columns=columns, acc="float",
+        parts=part.parts, tiles_per_part=part.tiles_per_part, tile=part.tile,
     )  # fmt: skip
-    tile = choose_tile(ctx.device, tiles, rows, columns)
-    whole: tuple[Size, ...] = (tile["parts"], rows, 3, 3, columns)
-    result = ctx.template(
-        "winograd_weight_gradient", coarse.dtype, whole, (0, 1, 2, 3, 4), [gradients, inputs],
-        tiles=tiles, rows=rows, columns=columns, acc="float", **tile,
-    )  # fmt: skip
-    if tile["parts"] > 1:
+    whole = (part.parts, rows, 3, 3, columns)
+    operands, order = [gradients, inputs], (0, 1, 2, 3, 4)
+    result = ctx.template(WINOGRAD_WEIGHT_GRADIENT, coarse.dtype, whole, order, operands, params)
+    if part.parts > 1:
         result = reduce_dims(ctx, result, [0], "sum")
     return permute(reshape(result, (rows, 3, 3, columns)), (0, 3, 1, 2))
 
 
-def _lying(x: Value) -> dict[str, Any]:
+class _Lying(TypedDict):
+    x_offset: Size
+    x_strides: tuple[Size, ...]
+
+
+def _lying(x: Value) -> _Lying:
     view = strided_view(x)
     assert view is not None
     return {

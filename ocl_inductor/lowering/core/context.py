@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 import torch
@@ -41,13 +41,18 @@ from ocl_inductor.ir.nodes import (
     Template,
     dense_buffer,
 )
+from ocl_inductor.ir.params import with_numbers
 from ocl_inductor.ir.size_hint import size_hint
 from ocl_inductor.lowering.core.values import ZERO, Value, buffer_value, strided_view
 from ocl_inductor.settings import Settings
+from ocl_inductor.templates.spec import P, TemplateSpec, choices
 
-#: Chooses among overrides of a template's parameters: template, parameters with numbers for sizes,
-#: candidates with the default first.
-Tune: TypeAlias = Callable[[str, Mapping[str, Any], Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+#: Chooses among parameters of a template, whose sizes are numbers: the position of the best, where
+#: the first is the default.
+Tune: TypeAlias = Callable[[TemplateSpec[Any], Sequence[Any]], int]
 
 #: An FX node's name, and the buffers that its value reads.
 Pending: TypeAlias = tuple[str, frozenset[str]]
@@ -59,7 +64,7 @@ class LoweringContext:
 
     device: DeviceInfo
     settings: Settings
-    shape_env: Any = None
+    shape_env: ShapeEnv | None = None
     nodes: list[Node] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     template_results: set[str] = field(default_factory=set)
@@ -392,12 +397,12 @@ class LoweringContext:
 
     def template(
         self,
-        spec: str,
+        spec: TemplateSpec[P],
         dtype: torch.dtype,
         size: tuple[Size, ...],
         order: tuple[int, ...],
         operands: Sequence[Value],
-        **params: Any,
+        params: P,
     ) -> Value:
         """Emit a template node whose result is dense with dimensions in ``order``.
 
@@ -409,24 +414,16 @@ class LoweringContext:
             assert view is not None, "template operands must be realized"
             names.append(view.buffer)
         buffer = dense_buffer(self.new_name(), dtype, size, order)
-        items = tuple(sorted(params.items(), key=lambda kv: kv[0]))
-        self.add(Template(buffer, spec, tuple(names), items, origin=self.origin))
+        self.add(Template(buffer, spec.name, tuple(names), params, origin=self.origin))
         self.template_results.add(buffer.name)
         return buffer_value(buffer)
 
-    def tuned(
-        self, template: str, params: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any]:
-        """``params`` with the best of ``candidates``, whose first is the default."""
-        best = candidates[0]
+    def tuned(self, spec: TemplateSpec[P], params: P) -> P:
+        """``params`` with the best candidates for its tunable fields, the first where nothing is
+        measured."""
+        found = choices(self.device, params, self.hint)
+        best = 0
         if self.tune is not None:
-            best = self.tune(template, self._numbers(dict(params)), candidates)
-        return {**params, **best}
-
-    def _numbers(self, value: Any) -> Any:
-        """``value`` with hints for symbolic sizes, also inside tuples and dictionaries."""
-        if isinstance(value, dict):
-            return {k: self._numbers(v) for k, v in value.items()}
-        if isinstance(value, tuple):
-            return tuple(map(self._numbers, value))
-        return self.hint(value) if isinstance(value, (int, sympy.Basic)) else value
+            known = with_numbers(params, self.hint)
+            best = self.tune(spec, [dataclasses.replace(known, **values) for values in found])
+        return dataclasses.replace(params, **found[best])

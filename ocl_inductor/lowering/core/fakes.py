@@ -32,12 +32,12 @@ def overlaps(x: torch.Tensor) -> bool:
     return False
 
 
-def same_strides(size: Sequence[Any], a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_strides(size: Sequence[object], a: Sequence[object], b: Sequence[object]) -> bool:
     """Whether two strides give the same elements; those of an extent of 1 do not matter."""
     return all(same(n, 1) or same(x, y) for n, x, y in zip(size, a, b, strict=True))
 
 
-def is_device_tensor(x: Any) -> bool:
+def is_device_tensor(x: object) -> bool:
     """Whether kernels can work on it."""
     return (
         isinstance(x, torch.Tensor)
@@ -49,7 +49,7 @@ def is_device_tensor(x: Any) -> bool:
     )
 
 
-def tensor_leaves(tree: Any) -> list[Any]:
+def tensor_leaves(tree: object) -> list[Any]:
     """Values of tensors inside tuples, lists and dictionaries, in order."""
     if isinstance(tree, (Value, HostValue)):
         return [tree]
@@ -60,7 +60,7 @@ def tensor_leaves(tree: Any) -> list[Any]:
     return []
 
 
-def fake_leaves(tree: Any) -> list[torch.Tensor]:
+def fake_leaves(tree: object) -> list[torch.Tensor]:
     """Tensors inside tuples and lists, in order."""
     if isinstance(tree, torch.Tensor):
         return [tree]

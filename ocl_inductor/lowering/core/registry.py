@@ -19,7 +19,7 @@ class CannotLower(Exception):
 LOWERINGS_BY_NAME: dict[str, Lowering] = {}
 
 
-def lowering_of(target: Any) -> Lowering | None:
+def lowering_of(target: object) -> Lowering | None:
     """The lowering of an operator overload, or None."""
     found = LOWERINGS.get(target)
     return LOWERINGS_BY_NAME.get(str(target)) if found is None else found
@@ -37,7 +37,7 @@ def register_by_name(name: str) -> Callable[[Lowering], Lowering]:
     return decorate
 
 
-def register(*targets: Any) -> Callable[[Lowering], Lowering]:
+def register(*targets: object) -> Callable[[Lowering], Lowering]:
     """Register a lowering for operator overloads. A duplicate registration is a bug and raises."""
 
     def decorate(fn: Lowering) -> Lowering:

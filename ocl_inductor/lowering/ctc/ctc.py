@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -17,7 +17,28 @@ from ocl_inductor.lowering.core.shapes import full, position_dtype, size_expr
 from ocl_inductor.lowering.core.values import Value, reindex, reshape, strided_view
 from ocl_inductor.lowering.ctc.operators import CTC_LOSS, CTC_LOSS_BACKWARD
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.templates.ctc.ctc import ctc_columns
+from ocl_inductor.templates.ctc.ctc import (
+    CTC_GRADIENT,
+    CTC_STATES,
+    GradientParams,
+    StatesParams,
+    ctc_columns,
+)
+
+
+class _CtcGiven(TypedDict):
+    """The parameters that the templates share."""
+
+    steps: Size
+    batch: Size
+    classes: Size
+    offset: Size
+    step_stride: Size
+    batch_stride: Size
+    labels: Size
+    width: Size | None
+    blank: int
+    acc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +49,7 @@ class _Problem:
     targets: Value  # int64, [labels]
     dtype: torch.dtype
     extents: tuple[Size, ...]  # steps, batch, classes
-    params: dict[str, Any]
+    params: _CtcGiven
 
     @property
     def states(self) -> tuple[Size, Size]:
@@ -53,7 +74,7 @@ def _problem(
     labels = prod(targets.size)
     flat = ctx.realize(reshape(targets, (labels,)), (0,))
     steps, batch, classes = x.size
-    params = {
+    params: _CtcGiven = {
         "steps": steps, "batch": batch, "classes": classes, "offset": view.offset,
         "step_stride": view.stride[0], "batch_stride": view.stride[1], "labels": labels,
         "width": width, "blank": blank, "acc": accumulator(x.dtype),
@@ -69,10 +90,8 @@ def _problem(
 
 def _states(ctx: LoweringContext, problem: _Problem, *, reverse: bool) -> Value:
     operands = (*problem.operands, _repeated(ctx, problem))
-    return ctx.template(
-        "ctc_states", problem.dtype, problem.states, (0, 1), operands,
-        reverse=reverse, **problem.params,
-    )  # fmt: skip
+    params = StatesParams(**problem.params, reverse=reverse)
+    return ctx.template(CTC_STATES, problem.dtype, problem.states, (0, 1), operands, params)
 
 
 def _repeated(ctx: LoweringContext, problem: _Problem) -> Value:
@@ -134,7 +153,6 @@ def lower_ctc_loss_backward(
         beta,
         ctx.realize(grad, (0,)),
     )
-    return ctx.template(
-        "ctc_gradient", problem.dtype, problem.extents, (0, 1, 2), operands,
-        zero_infinity=zero_infinity, **problem.params,
-    )  # fmt: skip
+    params = GradientParams(**problem.params, zero_infinity=zero_infinity)
+    order = (0, 1, 2)
+    return ctx.template(CTC_GRADIENT, problem.dtype, problem.extents, order, operands, params)

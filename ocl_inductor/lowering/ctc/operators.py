@@ -66,7 +66,7 @@ def _loss_shapes(
 
 
 @torch.library.register_fake("ocl_inductor::ctc_loss_backward", lib=LIBRARY)
-def _gradient_shape(grad: Tensor, log_probs: Tensor, *_: Any) -> Tensor:
+def _gradient_shape(grad: Tensor, log_probs: Tensor, *_: object) -> Tensor:
     return log_probs.new_empty(log_probs.shape)
 
 

@@ -26,7 +26,7 @@ def functionalized(node: Node) -> Any:
     return Rebased(node.target, str(node.args[0]), offsets)
 
 
-def _offset(base: Any) -> int | None:
+def _offset(base: object) -> int | None:
     fake = base.meta["val"] if isinstance(base, Node) else None
     offset = fake.storage_offset() if isinstance(fake, torch.Tensor) else None
     return offset if isinstance(offset, int) else None

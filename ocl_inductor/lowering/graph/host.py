@@ -73,12 +73,12 @@ class HostLowering:
         region = Region(flow.how, tuple(bodies))
         return self.host_call(node, region, flow.args)
 
-    def _is_static(self, value: Any) -> bool:
+    def _is_static(self, value: object) -> bool:
         view = strided_view(value) if isinstance(value, Value) else None
         return view is not None and view.buffer in self.walk.static_names
 
     def host_call(
-        self, node: FxNode, target: Any, node_args: tuple[Any, ...], reason: str = ""
+        self, node: FxNode, target: object, node_args: tuple[object, ...], reason: str = ""
     ) -> Any:
         """Emit an Extern node that calls ``target``; without a reason it belongs on the host."""
         if target in AUTO_FUNCTIONALIZED:
@@ -89,7 +89,7 @@ class HostLowering:
         host: list[str] = []
         defines: list[tuple[str, str, int | None]] = []
 
-        def define(size: Any, path: str, dim: int | None) -> None:
+        def define(size: object, path: str, dim: int | None) -> None:
             """The name of a size that is known after this call, if it is one."""
             known = {*self.walk.defined, *self.walk.inputs}
             symbol = self.walk.size(size)
@@ -97,7 +97,7 @@ class HostLowering:
                 defines.append((str(symbol), path, dim))
                 self.walk.defined[symbol] = path
 
-        def wrap(value: Any, path: str, unused: frozenset[int] = frozenset()) -> tuple[Any, Any]:
+        def wrap(value: object, path: str, unused: frozenset[int] = frozenset()) -> tuple[Any, Any]:
             """What the graph sees, and the name under which the runtime files the result."""
             if isinstance(value, (tuple, list)):
                 pairs = [
@@ -177,7 +177,7 @@ class HostLowering:
         name = self.ctx.store_with_strides(value, view.stride, extent(view.size, view.stride))
         return buffer_value(self.ctx.buffers[name])
 
-    def _reference(self, x: Any) -> Any:
+    def _reference(self, x: object) -> Any:
         if isinstance(x, Value):
             view = strided_view(self.ctx.realize(x))
             assert view is not None
@@ -214,12 +214,12 @@ def _unused(node: FxNode) -> frozenset[int]:
     return frozenset(n for n in idle if not free_unbacked_symbols(made[n]))
 
 
-def _returns_views(target: Any) -> bool:
+def _returns_views(target: object) -> bool:
     schema = getattr(target, "_schema", None)
     return schema is not None and any(r.alias_info is not None for r in schema.returns)
 
 
-def _describe(arguments: Any) -> tuple[list[str], list[list[Any]]]:
+def _describe(arguments: object) -> tuple[list[str], list[list[Any]]]:
     """Dtypes and shapes of the tensor arguments, for error messages."""
     fakes = [
         x.meta["val"]

@@ -83,7 +83,7 @@ class ResultLowering:
         made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
         return Update(buffer.name, made, exact=True)
 
-    def _store_shared_results(self, results: Sequence[Any]) -> None:
+    def _store_shared_results(self, results: Sequence[object]) -> None:
         """Give results that are views of one tensor that tensor's memory, as in eager.
 
         Not where one of them sees its bytes as another dtype: those are apart here.
@@ -91,7 +91,7 @@ class ResultLowering:
         nodes = {
             r for r in results if isinstance(r, FxNode) and isinstance(self.walk.env[r], Value)
         }
-        dtypes: dict[Any, list[torch.dtype]] = {}
+        dtypes: dict[object, list[torch.dtype]] = {}
         for r in nodes:
             dtypes.setdefault(storage_of(r.meta["val"]), []).append(r.meta["val"].dtype)
         shared = {s for s, of in dtypes.items() if len(of) > 1} - self.walk.input_storage.keys()
@@ -111,7 +111,7 @@ class ResultLowering:
                 name = self.ctx.store_with_strides(value, stride, reach)
                 self.result_storage[storage_of(fake)] = name
 
-    def _output(self, x: Any, taken: dict[str, FxNode], free: bool = False) -> GraphOutput:
+    def _output(self, x: object, taken: dict[str, FxNode], free: bool = False) -> GraphOutput:
         if not isinstance(x, FxNode):
             return GraphOutput(
                 "value", value=self.walk.size(x) if isinstance(x, torch.SymInt) else x

@@ -7,7 +7,6 @@ something; so all but the operators below are left to the host, which raises wha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -50,7 +49,7 @@ OF_UNSIGNED = frozenset(
 
 
 def only_moved(
-    target: Any, operands: Sequence[torch.dtype], results: Sequence[torch.dtype]
+    target: object, operands: Sequence[torch.dtype], results: Sequence[torch.dtype]
 ) -> str | None:
     """Why an operator is not lowered for these dtypes, or None where it may be."""
     found = {*operands, *results}

@@ -95,7 +95,7 @@ class Walk:
         stride = tuple(self.size(s) for s in x.stride())
         return Buffer(name, x.dtype, size, stride, extent(size, stride))
 
-    def argument(self, x: Any) -> Any:
+    def argument(self, x: object) -> Any:
         """An operator's argument, with values for FX nodes and expressions for symbolic sizes."""
         if isinstance(x, FxNode):
             return self.env[x]
@@ -103,7 +103,7 @@ class Walk:
             return self.size(x)
         return x
 
-    def deciding(self, tree: Any) -> tuple[str, ...]:
+    def deciding(self, tree: object) -> tuple[str, ...]:
         """The host results that tell the sizes in a tree of arguments.
 
         Only host calls wait for them: kernels are ordered by the memory that they read and write.

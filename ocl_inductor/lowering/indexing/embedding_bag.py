@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 import sympy
 import torch
@@ -55,8 +56,11 @@ from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.sort.searchsorted import bisect
+from ocl_inductor.templates.embedding.bags import BAGS, BagsParams
 
 aten = torch.ops.aten
+
+_How = Literal["sum", "max"]
 
 SUM, MEAN, MAX = 0, 1, 2
 
@@ -152,7 +156,7 @@ class Term:
         return where(self.bags.counts(i), value, const(self.nothing, self.dtype))
 
 
-def _per_bag(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: str) -> Value:
+def _per_bag(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: _How) -> Value:
     """``[bags, width]``: ``how`` over ``term(index, column)`` of each bag's indices."""
     if bags.length is not None:
         bag, column, i = loop_vars(3)
@@ -163,7 +167,7 @@ def _per_bag(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: str
     return _by_template(ctx, bags, width, term, how)
 
 
-def _by_template(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: str) -> Value:
+def _by_template(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how: _How) -> Value:
     """``[bags, width]`` of bags at any offsets."""
     table = term.table
     view = strided_view(table)
@@ -174,13 +178,13 @@ def _by_template(ctx: LoweringContext, bags: Bags, width: Size, term: Term, how:
     operands = [table, _vector(ctx, bags.indices), _vector(ctx, bags.offsets)]
     if term.weights is not None:
         operands.append(_vector(ctx, cast_value(term.weights, term.dtype)))
-    return ctx.template(
-        "bags", term.dtype, (bags.count, width), (0, 1), operands,
+    params = BagsParams(
         bags=bags.count, n=bags.n, rows=table.size[0], width=width, offset=view.offset,
         row_stride=view.stride[0], how=how, padding=bags.padding,
         weighted=term.weights is not None, acc=accumulator(term.dtype), check=bags.check,
         closed=bags.closed, ends=bags.ends, **_checks_of_offsets(ctx),
     )  # fmt: skip
+    return ctx.template(BAGS, term.dtype, (bags.count, width), (0, 1), operands, params)
 
 
 _NOT_FROM_ZERO = (
@@ -192,7 +196,12 @@ _OUT_OF_ORDER = (
 )
 
 
-def _checks_of_offsets(ctx: LoweringContext) -> dict[str, Check | None]:
+class _Checks(TypedDict):
+    from_zero: Check | None
+    in_order: Check | None
+
+
+def _checks_of_offsets(ctx: LoweringContext) -> _Checks:
     """Eager looks at the first and the last offset; others out of order make it read elsewhere,
     or are refused, as the dtype and its threads have it. Here they are refused always."""
     if not ctx.settings.check_indices:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from ocl_inductor.device.facts import DeviceInfo
@@ -13,9 +11,10 @@ from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.problem import Gemm
+from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
-from ocl_inductor.lowering.matmul.product_template import MAX_OWN_PANEL
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
+from ocl_inductor.templates.gemm.bf16_gemm import BF16_GEMM, Bf16GemmParams
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
 #: Lanes of float32 in a register of those CPUs.
@@ -43,18 +42,15 @@ def bf16_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     a, b = with_split_batch(a, b)
     a, a_view = _along(ctx, a, (-1,))
     b, b_view = _along(ctx, b, (-1, -2))
-    params: dict[str, Any] = {
-        "m": m, "n": n, "k": int(k),
-        "batch": a.size[:-2],
-        "out_batch": out_batch,
-        "out_order": out_order,
-        "a_offset": a_view.offset, "a_strides": a_view.stride,
-        "b_offset": b_view.offset, "b_strides": b_view.stride,
-        "acc": "float",
-        **blocking.params(),
-    }  # fmt: skip
+    params = Bf16GemmParams(
+        m=m, n=n, k=int(k),
+        batch=a.size[:-2], out_batch=out_batch, out_order=out_order,
+        a_offset=a_view.offset, a_strides=a_view.stride,
+        b_offset=b_view.offset, b_strides=b_view.stride,
+        acc="float", tile=blocking,
+    )  # fmt: skip
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("bf16_gemm", torch.float32, size, order, [a, b], **params)
+    return ctx.template(BF16_GEMM, torch.float32, size, order, [a, b], params)
 
 
 def _blocking(
@@ -70,7 +66,7 @@ def _blocking(
 
 def panel_fits(device: DeviceInfo, blocking: Blocking, k: int) -> bool:
     """Whether a panel of ``k`` terms stays in a core's cache."""
-    return 2 * k * blocking.nr <= MAX_OWN_PANEL * device.caches.l2
+    return 2 * k * blocking.nr <= product_limits(device).max_own_panel * device.caches.l2
 
 
 def _along(ctx: LoweringContext, value: Value, dims: tuple[int, ...]) -> tuple[Value, StridedView]:

@@ -12,6 +12,8 @@ from ocl_inductor.lowering.core.values import Value, strided_view, transposed
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.blocking import lanes_of
+from ocl_inductor.templates.gemm.grouped_gemm import GROUPED, GroupedParams
+from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS
 
 aten = torch.ops.aten
 
@@ -32,23 +34,12 @@ def grouped_product(ctx: LoweringContext, a: Value, b: Value, ends: Value) -> Va
     x, w, _ = (strided_view(v) for v in operands)
     assert x is not None and w is not None
     acc = accumulator(out)
-    return ctx.template(
-        "grouped",
-        out,
-        (m, n),
-        (0, 1),
-        operands,
-        acc=acc,
-        lanes=lanes_of(ctx.device, acc),
-        m=m,
-        n=n,
-        k=k,
-        groups=groups,
-        a_offset=x.offset,
-        a_strides=x.stride,
-        b_offset=w.offset,
-        b_strides=w.stride,
-    )
+    params = GroupedParams(
+        m=m, n=n, k=k, groups=groups,
+        a_offset=x.offset, a_strides=x.stride, b_offset=w.offset, b_strides=w.stride,
+        lanes=lanes_of(ctx.device, acc), acc=acc,
+    )  # fmt: skip
+    return ctx.template(GROUPED, out, (m, n), (0, 1), operands, params)
 
 
 def product_of_groups(ctx: LoweringContext, a: Value, b: Value, ends: Value) -> Value:
@@ -64,23 +55,12 @@ def product_of_groups(ctx: LoweringContext, a: Value, b: Value, ends: Value) -> 
     x, w, _ = (strided_view(v) for v in operands)
     assert x is not None and w is not None
     acc = accumulator(out)
-    return ctx.template(
-        "grouped_terms",
-        out,
-        (groups, m, n),
-        (0, 1, 2),
-        operands,
-        acc=acc,
-        lanes=lanes_of(ctx.device, acc),
-        m=m,
-        n=n,
-        k=k,
-        groups=groups,
-        a_offset=x.offset,
-        a_strides=x.stride,
-        b_offset=w.offset,
-        b_strides=w.stride,
-    )
+    params = GroupedParams(
+        m=m, n=n, k=k, groups=groups,
+        a_offset=x.offset, a_strides=x.stride, b_offset=w.offset, b_strides=w.stride,
+        lanes=lanes_of(ctx.device, acc), acc=acc,
+    )  # fmt: skip
+    return ctx.template(GROUPED_TERMS, out, (groups, m, n), (0, 1, 2), operands, params)
 
 
 def _in_rows(ctx: LoweringContext, value: Value) -> Value:

@@ -160,11 +160,13 @@ def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.d
 # -- operators ----------------------------------------------------------------------------
 
 
-def _number(x: Any) -> bool:
+def _number(x: object) -> bool:
     return isinstance(x, (int, float))
 
 
-def _with_addend(product: Value, addend: Value, beta: Any, alpha: Any, dtype: torch.dtype) -> Value:
+def _with_addend(
+    product: Value, addend: Value, beta: object, alpha: object, dtype: torch.dtype
+) -> Value:
     """``beta * addend + alpha * product`` in the compute dtype, then in ``dtype``.
 
     By PyTorch's rule nothing of ``addend``, not even NaN, gets through where beta is 0.
@@ -184,7 +186,7 @@ def lower_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
 
 @register(aten.addmm.default, aten.baddbmm.default)
 def lower_addmm(
-    ctx: LoweringContext, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
+    ctx: LoweringContext, bias: Value, a: Value, b: Value, *, beta: object = 1, alpha: object = 1
 ) -> Value:
     _check_dtypes(a, b, bias)
     product = matmul(ctx, a, b)
@@ -193,7 +195,7 @@ def lower_addmm(
 
 @register(aten.addbmm.default)
 def lower_addbmm(
-    ctx: LoweringContext, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
+    ctx: LoweringContext, bias: Value, a: Value, b: Value, *, beta: object = 1, alpha: object = 1
 ) -> Value:
     """The sum over the batch is one product with batch and k merged."""
     _check_dtypes(a, b, bias)
@@ -216,7 +218,7 @@ def lower_mv(ctx: LoweringContext, a: Value, x: Value) -> Value:
 
 @register(aten.addmv.default)
 def lower_addmv(
-    ctx: LoweringContext, bias: Value, a: Value, x: Value, *, beta: Any = 1, alpha: Any = 1
+    ctx: LoweringContext, bias: Value, a: Value, x: Value, *, beta: object = 1, alpha: object = 1
 ) -> Value:
     _check_dtypes(a, x, bias)
     product = matvec(ctx, a, x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import torch
 
@@ -12,6 +12,7 @@ from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_operands import (
     pack_panels,
@@ -19,24 +20,7 @@ from ocl_inductor.lowering.matmul.product_operands import (
     with_split_batch,
 )
 from ocl_inductor.templates.blocking import ceil_div
-from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
-
-#: Nanoseconds of one core with AVX-512 and AMX: of a multiplication by vectors and by the unit, of
-#: splitting a number of A and one of B, and of a result, which passes through memory. Vectors split
-#: and store while the unit works, so this is what remains of it. Measured on two cores: 512x768x768
-#: in 1.9 ms by vectors, 1.0 ms by the unit, which alone would take 0.71.
-BY_VECTORS, BY_UNIT, SPLIT_A, SPLIT_B, RESULT = 0.0127, 0.005, 0.12, 0.35, 0.05
-#: The same of a number that is split and transposed while the unit waits.
-SPLIT_ALONE = 0.5
-#: 32-bit words of B as parts that stay in a second-level cache (864 KiB: CPUs with AMX have 2 MiB),
-#: and K of a block of B at most.
-MAX_PARTS, _MAX_DEPTH = 221184, 768
-#: With several blocks along K: K of one; and sums that a work-item keeps, 256 KiB.
-_DEPTH_OF_MANY, MAX_SUMS = 512, 65536
-#: Work-items for each compute unit that even out their speeds; each splits its part of B anew. With
-#: two, and the parts above, eleven products of ResNet's, BERT's and ViT's shapes took 4 % less time
-#: (geometric mean; from 11 % less to 5 % more) than with three and 576 KiB.
-ITEMS_PER_UNIT = 2
+from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, MATRIX_GEMM, MatrixGemmParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +49,9 @@ def partition_for_unit(
         return Declined("the numbers of terms and columns are not known")
     m, k, n = ctx.hint(rows), int(depth), int(columns)
     whole = ceil_div(m, BLOCK) * BLOCK * ceil_div(n, BLOCK) * BLOCK * ceil_div(k, BLOCK) * BLOCK
-    part = _partition(ctx, batch, m, k, n)
-    faster = whole * BY_UNIT + part.cost + m * n * RESULT < m * n * k * BY_VECTORS
+    part, costs = _partition(ctx, batch, m, k, n), matrix_unit_costs(ctx.device)
+    by_unit = whole * costs.by_unit + part.cost + m * n * costs.result
+    faster = by_unit < m * n * k * costs.by_vectors
     return part if faster else Declined("vectors are faster: splitting takes longer than it saves")
 
 
@@ -95,31 +80,31 @@ def _by_partition(
     batch = a.size[:-2]
     nb = len(batch)
     m, k, n = a.size[-2], int(a.size[-1]), int(b.size[-1])
-    params: dict[str, Any] = {
-        "m": m, "n": n, "k": k,
-        "batch": batch, "out_batch": out_batch, "out_order": out_order,
-        "a_offset": a_view.offset, "a_strides": a_view.stride,
-        "nr": part.nr, "mb": part.mb, "kc": part.kc,
-        "acc": "float",
-    }  # fmt: skip
     lying = strided_view(b)
-    layout = None if lying is None else _layout_in_place(lying)
+    layout: Literal["panels", "rows", "columns"] | None = None
+    if lying is not None:
+        layout = _layout_in_place(lying)
     if lying is not None and layout is not None:
-        params |= {"b_layout": layout, "b_strides": lying.stride, "b_offset": lying.offset}
+        b_strides, b_offset = lying.stride, lying.offset
     else:
         once, shared = without_broadcast(b, range(nb))
         b = pack_panels(ctx, once, part.nr)
         strides = contiguous_strides(b.size)
-        params |= {
-            "b_layout": "panels",
-            "b_strides": tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False)),
-            "b_offset": 0,
-        }
+        layout, b_offset = "panels", 0
+        b_strides = tuple(0 if s else x for s, x in zip(shared[:nb], strides, strict=False))
+    params = MatrixGemmParams(
+        m=m, n=n, k=k,
+        batch=batch, out_batch=out_batch, out_order=out_order,
+        a_offset=a_view.offset, a_strides=a_view.stride,
+        b_layout=layout, b_offset=b_offset, b_strides=b_strides,
+        nr=part.nr, mb=part.mb, kc=part.kc,
+        acc="float",
+    )  # fmt: skip
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("matrix_gemm", torch.float32, size, order, [a, b], **params)
+    return ctx.template(MATRIX_GEMM, torch.float32, size, order, [a, b], params)
 
 
-def _layout_in_place(b: StridedView) -> str | None:
+def _layout_in_place(b: StridedView) -> Literal["rows", "columns"] | None:
     """How the template reads B where it lies; None: B is packed."""
     if same(b.stride[-2], 1):
         return "columns"
@@ -128,25 +113,27 @@ def _layout_in_place(b: StridedView) -> str | None:
 
 def _partition(ctx: LoweringContext, batch: tuple[Size, ...], m: int, k: int, n: int) -> Partition:
     """The one that splits at least cost, of those that keep all compute units busy."""
-    depth = k if k <= _MAX_DEPTH else ceil_div(k, ceil_div(k, _DEPTH_OF_MANY))
+    costs = matrix_unit_costs(ctx.device)
+    depth = k if k <= costs.max_depth else ceil_div(k, ceil_div(k, costs.depth_of_many))
     depth = ceil_div(depth, BLOCK) * BLOCK
     groups, rows = ceil_div(n, BLOCK), ceil_div(m, BLOCK)
-    wanted = ceil_div(ITEMS_PER_UNIT * ctx.device.compute_units, ctx.hint(prod((1, *batch))))
+    busy_items = costs.items_per_unit * ctx.device.compute_units
+    wanted = ceil_div(busy_items, ctx.hint(prod((1, *batch))))
     found = []
     for panels in range(1, groups + 1):
         width = ceil_div(groups, panels)
-        if width * BLOCK * depth * 3 // 2 > MAX_PARTS and width > 1:
+        if width * BLOCK * depth * 3 // 2 > costs.max_parts and width > 1:
             continue
         panels = ceil_div(groups, width)
         chunks = min(rows, ceil_div(wanted, panels))
         if depth < k:
-            chunks = max(chunks, ceil_div(rows * width * BLOCK * BLOCK, MAX_SUMS))
+            chunks = max(chunks, ceil_div(rows * width * BLOCK * BLOCK, costs.max_sums))
         high = ceil_div(rows, chunks)
-        cost = m * k * SPLIT_A * panels + k * n * SPLIT_B * ceil_div(rows, high)
+        cost = m * k * costs.split_a * panels + k * n * costs.split_b * ceil_div(rows, high)
         found.append(Partition(width * BLOCK, high, depth, cost))
         if panels >= wanted:
             break
-    busy = min(wanted // ITEMS_PER_UNIT, groups * rows)
+    busy = min(wanted // costs.items_per_unit, groups * rows)
 
     def rank(p: Partition) -> tuple[bool, float]:
         items = ceil_div(n, p.nr) * ceil_div(m, p.mb * BLOCK)

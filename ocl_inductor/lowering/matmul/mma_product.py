@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -15,11 +15,12 @@ from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
 from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.gemm.mma_gemm import MMA_GEMM, Half, MmaGemmParams
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 from ocl_inductor.templates.mma_tiles import DEPTH, MmaWork, choose_mma_tile, fitting_mma_tiles
 
 #: The types that are multiplied, as the instruction calls them.
-HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+HALVES: Mapping[torch.dtype, Half] = {torch.bfloat16: "bf16", torch.float16: "f16"}
 #: Elements that are copied at once, 16 bytes.
 RUN = 8
 #: Terms from which a product pays.
@@ -45,29 +46,29 @@ def mma_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     batch = a.size[:-2]
     batches = ctx.hint(prod(batch)) if batch else 1
     tile, parts = choose_mma_tile(ctx.device, MmaWork(ctx.hint(m), int(n), batches, int(k)))
-    params: dict[str, Any] = {
-        "m": m, "n": n, "k": int(k),
-        "batch": batch, "out_batch": out_batch, "out_order": out_order,
-        "a_offset": a_view.offset, "a_strides": a_view.stride,
-        "b_offset": b_view.offset, "b_strides": b_view.stride,
-        "half": HALVES[a.dtype], "acc": "float",
-        **tile.params(),
-    }  # fmt: skip
+    params = MmaGemmParams(
+        m=m, n=int(n), k=int(k),
+        batch=batch, out_batch=out_batch, out_order=out_order,
+        a_offset=a_view.offset, a_strides=a_view.stride,
+        b_offset=b_view.offset, b_strides=b_view.stride,
+        half=HALVES[a.dtype], acc="float", tile=tile,
+    )  # fmt: skip
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
     if parts == 1:
-        return ctx.template("mma_gemm", torch.float32, size, order, [a, b], **params)
+        return ctx.template(MMA_GEMM, torch.float32, size, order, [a, b], params)
     chunk = ceil_div(ceil_div(int(k), parts), DEPTH) * DEPTH
     parts = ceil_div(int(k), chunk)
     # The parts of one row are neighbours.
     order = (*(d + 1 for d in out_order), 0)
-    params |= {
-        "k_chunk": chunk,
-        "batch": (parts, *batch), "out_batch": (parts, *out_batch), "out_order": order,
-        "a_strides": (chunk * a_view.stride[-1], *a_view.stride),
-        "b_strides": (chunk * b_view.stride[-2], *b_view.stride),
-    }  # fmt: skip
+    params = replace(
+        params,
+        k_chunk=chunk,
+        batch=(parts, *batch), out_batch=(parts, *out_batch), out_order=order,
+        a_strides=(chunk * a_view.stride[-1], *a_view.stride),
+        b_strides=(chunk * b_view.stride[-2], *b_view.stride),
+    )  # fmt: skip
     size = (parts, *size)
-    found = ctx.template("mma_gemm", torch.float32, size, (*order, len(size) - 1), [a, b], **params)
+    found = ctx.template(MMA_GEMM, torch.float32, size, (*order, len(size) - 1), [a, b], params)
     return ctx.reduce(found, [0], "sum")
 
 

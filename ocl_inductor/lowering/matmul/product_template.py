@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
@@ -13,6 +12,7 @@ from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod, sam
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view, transposed
+from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.lowering.matmul.product_operands import (
     accumulator,
     pack_panels,
@@ -22,55 +22,14 @@ from ocl_inductor.lowering.matmul.product_operands import (
 from ocl_inductor.templates.blocking import (
     MAX_K_CHAIN,
     Blocking,
-    candidate_blockings,
     ceil_div,
+    choose_blocking,
     size_ceil_div,
+    with_few_sums,
     with_tall_items,
 )
-from ocl_inductor.templates.simt_tiles import ProductWork, candidate_tiles, choose_tile
-
-#: A whose steps along K are longer than one element is packed, a tile to a run, where at least this
-#: many panels of columns read it; else it is prefetched where it lies.
-_MIN_PANELS = 8
-#: Elements this many bytes apart fall into one set of the first-level cache, which holds about a
-#: dozen lines: such an A is packed for two panels already.
-_SET_BYTES = 4096
-#: A sum of more terms is added up in parts, which is faster, and holds no A twice: 3072 columns in
-#: A, 256 in B, 3200 terms: packed 201 GFLOP/s, in parts 395. 1024 terms, 1024 columns: 426 and 384.
-_MAX_PACKED_TERMS = 1024
-#: A larger A is read in place, or a training step would hold it twice: the gradients of the logits
-#: of 256 tokens, GPT-2's vocabulary, are 49 MiB.
-_MAX_PACKED_BYTES = 32 << 20
-#: B is read where it lies when it has unit stride along the columns and at most this many rows:
-#: each row of a tile is another page.
-_MAX_UNPACKED_ROWS = 64
-#: Shares of a second-level cache. A longer panel of B than this is cut into parts of half of it.
-_MAX_PANEL = 1.0
-#: Work-items of so many rows pack the panel of B that they need: that costs no time, and parameters
-#: are not kept twice. Packing is as fast as copying (0.3 ns an element and core), so two percent of
-#: a product of 512 rows. Least ms of models with B packed before and with own panels, on Intel's
-#: driver and on PoCL (two cores with AVX-512): BERT of 512 rows 361 and 347, 760 and 644; GPT-2 of
-#: 256 rows 244 and 243, 253 and 252; ViT-tiny of 197 rows 18.3 and 15.4, 19.4 and 19.7. ResNet-50's
-#: strided convolutions, batch 4, on a Zen 5: up to 4 % slower than packed before, on PoCL 7 %.
-_MIN_ROWS_OF_OWN_PANEL = 128
-#: With 1 MiB, level with packing before at 768 KiB, 5 to 7 % slower at 1152.
-MAX_OWN_PANEL = 900 / 1024
-#: Neighbouring tiles of rows read the same lines of an A whose rows lie along its columns. Up to so
-#: many of them stay in a cache nearby; a longer sum is added up part by part by all tiles of a
-#: work-item. A^T B with 3072 columns in A and 768 in B, on a Zen 5: 430 GFLOP/s for a sum of 512
-#: terms; of 3200 terms 163, and 389 in parts.
-_MAX_LINES_OF_A = 512
-#: Lines that are nearer to each other are neighbours in memory, which caches know how to read.
-_MIN_BYTES_APART = 1024
-#: Sums that wait for the next part of theirs.
-_MAX_WAITING = 1 / 4
-#: So much of a third-level cache may hold A, the rows of a work-item, from panel to panel: 4 of 32
-#: MiB, and no more where it is larger, which more cores share.
-#: With more, panels that are no parameters are packed before, and items have fewer rows: 2048 rows
-#: of 3072, 768 columns, on a Zen 5, 419 GFLOP/s instead of 371; 1024 of 1024 lose: 445 and 459.
-_MAX_ROWS, _MOST_ROWS_BYTES = 1 / 8, 4 << 20
-#: Fewer tiles of rows than this do not read a panel often enough.
-_MIN_TILES_FOR_PARTS = 4
+from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
+from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, choose_tile
 
 
 def product_by_template(
@@ -80,91 +39,92 @@ def product_by_template(
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
     a, b = with_split_batch(a, b)
     a, a_view = realize_operand(ctx, a, out)
-    batch = a.size[:-2]
-    params: dict[str, Any] = {
-        "m": m, "n": n, "k": k,
-        "batch": batch,
-        "out_batch": out_batch,
-        "out_order": out_order,
-        "a_layout": "strided",
-        "a_offset": a_view.offset,
-        "a_strides": a_view.stride,
-        "acc": accumulator(out),
-        "m_hint": ctx.hint(m),
-        "n_hint": ctx.hint(n),
-    }  # fmt: skip
+    batch, acc = a.size[:-2], accumulator(out)
+    rows, columns, batches = ctx.hint(m), ctx.hint(n), ctx.hint(prod(batch)) if batch else 1
+    parts, tile = 1, None
     if ctx.device.profile == "simt":
-        size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-        b, b_view = realize_operand(ctx, b, out)
-        params |= {"b_layout": "strided", "b_strides": b_view.stride, "b_offset": b_view.offset}
-        batches = ctx.hint(prod(batch)) if batch else 1
-        work = ProductWork(params["acc"], params["m_hint"], params["n_hint"], batches, ctx.hint(k))
-        params = ctx.tuned("gemm", params, [t.params() for t in candidate_tiles(ctx.device, work)])
-        _, parts = choose_tile(ctx.device, work)
-        if parts > 1:
-            chunk = ceil_div(ceil_div(work.depth, parts), params["slab"]) * params["slab"]
-            return _sum_of_parts(ctx, params, chunk, out, [a, b])
-        return ctx.template("gemm", out, size, order, [a, b], **params)
-    return _by_vectors(ctx, params, a, a_view, b, out)
+        work = ProductWork(acc, rows, columns, batches, ctx.hint(k))
+        tile, parts = choose_tile(ctx.device, work)
+    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
+    params = GemmParams(
+        m=m, n=n, k=k,
+        batch=batch, out_batch=out_batch, out_order=out_order,
+        a_layout="strided", a_offset=a_view.offset, a_strides=a_view.stride,
+        b_layout="strided", b_offset=0, b_strides=(),
+        acc=acc,
+        tile=tile or choose_blocking(ctx.device, acc, rows, columns, batches, b_bytes),
+    )  # fmt: skip
+    if tile is None:
+        return _by_vectors(ctx, params, a, a_view, b, out)
+    b, b_view = realize_operand(ctx, b, out)
+    params = ctx.tuned(GEMM, replace(params, b_strides=b_view.stride, b_offset=b_view.offset))
+    if parts > 1:
+        assert isinstance(params.tile, SimtTile)
+        slab = params.tile.slab
+        chunk = ceil_div(ceil_div(ctx.hint(k), parts), slab) * slab
+        return _sum_of_parts(ctx, params, chunk, out, [a, b])
+    return _whole(ctx, params, out, [a, b])
+
+
+def _whole(ctx: LoweringContext, params: GemmParams, dtype: torch.dtype, ab: list[Value]) -> Value:
+    size = (*params.out_batch, params.m, params.n)
+    return ctx.template(GEMM, dtype, size, (*params.out_order, len(size) - 1), ab, params)
 
 
 def _by_vectors(
     ctx: LoweringContext,
-    params: dict[str, Any],
+    params: GemmParams,
     a: Value,
     a_view: StridedView,
     b: Value,
     out: torch.dtype,
 ) -> Value:
-    """The product of profile ``vector``; ``params``: without blocking and with A where it lies."""
-    m, n, k, batch = (params[x] for x in ("m", "n", "k", "batch"))
-    out_batch, out_order, nb = params["out_batch"], params["out_order"], len(batch)
-    batches = ctx.hint(prod(batch)) if batch else 1
-    rows, columns = params["m_hint"], params["n_hint"]
-    b_bytes = ctx.hint(prod((k, n))) * out.itemsize
-    blockings = candidate_blockings(ctx.device, params["acc"], rows, columns, batches, b_bytes)
+    """The product of profile ``vector``; ``params``: with the default blocking, A where it lies."""
+    n, k, nb, blocking = params.n, params.k, len(params.batch), params.blocking
+    rows, columns = ctx.hint(params.m), ctx.hint(n)
+    batches = ctx.hint(prod(params.batch)) if params.batch else 1
     # Batch dimensions that share an operand pack it once.
     once_a, shared_a = without_broadcast(a, range(nb))
     once_b, shared_b = without_broadcast(cast_value(b, out), range(nb))
-    pack_a = _worth_packing(ctx, a_view, out, ctx.hint(n) // blockings[0].nr)
+    pack_a = _worth_packing(ctx, a_view, out, columns // blocking.nr)
     k_part = 0 if pack_a else _part_of_sum(ctx, a_view, out)
     if k_part:
-        params["k_part"] = k_part
-        blockings = tuple(dict.fromkeys(_with_few_sums(ctx.device, x, out) for x in blockings))
+        params = replace(params, k_part=k_part)
+        blocking = with_few_sums(ctx.device, blocking, out.itemsize)
     if pack_a:
-        params |= {"a_layout": "panels", "a_offset": 0, "a_strides": _any_strides(shared_a[:nb])}
-    tall = [with_tall_items(ctx.device, x, rows, columns, batches) for x in blockings]
-    chunk = _chunk_of_sum(ctx, k, rows, tall[0], out)
-    lying = _rows_in_place(ctx, cast_value(b, out), blockings[0].nr)
+        strides = _any_strides(shared_a[:nb])
+        params = replace(params, a_layout="panels", a_offset=0, a_strides=strides)
+    tall = with_tall_items(ctx.device, blocking, rows, columns, batches)
+    chunk = _chunk_of_sum(ctx, k, rows, tall, out)
+    lying = _rows_in_place(ctx, cast_value(b, out), blocking.nr)
     own = None
     if lying is None and not k_part:
-        own = _packed_by_items(ctx, b, tall[0], chunk or k, out)
+        own = _packed_by_items(ctx, b, tall, chunk or k, out)
     if lying is not None:
-        params |= {"b_layout": "rows", "b_strides": lying.stride[:-1], "b_offset": lying.offset}
-        blockings = tuple(x for x in blockings if int(n) % x.nr == 0)
+        strides, offset = lying.stride[:-1], lying.offset
+        params = replace(params, b_layout="rows", b_strides=strides, b_offset=offset)
     elif own is not None:
-        params |= {"b_layout": "strided", "b_strides": own.stride, "b_offset": own.offset}
-        blockings = tuple(dict.fromkeys(tall))
+        params = replace(params, b_strides=own.stride, b_offset=own.offset)
     else:
-        params |= {"b_layout": "panels", "b_strides": _any_strides(shared_b[:nb]), "b_offset": 0}
+        strides = _any_strides(shared_b[:nb])
+        params = replace(params, b_layout="panels", b_strides=strides)
     if own is not None and chunk:  # whole sums, which would be tried, have no such panels
-        params |= tall[0].params()
+        params = replace(params, tile=tall)
     else:
-        params = ctx.tuned("gemm", params, [x.params() for x in blockings])
+        params = ctx.tuned(GEMM, params)
     if pack_a:
-        a = pack_panels(ctx, transposed(once_a), params["mr"])
-        params["a_strides"] = _batch_strides(a, shared_a[:nb])
-    if params["b_layout"] == "panels":
-        b = pack_panels(ctx, once_b, params["nv"] * params["lanes"])
-        params["b_strides"] = _batch_strides(b, shared_b[:nb])
+        a = pack_panels(ctx, transposed(once_a), params.blocking.mr)
+        params = replace(params, a_strides=_batch_strides(a, shared_a[:nb]))
+    if params.b_layout == "panels":
+        b = pack_panels(ctx, once_b, params.blocking.nr)
+        params = replace(params, b_strides=_batch_strides(b, shared_b[:nb]))
     if own is None:
-        chunk = _chunk_of_sum(ctx, k, rows, _blocking_of(params), out)
-    if k_part and _keeps_busy(ctx, _blocking_of(params), rows, columns, batches):
+        chunk = _chunk_of_sum(ctx, k, rows, params.blocking, out)
+    if k_part and _keeps_busy(ctx, params.blocking, rows, columns, batches):
         chunk = 0
     if chunk:
         return _sum_of_parts(ctx, params, chunk, out, [a, b])
-    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
-    return ctx.template("gemm", out, size, order, [a, b], **params)
+    return _whole(ctx, params, out, [a, b])
 
 
 def _packed_by_items(
@@ -177,7 +137,8 @@ def _packed_by_items(
     if not same(view.stride[-1], 1) and not same(view.stride[-2], 1):
         return None
     rows_bytes = blocking.mr * blocking.mb * int(depth) * dtype.itemsize
-    most = min(_MAX_ROWS * ctx.device.caches.l3, _MOST_ROWS_BYTES)
+    limits = product_limits(ctx.device)
+    most = min(limits.max_rows * ctx.device.caches.l3, limits.most_rows_bytes)
     if rows_bytes > most and not ctx.is_kept(b):
         return None
     return view if packs_own_panel(ctx.device, blocking, int(depth), dtype) else None
@@ -185,9 +146,11 @@ def _packed_by_items(
 
 def packs_own_panel(device: DeviceInfo, blocking: Blocking, k: int, dtype: torch.dtype) -> bool:
     """Whether work-items of ``blocking`` are to pack panels of ``k`` rows for themselves."""
+    limits = product_limits(device)
     panel_bytes = k * blocking.nr * dtype.itemsize
-    rows = blocking.mr * blocking.mb
-    return rows >= _MIN_ROWS_OF_OWN_PANEL and panel_bytes <= MAX_OWN_PANEL * device.caches.l2
+    if blocking.mr * blocking.mb < limits.min_rows_of_own_panel:
+        return False
+    return panel_bytes <= limits.max_own_panel * device.caches.l2
 
 
 def _chunk_of_sum(
@@ -197,9 +160,10 @@ def _chunk_of_sum(
 
     Each tile of rows reads a panel of B once: it should come from a cache nearby.
     """
+    limits = product_limits(ctx.device)
     terms, row = ctx.hint(k), blocking.nr * dtype.itemsize
-    most = int(_MAX_PANEL * ctx.device.caches.l2)
-    if terms * row <= most or rows < _MIN_TILES_FOR_PARTS * blocking.mr:
+    most = int(limits.max_panel * ctx.device.caches.l2)
+    if terms * row <= most or rows < limits.min_tiles_for_parts * blocking.mr:
         return 0
     parts = ceil_div(terms * row, most // 2)
     return ceil_div(terms, parts)
@@ -207,18 +171,11 @@ def _chunk_of_sum(
 
 def _part_of_sum(ctx: LoweringContext, a: StridedView, dtype: torch.dtype) -> int:
     """Terms that all tiles of an A read in place add up before they go on; 0: the whole sum."""
+    limits = product_limits(ctx.device)
     terms, step = ctx.hint(a.size[-1]), a.stride[-1]
-    if same(step, 1) or ctx.hint(step) * dtype.itemsize < _MIN_BYTES_APART:
+    if same(step, 1) or ctx.hint(step) * dtype.itemsize < limits.min_bytes_apart:
         return 0
-    return 0 if terms <= _MAX_LINES_OF_A else ceil_div(terms, ceil_div(terms, MAX_K_CHAIN))
-
-
-def _with_few_sums(device: DeviceInfo, blocking: Blocking, dtype: torch.dtype) -> Blocking:
-    """Whose tiles leave room in a second-level cache for what they read."""
-    tile = blocking.mr * blocking.nr * dtype.itemsize
-    return replace(
-        blocking, mb=max(1, min(blocking.mb, int(_MAX_WAITING * device.caches.l2) // tile))
-    )
+    return 0 if terms <= limits.max_lines_of_a else ceil_div(terms, ceil_div(terms, MAX_K_CHAIN))
 
 
 def _keeps_busy(
@@ -228,46 +185,40 @@ def _keeps_busy(
     return items >= 4 * ctx.device.compute_units
 
 
-def _blocking_of(params: dict[str, Any]) -> Blocking:
-    return Blocking(**{f.name: params[f.name] for f in fields(Blocking)})
-
-
 def _sum_of_parts(
-    ctx: LoweringContext, params: dict[str, Any], chunk: int, dtype: torch.dtype, ab: list[Value]
+    ctx: LoweringContext, params: GemmParams, chunk: int, dtype: torch.dtype, ab: list[Value]
 ) -> Value:
     """The product by ``params`` as partial sums of ``chunk`` terms, which are then added up."""
-    nb, parts = len(params["batch"]), size_ceil_div(params["k"], chunk)
-    row = params["mr"] if params["a_layout"] == "panels" else params["a_strides"][nb + 1]
-    panels = params["b_layout"] == "panels"
-    column = params["nv"] * params["lanes"] if panels else params["b_strides"][nb]
-    out_batch = params["out_batch"]
-    size = (parts, *out_batch, params["m"], params["n"])
+    nb, parts = len(params.batch), size_ceil_div(params.k, chunk)
+    row = params.blocking.mr if params.a_layout == "panels" else params.a_strides[nb + 1]
+    panels = params.b_layout == "panels"
+    column = params.blocking.nr if panels else params.b_strides[nb]
     # The parts of one row are neighbours.
-    order = (*(d + 1 for d in params["out_order"]), 0)
-    params |= {
-        "k_chunk": chunk,
-        "batch": (parts, *params["batch"]),
-        "out_batch": (parts, *out_batch),
-        "out_order": order,
-        "a_strides": (chunk * row, *params["a_strides"]),
-        "b_strides": (chunk * column, *params["b_strides"]),
-    }
-    found = ctx.template("gemm", dtype, size, (*order, len(size) - 1), ab, **params)
-    return ctx.reduce(found, [0], "sum")
+    params = replace(
+        params,
+        k_chunk=chunk,
+        batch=(parts, *params.batch),
+        out_batch=(parts, *params.out_batch),
+        out_order=(*(d + 1 for d in params.out_order), 0),
+        a_strides=(chunk * row, *params.a_strides),
+        b_strides=(chunk * column, *params.b_strides),
+    )
+    return ctx.reduce(_whole(ctx, params, dtype, ab), [0], "sum")
 
 
 def _worth_packing(ctx: LoweringContext, a: StridedView, dtype: torch.dtype, panels: int) -> bool:
     """Whether A is packed, which ``panels`` of columns read."""
+    limits = product_limits(ctx.device)
     step, terms = a.stride[-1], ctx.hint(a.size[-1])
     if same(step, 0) or same(step, 1):
         return False
-    if terms <= _MAX_UNPACKED_ROWS or _MAX_PACKED_TERMS < terms:
+    if terms <= limits.max_unpacked_rows or limits.max_packed_terms < terms:
         return False
     # Batches that share it pack it once.
     elements = prod([n for n, s in zip(a.size, a.stride, strict=True) if not same(s, 0)])
-    if ctx.hint(elements) * dtype.itemsize > _MAX_PACKED_BYTES:
+    if ctx.hint(elements) * dtype.itemsize > limits.max_packed_bytes:
         return False
-    few = 2 if ctx.hint(step) * dtype.itemsize % _SET_BYTES == 0 else _MIN_PANELS
+    few = 2 if ctx.hint(step) * dtype.itemsize % limits.set_bytes == 0 else limits.min_panels
     return panels >= few
 
 
@@ -283,8 +234,8 @@ def _batch_strides(packed: Value, shared: Sequence[bool]) -> tuple[Size, ...]:
 
 def _rows_in_place(ctx: LoweringContext, b: Value, nr: int) -> StridedView | None:
     """B read where it lies: unit stride along whole panels of columns and few rows."""
-    view = strided_view(b)
-    if view is None or not same(view.stride[-1], 1) or ctx.hint(b.size[-2]) > _MAX_UNPACKED_ROWS:
+    view, most = strided_view(b), product_limits(ctx.device).max_unpacked_rows
+    if view is None or not same(view.stride[-1], 1) or ctx.hint(b.size[-2]) > most:
         return None
     if not is_static(b.size[-1]) or int(b.size[-1]) % nr:
         return None

@@ -12,20 +12,18 @@ from ocl_inductor.lowering.core.shapes import cast_value, decide, is_known
 from ocl_inductor.lowering.core.values import Value, strided_view
 from ocl_inductor.lowering.matmul.matrix_product import partition_for_unit
 from ocl_inductor.lowering.matmul.problem import Gemm
+from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.templates.blocking import lanes_of
-from ocl_inductor.templates.gemm.bf16_skinny_gemm import VECTOR, row_count
-from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
+from ocl_inductor.templates.gemm.bf16_skinny_gemm import (
+    BF16_ROWS,
+    VECTOR,
+    Bf16SkinnyParams,
+    row_count,
+)
+from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS, VERY_FEW, SkinnyParams
 
 _BYTES = (torch.int8, torch.uint8)
 _READABLE = (*_BYTES, torch.float16, torch.bfloat16, torch.float32, torch.float64)
-#: With more rows packing W, where they need it, takes less time than adding up lanes.
-_MAX_ROWS = 127
-#: Elements of a weight from which reading it counts. Very few rows of a smaller one are summed up
-#: where they are computed, which saves a kernel.
-_MIN_WEIGHT = 1 << 16
-#: Below this many vectors in a row of W, adding up lanes would take most of the time; with more
-#: rows, which do not wait for memory, a good part of it.
-_MIN_VECTORS, _MIN_VECTORS_OF_MORE = 3, 16
 #: Rows to a work-item where their number is not known: it may become larger than its hint.
 _ROWS_TO_AN_ITEM = 48
 
@@ -60,25 +58,24 @@ def skinny_gemm(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
         a = ctx.realize(a, range(a.ndim))
         x = strided_view(a)
         assert x is not None
-    return ctx.template(
-        "bf16_skinny_gemm" if pairs else "skinny_gemm",
-        out,
-        (*batch, m, n),
-        tuple(range(len(batch) + 2)),
-        [a, b],
-        acc=acc,
-        lanes=lanes,
-        batch=batch,
-        m=m,
+    params = SkinnyParams(
+        m=m, n=n, k=k, batch=batch,
         mb=int(m) if is_static(m) else _ROWS_TO_AN_ITEM,
-        n=n,
-        k=k,
-        a_offset=x.offset,
-        a_strides=x.stride[:-1],
-        w_offset=w.offset,
-        w_strides=(*w.stride[:-2], w.stride[-1]),
+        a_offset=x.offset, a_strides=x.stride[:-1],
+        w_offset=w.offset, w_strides=(*w.stride[:-2], w.stride[-1]),
         w_itemsize=b.dtype.itemsize,
-    )
+        lanes=lanes, acc=acc,
+    )  # fmt: skip
+    size, order = (*batch, m, n), tuple(range(len(batch) + 2))
+    if not pairs:
+        return ctx.template(FEW_ROWS, out, size, order, [a, b], params)
+    static = Bf16SkinnyParams(
+        m=int(m), n=int(n), k=int(k), batch=batch, mb=params.mb,
+        a_offset=params.a_offset, a_strides=params.a_strides,
+        w_offset=params.w_offset, w_strides=params.w_strides, w_itemsize=params.w_itemsize,
+        lanes=lanes, acc=acc,
+    )  # fmt: skip
+    return ctx.template(BF16_ROWS, out, size, order, [a, b], static)
 
 
 def _goes_to_unit(ctx: LoweringContext, p: Gemm) -> bool:
@@ -106,12 +103,14 @@ def _unconverted(b: Value) -> Value:
 
 
 def _worthwhile(ctx: LoweringContext, m: Size, n: Size, k: Size, lanes: int) -> bool:
+    limits = product_limits(ctx.device)
     rows, columns, depth = ctx.hint(m), ctx.hint(n), ctx.hint(k)
-    if columns < lanes or rows > _MAX_ROWS or not (is_static(k) or is_known(ctx, k)):
+    if columns < lanes or rows > limits.skinny_max_rows or not (is_static(k) or is_known(ctx, k)):
         return False
     if rows <= VERY_FEW:
-        worthwhile = depth >= _MIN_VECTORS * lanes and depth * columns >= _MIN_WEIGHT
+        long = depth >= limits.skinny_min_vectors * lanes
+        worthwhile = long and depth * columns >= limits.skinny_min_weight
     else:
-        worthwhile = depth >= _MIN_VECTORS_OF_MORE * lanes
+        worthwhile = depth >= limits.skinny_min_vectors_of_more * lanes
     # The last vector of a row is read whole.
     return worthwhile and decide(ctx, sympy.Ge(k, lanes))

@@ -38,7 +38,7 @@ def to_dtype(ctx: LoweringContext, x: Value, dtype: torch.dtype | None) -> Value
     return Value(x.size, dtype, convert(x.body, dtype))
 
 
-def require_cpu(device: Any = None, layout: Any = None) -> None:
+def require_cpu(device: object = None, layout: object = None) -> None:
     """Tensors live in host memory as seen by PyTorch; anything else runs on the host."""
     if device is not None and torch.device(device).type != "cpu":
         raise CannotLower(f"device {device}")
@@ -59,7 +59,7 @@ def lower_identity(ctx: LoweringContext, x: Value) -> Value:
 
 
 @register(aten.clone.default)
-def lower_clone(ctx: LoweringContext, x: Value, *, memory_format: Any = None) -> Value:
+def lower_clone(ctx: LoweringContext, x: Value, *, memory_format: object = None) -> Value:
     """The same values. Strides are settled where the result is stored, not here."""
     return x
 
@@ -70,11 +70,11 @@ def lower_to_copy(
     x: Value,
     *,
     dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: object = None,
+    device: object = None,
     pin_memory: bool | None = None,
     non_blocking: bool = False,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Value:
     require_cpu(device, layout)
     return to_dtype(ctx, x, dtype)
@@ -94,14 +94,14 @@ def lower_copy(ctx: LoweringContext, x: Value, src: Value, non_blocking: bool = 
 
 
 @register(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
-def lower_where(ctx: LoweringContext, condition: Value, a: Any, b: Any) -> Value:
+def lower_where(ctx: LoweringContext, condition: Value, a: object, b: object) -> Value:
     """``a`` and ``b`` promote with each other; the condition only broadcasts."""
     _, dtype = promote([a, b], NO_OPMATH)
     tensors = [x for x in (condition, a, b) if isinstance(x, Value)]
     check_dtype(ctx, dtype, *(x.dtype for x in tensors))
     size = broadcast_sizes([x.size for x in tensors])
 
-    def branch(x: Any) -> Any:
+    def branch(x: object) -> Any:
         if isinstance(x, Value):
             return convert(expand(x, size).body, dtype)
         return constant(x, dtype)
@@ -111,7 +111,7 @@ def lower_where(ctx: LoweringContext, condition: Value, a: Any, b: Any) -> Value
 
 
 @register(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
-def lower_masked_fill(ctx: LoweringContext, x: Value, mask: Value, value: Any) -> Value:
+def lower_masked_fill(ctx: LoweringContext, x: Value, mask: Value, value: object) -> Value:
     """``value`` takes the dtype of ``x``."""
     if isinstance(value, HostValue):
         raise CannotLower("the value only lives on the host")
@@ -127,7 +127,7 @@ def lower_masked_fill(ctx: LoweringContext, x: Value, mask: Value, value: Any) -
 
 @register(aten.div.Tensor_mode, aten.div.Scalar_mode)
 def lower_div_mode(
-    ctx: LoweringContext, a: Value, b: Any, *, rounding_mode: str | None = None
+    ctx: LoweringContext, a: Value, b: object, *, rounding_mode: str | None = None
 ) -> Value:
     if rounding_mode is None:
         return elementwise(ctx, div, [a, b], INT_TO_FLOAT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import sympy
 import torch
@@ -35,7 +34,11 @@ def number_dtype(value: Scalar) -> torch.dtype:
 
 
 def filled(
-    ctx: LoweringContext, size: Sequence[Any], value: Scalar, dtype: torch.dtype, **options: Any
+    ctx: LoweringContext,
+    size: Sequence[Size],
+    value: Scalar,
+    dtype: torch.dtype,
+    **options: object,
 ) -> Value:
     """Every element ``value``; ``options`` are the tensor options of the schema."""
     require_cpu(options.get("device"), options.get("layout"))
@@ -49,18 +52,22 @@ def filled(
 @register(aten.full.default)
 def lower_full(
     ctx: LoweringContext,
-    size: Sequence[Any],
+    size: Sequence[Size],
     fill_value: Scalar,
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, fill_value, dtype or number_dtype(fill_value), **options)
 
 
 @register(aten.zeros.default, aten.empty.memory_format, aten._efficientzerotensor.default)
 def lower_zeros(
-    ctx: LoweringContext, size: Sequence[Any], *, dtype: torch.dtype | None = None, **options: Any
+    ctx: LoweringContext,
+    size: Sequence[Size],
+    *,
+    dtype: torch.dtype | None = None,
+    **options: object,
 ) -> Value:
     """What ``empty`` holds is undefined; zeros cost no memory traffic when they are fused."""
     return filled(ctx, size, 0, dtype or torch.get_default_dtype(), **options)
@@ -68,7 +75,11 @@ def lower_zeros(
 
 @register(aten.ones.default)
 def lower_ones(
-    ctx: LoweringContext, size: Sequence[Any], *, dtype: torch.dtype | None = None, **options: Any
+    ctx: LoweringContext,
+    size: Sequence[Size],
+    *,
+    dtype: torch.dtype | None = None,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, 1, dtype or torch.get_default_dtype(), **options)
 
@@ -76,18 +87,18 @@ def lower_ones(
 @register(aten.empty_strided.default, aten.empty_permuted.default)
 def lower_empty_strided(
     ctx: LoweringContext,
-    size: Sequence[Any],
-    stride: Sequence[Any],
+    size: Sequence[Size],
+    stride: Sequence[object],
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, 0, dtype or torch.get_default_dtype(), **options)
 
 
 @register(aten.scalar_tensor.default)
 def lower_scalar_tensor(
-    ctx: LoweringContext, s: Scalar, *, dtype: torch.dtype | None = None, **options: Any
+    ctx: LoweringContext, s: Scalar, *, dtype: torch.dtype | None = None, **options: object
 ) -> Value:
     # Unlike full(), the default dtype does not follow the number.
     return filled(ctx, (), s, dtype or torch.get_default_dtype(), **options)
@@ -103,21 +114,21 @@ def lower_full_like(
     fill_value: Scalar,
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, x.size, fill_value, dtype or x.dtype, **options)
 
 
 @register(aten.zeros_like.default, aten.empty_like.default)
 def lower_zeros_like(
-    ctx: LoweringContext, x: Value, *, dtype: torch.dtype | None = None, **options: Any
+    ctx: LoweringContext, x: Value, *, dtype: torch.dtype | None = None, **options: object
 ) -> Value:
     return filled(ctx, x.size, 0, dtype or x.dtype, **options)
 
 
 @register(aten.ones_like.default)
 def lower_ones_like(
-    ctx: LoweringContext, x: Value, *, dtype: torch.dtype | None = None, **options: Any
+    ctx: LoweringContext, x: Value, *, dtype: torch.dtype | None = None, **options: object
 ) -> Value:
     return filled(ctx, x.size, 1, dtype or x.dtype, **options)
 
@@ -126,11 +137,11 @@ def lower_ones_like(
 def lower_new_full(
     ctx: LoweringContext,
     x: Value,
-    size: Sequence[Any],
+    size: Sequence[Size],
     fill_value: Scalar,
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, fill_value, dtype or x.dtype, **options)
 
@@ -139,10 +150,10 @@ def lower_new_full(
 def lower_new_zeros(
     ctx: LoweringContext,
     x: Value,
-    size: Sequence[Any],
+    size: Sequence[Size],
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, 0, dtype or x.dtype, **options)
 
@@ -151,10 +162,10 @@ def lower_new_zeros(
 def lower_new_ones(
     ctx: LoweringContext,
     x: Value,
-    size: Sequence[Any],
+    size: Sequence[Size],
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, 1, dtype or x.dtype, **options)
 
@@ -163,17 +174,17 @@ def lower_new_ones(
 def lower_new_empty_strided(
     ctx: LoweringContext,
     x: Value,
-    size: Sequence[Any],
-    stride: Sequence[Any],
+    size: Sequence[Size],
+    stride: Sequence[object],
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     return filled(ctx, size, 0, dtype or x.dtype, **options)
 
 
 @register(aten.fill.Scalar, aten.fill.Tensor)
-def lower_fill(ctx: LoweringContext, x: Value, value: Any) -> Value:
+def lower_fill(ctx: LoweringContext, x: Value, value: object) -> Value:
     """``value`` (a number or a 0-d tensor) in the shape and dtype of ``x``."""
     check_dtype(ctx, x.dtype)
     if isinstance(value, Value):
@@ -200,7 +211,7 @@ def position(ctx: LoweringContext, dim: int, size: Size, dtype: torch.dtype) -> 
 
 
 @register(aten.arange.default)
-def lower_arange_end(ctx: LoweringContext, end: Scalar, **options: Any) -> Value:
+def lower_arange_end(ctx: LoweringContext, end: Scalar, **options: object) -> Value:
     return lower_arange(ctx, 0, end, 1, **options)
 
 
@@ -212,7 +223,7 @@ def lower_arange(
     step: Scalar = 1,
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     """``start + step * i`` below (above, for a negative step) ``end``, exclusive.
 
@@ -300,13 +311,18 @@ def _exact_float_arange(
 
 
 @register(aten.eye.default)
-def lower_eye(ctx: LoweringContext, n: Any, **options: Any) -> Value:
+def lower_eye(ctx: LoweringContext, n: Size, **options: object) -> Value:
     return lower_eye_rectangular(ctx, n, n, **options)
 
 
 @register(aten.eye.m)
 def lower_eye_rectangular(
-    ctx: LoweringContext, n: Any, m: Any, *, dtype: torch.dtype | None = None, **options: Any
+    ctx: LoweringContext,
+    n: Size,
+    m: Size,
+    *,
+    dtype: torch.dtype | None = None,
+    **options: object,
 ) -> Value:
     require_cpu(options.get("device"), options.get("layout"))
     dtype = dtype or torch.get_default_dtype()
@@ -325,10 +341,10 @@ def lower_linspace(
     ctx: LoweringContext,
     start: Scalar,
     end: Scalar,
-    steps: Any,
+    steps: object,
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> Value:
     """From both ends towards the middle, so that the last element is ``end`` exactly."""
     require_cpu(options.get("device"), options.get("layout"))

@@ -61,7 +61,7 @@ _COMPARES = frozenset({aten.eq.Scalar, aten.ne.Scalar})
 
 
 def computed_in_float32(
-    target: Any, operands: Sequence[torch.dtype], results: Sequence[torch.dtype]
+    target: object, operands: Sequence[torch.dtype], results: Sequence[torch.dtype]
 ) -> bool:
     """Whether this is one of them, for operands and results of these dtypes."""
     found = {*operands, *results}
@@ -76,10 +76,10 @@ def computed_in_float32(
     )
 
 
-def in_float32(lowering: Lowering, target: Any) -> Lowering:
+def in_float32(lowering: Lowering, target: object) -> Lowering:
     """The lowering of one of these operators, which knows float32 only, for floats of 8 bits."""
 
-    def run(ctx: LoweringContext, *args: Any, **kwargs: Any) -> Any:
+    def run(ctx: LoweringContext, *args: object, **kwargs: object) -> Any:
         given = {x.dtype for x in tree_leaves((args, kwargs)) if isinstance(x, Value)}
         (dtype,) = given & FLOAT8.keys()
 

@@ -77,11 +77,11 @@ EACH = (
 )
 
 
-def _is_list(x: Any) -> bool:
+def _is_list(x: object) -> bool:
     return isinstance(x, (list, tuple))
 
 
-def _lowering(each: Each, plain: Any) -> Callable[..., list[Value]]:
+def _lowering(each: Each, plain: object) -> Callable[..., list[Value]]:
     def lower(ctx: LoweringContext, *args: Any, **kwargs: Any) -> list[Value]:
         count = next(len(a) for a in args if _is_list(a))
         results = []

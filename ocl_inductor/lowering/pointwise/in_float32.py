@@ -19,7 +19,7 @@ def in_float32(lower: Lowering) -> Lowering:
     """A lowering that takes half types as well, all tensors of one: widened, results rounded."""
 
     @functools.wraps(lower)
-    def run(ctx: LoweringContext, *args: Any, **kwargs: Any) -> Any:
+    def run(ctx: LoweringContext, *args: object, **kwargs: object) -> Any:
         half = _half_type((args, kwargs))
         if half is None:
             return lower(ctx, *args, **kwargs)
@@ -36,10 +36,10 @@ def in_float32(lower: Lowering) -> Lowering:
     return run
 
 
-def _half_type(arguments: Any) -> torch.dtype | None:
+def _half_type(arguments: object) -> torch.dtype | None:
     dtypes = (x.dtype for x in tree_leaves(arguments) if isinstance(x, Value))
     return next((d for d in dtypes if d in HALF_TYPES), None)
 
 
-def _is(x: Any, dtype: torch.dtype) -> bool:
+def _is(x: object, dtype: torch.dtype) -> bool:
     return isinstance(x, Value) and x.dtype is dtype

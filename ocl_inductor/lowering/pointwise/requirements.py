@@ -6,8 +6,6 @@ broadcasts to that of ``x``, is false. Passes and decompositions put it where ea
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, op
@@ -35,7 +33,7 @@ def _require_fake(x: torch.Tensor, holds: torch.Tensor, says: str) -> torch.Tens
     return torch.empty_like(x)
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+def _backward(ctx: object, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
     return grad, None, None
 
 

@@ -183,12 +183,12 @@ def _stand_in(dtype: torch.dtype, has_dims: bool) -> torch.Tensor:
         return torch.empty((1,) if has_dims else (), dtype=dtype, device="meta")
 
 
-def promote(operands: Sequence[Any], kind: Kind) -> tuple[torch.dtype, torch.dtype]:
+def promote(operands: Sequence[object], kind: Kind) -> tuple[torch.dtype, torch.dtype]:
     """The dtype to compute in and the dtype of the result, as eager mode promotes.
 
     ``operands`` are Values, Python numbers and sizes; None entries take no part.
     """
-    stand_ins: list[Any] = []
+    stand_ins: list[object] = []
     for x in operands:
         if isinstance(x, Value):
             stand_ins.append(_stand_in(x.dtype, x.ndim > 0))
@@ -221,7 +221,7 @@ def check_dtype(ctx: LoweringContext | None, *dtypes: torch.dtype) -> None:
 def elementwise(
     ctx: LoweringContext | None,
     compute: Callable[..., Expr],
-    operands: Sequence[Any],
+    operands: Sequence[object],
     kind: Kind,
     narrow: bool = False,
 ) -> Value:
@@ -300,7 +300,11 @@ def bind(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, 
 
 
 def lower_row(
-    ctx: LoweringContext | None, row: Row, target: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ctx: LoweringContext | None,
+    row: Row,
+    target: object,
+    args: Sequence[object],
+    kwargs: dict[str, object],
 ) -> Value:
     """Apply a row to the arguments of one overload."""
     bound = bind(target, args, kwargs)
@@ -325,7 +329,9 @@ def register_rows(rows: Sequence[Row]) -> None:
     for row in rows:
         for target in row.targets:
 
-            def lower(ctx: LoweringContext, *args: Any, _row=row, _target=target, **kwargs: Any):
+            def lower(
+                ctx: LoweringContext, *args: object, _row=row, _target=target, **kwargs: object
+            ):
                 return lower_row(ctx, _row, _target, args, kwargs)
 
             register(target)(lower)

@@ -9,7 +9,7 @@ these operators in place of ATen's. The implementations below serve the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -104,7 +104,7 @@ def _max_pool_fake(
 
 @torch.library.register_fake("ocl_inductor::max_pool_backward", lib=LIBRARY)
 def _max_pool_backward_fake(
-    grad: Tensor, offsets: Tensor, size: Sequence[Any], *windows: Any
+    grad: Tensor, offsets: Tensor, size: Sequence[object], *windows: object
 ) -> Tensor:
     return grad.new_empty(size)
 
@@ -145,7 +145,7 @@ def lower_max_pool_backward(
     own = window_vars(len(size), n)
     strides = contiguous_strides(windows.kernel)
 
-    def term(read: Sequence[Expr], window: Sequence[Any]) -> Expr:
+    def term(read: Sequence[Expr], window: Sequence[object]) -> Expr:
         value, offset = read
         here = [v - windows.origin(k, w) for k, (v, w) in enumerate(zip(own, window, strict=True))]
         chosen = compare("eq", offset, index_value(linear(here, strides), INT32))

@@ -16,7 +16,15 @@ import sympy
 import torch
 
 from ocl_inductor.ir.expr import Expr, cast, const, index_value, op
-from ocl_inductor.ir.index import as_size, contiguous_strides, is_static, linear, loop_vars, prod
+from ocl_inductor.ir.index import (
+    Size,
+    as_size,
+    contiguous_strides,
+    is_static,
+    linear,
+    loop_vars,
+    prod,
+)
 from ocl_inductor.ir.nodes import Extern, dense_buffer
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.library import LIBRARY, ops
@@ -95,7 +103,11 @@ def random_on_host(
 
 @torch.library.register_fake("ocl_inductor::random", lib=LIBRARY)
 def _random_fake(
-    seed: torch.Tensor, stream: int, size: Sequence[Any], kind: str, dtype: torch.dtype
+    seed: torch.Tensor,
+    stream: int,
+    size: Sequence[int | torch.SymInt],
+    kind: str,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
     return torch.empty(size, dtype=dtype)
 
@@ -112,7 +124,11 @@ def random_integers_on_host(
 
 @torch.library.register_fake("ocl_inductor::random_integers", lib=LIBRARY)
 def _random_integers_fake(
-    seed: torch.Tensor, stream: int, size: Sequence[Any], low: Any, high: Any
+    seed: torch.Tensor,
+    stream: int,
+    size: Sequence[int | torch.SymInt],
+    low: int | torch.SymInt,
+    high: int | torch.SymInt,
 ) -> torch.Tensor:
     return torch.empty(size, dtype=torch.int64)
 
@@ -144,7 +160,7 @@ def lower_random(
     ctx: LoweringContext,
     seed: Value,
     stream: int,
-    size: Sequence[Any],
+    size: Sequence[Size],
     kind: str,
     dtype: torch.dtype,
 ) -> Value:
@@ -163,7 +179,12 @@ def lower_random(
 
 @register(ops.random_integers.default)
 def lower_random_integers(
-    ctx: LoweringContext, seed: Value, stream: int, size: Sequence[Any], low: Any, high: Any
+    ctx: LoweringContext,
+    seed: Value,
+    stream: int,
+    size: Sequence[Size],
+    low: object,
+    high: object,
 ) -> Value:
     """Integers in ``[low, high)``: the upper half of random bits times the number of integers.
 

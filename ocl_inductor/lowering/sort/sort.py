@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict, TypeVar
 
 import sympy
 import torch
@@ -28,7 +29,17 @@ from ocl_inductor.lowering.core.shapes import (
 )
 from ocl_inductor.lowering.core.values import ZERO, Value, permute, reindex, reshape
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.sort.ordering import block_size
+from ocl_inductor.templates.sort.ordering import (
+    MERGE_RUNS,
+    SELECT,
+    SORT_RUNS,
+    MergeParams,
+    OrderParams,
+    RunsParams,
+    SelectParams,
+    block_size,
+)
+from ocl_inductor.templates.spec import TemplateSpec
 
 aten = torch.ops.aten
 
@@ -84,6 +95,19 @@ def _static_limit(ctx: LoweringContext, n: Size) -> int:
     return limit
 
 
+P = TypeVar("P", bound=OrderParams)
+
+
+class _OrderGiven(TypedDict):
+    """What the templates' parameters have in common."""
+
+    rows: Size
+    n: Size
+    source: str
+    wide: bool
+    descending: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Order:
     """Emits the kernels for one operand."""
@@ -92,26 +116,21 @@ class _Order:
     dtype: torch.dtype
     descending: bool
 
-    def emit(
-        self, spec: str, source: Value, columns: Size, *, first: bool = False, **params: object
-    ) -> Value:
+    def given(self, source: Value, *, first: bool) -> _OrderGiven:
+        """``first``: ``source`` is the operand, and not what one of the templates wrote."""
         rows, n = source.size[:2]
-        wide = _is_wide(self.dtype)
-        size = (rows, columns, 2) if wide else (rows, columns)
-        return self.ctx.template(
-            spec,
-            torch.int64,
-            size,
-            tuple(range(len(size))),
-            [source],
-            rows=rows,
-            n=n,
-            source=REGISTER_TYPE[self.dtype] if first else "items",
-            wide=wide,
-            descending=self.descending and first,
-            acc="long",
-            **params,
-        )
+        return {
+            "rows": rows,
+            "n": n,
+            "source": REGISTER_TYPE[self.dtype] if first else "items",
+            "wide": _is_wide(self.dtype),
+            "descending": self.descending and first,
+        }
+
+    def emit(self, spec: TemplateSpec[P], source: Value, columns: Size, params: P) -> Value:
+        size = (params.rows, columns, 2) if params.wide else (params.rows, columns)
+        order = tuple(range(len(size)))
+        return self.ctx.template(spec, torch.int64, size, order, [source], params)
 
     def blocks(self, source: Value, keep: int, limit: int, first: bool) -> Value:
         """Every block sorted; its first ``keep`` items, or all of them."""
@@ -119,15 +138,9 @@ class _Order:
         n = source.size[1]
         keep = min(keep, block)
         columns = n if keep == block else size_ceil_div(n, block) * keep
-        return self.emit(
-            "sort_runs",
-            source,
-            columns,
-            first=first,
-            block=block,
-            keep=keep,
-            pad=0 if first else SECOND_PAD,
-        )
+        pad = 0 if first else SECOND_PAD
+        params = RunsParams(**self.given(source, first=first), block=block, keep=keep, pad=pad)
+        return self.emit(SORT_RUNS, source, columns, params)
 
     def sorted_items(self, source: Value) -> Value:
         """All items in order."""
@@ -136,7 +149,8 @@ class _Order:
         run = block_size(self.ctx.device, _is_wide(self.dtype), limit)
         items = self.blocks(source, run, limit, True)
         while run < limit:
-            items = self.emit("merge_runs", items, n, run=run)
+            params = MergeParams(**self.given(items, first=False), run=run)
+            items = self.emit(MERGE_RUNS, items, n, params)
             run *= 2
         return items
 
@@ -165,16 +179,15 @@ class _Order:
             buffer *= 2
         few_rows = self.ctx.hint(rows) < 2 * self.ctx.device.compute_units
         piece = PIECE if few_rows and self.ctx.hint(n) >= 2 * PIECE else n
-        items = self.emit(
-            "select", source, size_ceil_div(n, PIECE) * keep if piece is PIECE else keep,
-            first=True, piece=piece, keep=keep, buffer=buffer, pad=0,
-        )  # fmt: skip
+        columns = size_ceil_div(n, PIECE) * keep if piece is PIECE else keep
+        given = self.given(source, first=True)
+        params = SelectParams(**given, piece=piece, keep=keep, buffer=buffer, pad=0)
+        items = self.emit(SELECT, source, columns, params)
         if piece is n:
             return items
-        return self.emit(
-            "select", items, keep,
-            piece=items.size[1], keep=keep, buffer=buffer, pad=SECOND_PAD,
-        )  # fmt: skip
+        given, piece = self.given(items, first=False), items.size[1]
+        params = SelectParams(**given, piece=piece, keep=keep, buffer=buffer, pad=SECOND_PAD)
+        return self.emit(SELECT, items, keep, params)
 
 
 def positions(items: Value, dtype: torch.dtype) -> Value:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from ocl_inductor.observe.profiler.profile import Profile
 from ocl_inductor.patches.pytorch.compile_times import noting
@@ -44,10 +43,10 @@ class _Compiling:
         self.found = found
         self.since = 0
 
-    def start(self, args: Any) -> None:
+    def start(self, args: object) -> None:
         self.since = time.time_ns()
 
-    def end(self, args: Any) -> None:
+    def end(self, args: object) -> None:
         if self.since:
             self.found.append((self.since, time.time_ns()))
         self.since = 0

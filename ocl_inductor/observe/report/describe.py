@@ -14,6 +14,7 @@ from torch.fx import Node as FxNode
 
 from ocl_inductor.codegen.plan_builder import stepping_groups
 from ocl_inductor.device.device import Device
+from ocl_inductor.ir.index import Size
 from ocl_inductor.ir.nodes import Buffer, Graph
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.observe.report.values import (
@@ -48,7 +49,7 @@ def describe(
     *,
     device: Device,
     profile: str,
-    hint: Callable[[Any], int],
+    hint: Callable[[Size], int],
     kind: str = "",
     compile_id: str = "",
 ) -> GraphReport:
@@ -132,7 +133,7 @@ def _module(node: FxNode) -> str:
     return re.sub(r"\['?(\w+)'?\]", r".\1", path).lstrip(".")
 
 
-def _result_text(value: Any) -> str:
+def _result_text(value: object) -> str:
     if isinstance(value, torch.Tensor):
         short = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "bool": "b"}
         name = str(value.dtype).removeprefix("torch.")
@@ -242,7 +243,7 @@ def _computed(group: Group) -> set[str]:
     return {b.name for b in group.writes()} | set(group.node.host_results)
 
 
-def _extents(graph: Graph, hint: Callable[[Any], int]) -> dict[str, int]:
+def _extents(graph: Graph, hint: Callable[[Size], int]) -> dict[str, int]:
     """Bytes of every buffer of the graph."""
     buffers = [b for b in graph.inputs if isinstance(b, Buffer)]
     buffers += [b for node in graph.nodes for b in node.writes()]

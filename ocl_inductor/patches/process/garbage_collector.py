@@ -8,7 +8,6 @@ while Dynamo compiles are collected as usual; the others again when it has finis
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 from torch._dynamo import callback
 
@@ -21,12 +20,12 @@ class _Frozen:
     def __init__(self) -> None:
         self.ours = False
 
-    def start(self, _: Any) -> None:
+    def start(self, _: object) -> None:
         if gc.isenabled() and gc.get_freeze_count() == 0:  # else the user does so
             gc.freeze()
             self.ours = True
 
-    def end(self, _: Any) -> None:
+    def end(self, _: object) -> None:
         if self.ours:
             gc.unfreeze()
             self.ours = False

@@ -36,8 +36,8 @@ class _InMemory:
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
 
-    def __getitem__(self, key: tuple[Any, ...]) -> Any:
+    def __getitem__(self, key: tuple[object, ...]) -> Any:
         return self.known[repr(key[1:])]
 
-    def store_if_not_present(self, key: tuple[Any, ...], value: Any) -> None:
+    def store_if_not_present(self, key: tuple[object, ...], value: object) -> None:
         self.known.setdefault(repr(key[1:]), value)

@@ -13,7 +13,7 @@ def tracing_config(*, backward_now: bool) -> contextlib.AbstractContextManager[A
     """``backward_now``: compile backward graphs together with their forward."""
     # Tokens that order operators with effects are made inside the graph, where a pass removes them,
     # instead of being inputs and results of it.
-    config: dict[str, Any] = {"unlift_effect_tokens": True}
+    config: dict[str, object] = {"unlift_effect_tokens": True}
     if backward_now:
         config["force_non_lazy_backward_lowering"] = True
     return torch._functorch.config.patch(config)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from torch._dynamo.callback import callback_handler
 
@@ -12,7 +11,7 @@ from ocl_inductor.patches.switch import enabled
 
 
 @contextlib.contextmanager
-def noting(start: Callable[[Any], None], end: Callable[[Any], None]) -> Iterator[None]:
+def noting(start: Callable[[object], None], end: Callable[[object], None]) -> Iterator[None]:
     """Call these two."""
     if not enabled("compile_times"):
         yield

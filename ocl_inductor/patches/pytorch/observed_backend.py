@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 from torch._dynamo.backends import registry
 from torch._logging._internal import trace_log
 
 
 @contextlib.contextmanager
-def observing(name: str, backend: Any, handler: logging.Handler) -> Iterator[None]:
+def observing(name: str, backend: object, handler: logging.Handler) -> Iterator[None]:
     """``torch.compile(backend=name)`` uses ``backend`` inside the block."""
     registry.lookup_backend(name)  # an unknown backend is an error here, with torch's own advice
     plain = registry._COMPILER_FNS[name]

@@ -17,7 +17,7 @@ from ocl_inductor.patches.switch import enabled
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 
 
-def _by_name(x: Any) -> tuple[Any, ...]:
+def _by_name(x: object) -> tuple[Any, ...]:
     """A reduction that is only hashed, and cannot be unpickled."""
     return str, (str(x),)
 

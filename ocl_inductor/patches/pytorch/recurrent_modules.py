@@ -15,7 +15,7 @@ from ocl_inductor.patches.switch import enabled
 
 
 def trace_modules(
-    functions: Mapping[Callable[..., Any], Callable[..., Any]], ours: Callable[[Any], bool]
+    functions: Mapping[Callable[..., object], Callable[..., object]], ours: Callable[[object], bool]
 ) -> None:
     """Let Dynamo enter ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` where ``ours`` says of its
     translator that the graph is for our backend, and add handlers of their ``functions``.

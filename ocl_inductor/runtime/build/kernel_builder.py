@@ -303,7 +303,7 @@ class _KernelBuild:
             return None
         return program, self.binary_to_keep(program)
 
-    def binary_to_keep(self, program: Any) -> bytes:
+    def binary_to_keep(self, program: object) -> bytes:
         return binary_of(program) if self.store.folder is not None else b""
 
     def keep(self, key: str, kernel: Kernel, symbol: str, binary: bytes, seconds: float) -> int:

@@ -13,7 +13,6 @@ import ctypes
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ocl_inductor.device.quirks import UnusedVariant
 from ocl_inductor.runtime.build.driver_programs import binary_of, compile_all, kernels_of
@@ -33,7 +32,9 @@ def can_leave_out(folder: Path) -> bool:
     return True
 
 
-def binary_without(unused_variant: UnusedVariant, folder: Path, build: Callable[[], Any]) -> bytes:
+def binary_without(
+    unused_variant: UnusedVariant, folder: Path, build: Callable[[], object]
+) -> bytes:
     """The binary of the program that ``build`` builds in ``folder``, without the variant.
 
     Raises:

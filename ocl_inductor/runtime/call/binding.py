@@ -109,7 +109,7 @@ class Binding:
 
     # -- inputs ----------------------------------------------------------------------------
 
-    def inputs(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+    def inputs(self, arguments: Sequence[object]) -> list[torch.Tensor]:
         """Bind the inputs; parameters only if they were replaced or written since the last call.
         The tensors have to live as long as the call.
         """
@@ -168,11 +168,11 @@ class Binding:
             discrete.bring_home(x)
         return buffer
 
-    def static_inputs(self, arguments: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
+    def static_inputs(self, arguments: Sequence[object]) -> list[tuple[int, torch.Tensor]]:
         """The parameters among the arguments, by position."""
         return [(own.position, arguments[own.position]) for own in self._static]
 
-    def _changed_parameters(self, arguments: Sequence[Any]) -> set[str]:
+    def _changed_parameters(self, arguments: Sequence[object]) -> set[str]:
         """Names of the parameters that were replaced, moved or written since the last call."""
         changed = self.parameters.changed(
             [(own.name, arguments[own.position]) for own in self._static],

@@ -20,14 +20,14 @@ class Control:
         self.region = region
         self.bodies = [_taking(execute(plan)) for plan in region.bodies]
 
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[Any, ...]:
         return getattr(self, self.region.how)(*args)  # type: ignore[no-any-return]
 
-    def cond(self, pred: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
+    def cond(self, pred: object, operands: Sequence[object]) -> tuple[Any, ...]:
         """One of two branches."""
         return self.bodies[0 if pred else 1](operands)
 
-    def while_loop(self, carried: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
+    def while_loop(self, carried: Sequence[object], others: Sequence[object]) -> tuple[Any, ...]:
         """The second body while the first one returns true."""
         condition, body = self.bodies
         while condition((*carried, *others))[0]:
@@ -35,7 +35,7 @@ class Control:
         return tuple(carried)
 
     def while_loop_stack_output(
-        self, carried: Sequence[Any], others: Sequence[Any]
+        self, carried: Sequence[object], others: Sequence[object]
     ) -> tuple[Any, ...]:
         """As ``while_loop``, with the values of all iterations; the initial ones if none."""
         condition, body = self.bodies
@@ -50,7 +50,7 @@ class Control:
         )
 
     def scan(
-        self, carried: Sequence[Any], xs: Sequence[torch.Tensor], others: Sequence[Any]
+        self, carried: Sequence[object], xs: Sequence[torch.Tensor], others: Sequence[object]
     ) -> tuple[Any, ...]:
         """The body for each row of ``xs``; what it returns after the carried values is stacked."""
         (body,) = self.bodies
@@ -62,7 +62,7 @@ class Control:
             rows.append(results[count:])
         return (*carried, *_stacked(rows))
 
-    def map_impl(self, xs: Sequence[torch.Tensor], others: Sequence[Any]) -> tuple[Any, ...]:
+    def map_impl(self, xs: Sequence[torch.Tensor], others: Sequence[object]) -> tuple[Any, ...]:
         """The body for each row of ``xs``; its results are stacked."""
         (body,) = self.bodies
         return _stacked([body((*row, *others)) for row in zip(*(x.unbind() for x in xs))])
@@ -73,7 +73,7 @@ def _taking(run: Run) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     return lambda operands: run(list(operands))
 
 
-def _stacked(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+def _stacked(rows: Sequence[Sequence[object]]) -> tuple[Any, ...]:
     """Stack each result over the rows; one that is None in all rows stays None."""
     return tuple(
         torch.stack(list(of)) if isinstance(of[0], torch.Tensor) else of[0]

@@ -182,7 +182,7 @@ class Executor:
     def _kernels(self) -> dict[int, Any]:
         return {number: site.kernel for number, site in self.sites.items()}
 
-    def _bind(self, name: str, buffer: Any) -> None:
+    def _bind(self, name: str, buffer: object) -> None:
         if self.bound.get(name) is buffer:
             return
         self.bound.pop(name, None)  # in case binding fails half-way
@@ -207,7 +207,7 @@ class Executor:
         if self.arena is not None:
             self.scratch.bind(self.arena, self.sizes, self.memory, self._point_slot)
 
-    def _point_slot(self, slot: int, buffer: Any) -> None:
+    def _point_slot(self, slot: int, buffer: object) -> None:
         for name in self.plan_index.in_slot.get(slot, ()):
             self._point(name, buffer)
 
@@ -230,12 +230,12 @@ class Executor:
 
     # -- calling ---------------------------------------------------------------------------
 
-    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+    def __call__(self, args: list[object]) -> tuple[Any, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: drops the caller's references
         return self.run(inputs)
 
-    def run(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def run(self, inputs: list[object]) -> tuple[Any, ...]:
         """A call whose caller drops its references to ``inputs``."""
         if fork.forked:  # before the lock, which another thread may have held when it happened
             fork.check()
@@ -248,7 +248,7 @@ class Executor:
             with recorder.call(self):
                 return self._run_locked(inputs)
 
-    def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def _run_locked(self, inputs: list[object]) -> tuple[Any, ...]:
         """A call; retried once after a shortage of memory, with idle memory freed."""
         try:
             return self._try(inputs)
@@ -258,11 +258,11 @@ class Executor:
         count("memory_retries")
         return self._try(inputs)
 
-    def _try(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def _try(self, inputs: list[object]) -> tuple[Any, ...]:
         results = self._call(inputs)
         return self.arrive(results) if self.arrive is not None else results
 
-    def _call(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def _call(self, inputs: list[object]) -> tuple[Any, ...]:
         self.started = False
         self.caller = threading.get_ident()
         if self.launcher is not None:
@@ -332,7 +332,7 @@ class Executor:
         self.scratch.bound = None
         self.fast_path.make_with(reuse.makers)
 
-    def _run_within(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def _run_within(self, inputs: list[object]) -> tuple[Any, ...]:
         """A reentrant call from a host call of this plan: as its kernel objects are in use, it
         needs new ones.
         """
@@ -345,7 +345,7 @@ class Executor:
         with contextlib.suppress(self.cl.Error):
             self.memory.abandon()
 
-    def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def _run(self, inputs: list[object]) -> tuple[Any, ...]:
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
         self._bind_memory()
@@ -398,7 +398,7 @@ class Executor:
         self.host_calls.run(step, self.recording, made)
 
     def _enqueue(
-        self, site: LaunchSite, global_size: tuple[int, ...], after: list[Any] | None
+        self, site: LaunchSite, global_size: tuple[int, ...], after: list[object] | None
     ) -> None:
         step = site.step
         event = self.cl.enqueue_nd_range_kernel(

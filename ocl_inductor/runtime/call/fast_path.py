@@ -244,7 +244,7 @@ class FastPath:
         for *_, argument in self.outputs:
             argument.pointer = -1
 
-    def run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
+    def run(self, tensors: Sequence[object]) -> tuple[torch.Tensor, ...] | None:
         """The results, or None when the general path has to run, followed by ``learn``."""
         results = self._run(tensors) if self.known else None
         # The general path rebinds; if that fails half-way, the state here is invalid.

@@ -80,7 +80,7 @@ class HostCalls:
                 borrowed.wrote(x)
         return result
 
-    def _argument(self, x: Any) -> Any:
+    def _argument(self, x: object) -> Any:
         if isinstance(x, SizeRef):
             return self.sizes.number(x.value) if x.real else self.sizes(x.value)
         if isinstance(x, TensorRef):
@@ -91,7 +91,7 @@ class HostCalls:
             return {k: self._argument(v) for k, v in x.items()}
         return x
 
-    def _lasting_argument(self, x: Any) -> Any:
+    def _lasting_argument(self, x: object) -> Any:
         """The same where no later step writes it: memory that the plan writes is copied."""
         if isinstance(x, TensorRef):
             tensor = self._tensor(x)
@@ -152,7 +152,7 @@ class HostCalls:
             return
         self.memory.write(self.buffer(names)[0], planned, self._nbytes(spec))
 
-    def _outside_scratch(self, result: Any) -> Any:
+    def _outside_scratch(self, result: object) -> Any:
         if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
             return result
         return result.clone() if self.in_scratch(result.data_ptr()) else result

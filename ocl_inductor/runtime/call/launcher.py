@@ -42,7 +42,7 @@ class Launched(Protocol):
     reuse: Reuse | None
     arrive: Arrival | None
 
-    def run(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def run(self, inputs: list[object]) -> tuple[Any, ...]:
         """The general path."""
         ...
 

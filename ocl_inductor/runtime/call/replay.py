@@ -135,7 +135,7 @@ class Recordings:
         self.known: dict[tuple[int, ...], tuple[Recording, list[Any]]] = {}
         self.seen: set[tuple[int, ...]] = set()
 
-    def of(self, queue: Any, arguments: Sequence[Movable]) -> Recording | None:
+    def of(self, queue: object, arguments: Sequence[Movable]) -> Recording | None:
         """The recording for the arguments' current addresses; None if there is none yet."""
         if queue is not self.home[0]:  # a profile is being taken, on a queue of its own
             return None

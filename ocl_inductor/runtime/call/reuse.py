@@ -95,7 +95,7 @@ class Reuse:
         self._layouts: dict[bool, _Layout] = {}
         self._tries = _TRIES
 
-    def begin(self, inputs: Sequence[Any]) -> bool:
+    def begin(self, inputs: Sequence[object]) -> bool:
         """Choose the layout of this call; whether it differs from the last one.
 
         ``inputs`` must hold the only references to the saved tensors.

@@ -31,14 +31,14 @@ class StagedExecutor:
         #: The loans of the devices, usually one, on which plans have discrete memory.
         self.loans = frozenset(d.loans for d in strategies if d is not None)
 
-    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+    def __call__(self, args: list[object]) -> tuple[Any, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: the caller's references go away here
         self._end_loans(inputs)
         results = _Call(self, inputs).run()
         return results if self.arrive is None else self.arrive(results)
 
-    def _end_loans(self, inputs: list[Any]) -> None:
+    def _end_loans(self, inputs: list[object]) -> None:
         """These plans do not know which inputs are passed on to a backward graph, which could
         otherwise find an outdated loan of the same tensor by another graph."""
         for loans in self.loans:
@@ -96,7 +96,7 @@ class _Call:
         for position, name in names:
             self.values[name] = result if position is None else result[position]
 
-    def _argument(self, x: Any) -> Any:
+    def _argument(self, x: object) -> Any:
         if isinstance(x, TensorRef):
             return self.values[x.name]
         if isinstance(x, SizeRef):

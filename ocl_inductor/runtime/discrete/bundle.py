@@ -125,7 +125,7 @@ _live: dict[int, list[Any]] = {}
 _retired: list[list[Any]] = []
 
 
-def _free_after(owner: Any, windows: list[Any]) -> None:
+def _free_after(owner: object, windows: list[object]) -> None:
     """Free ``windows``, created in this order, some time after ``owner`` and all other users.
 
     Not at once: the newest has to be freed first, and there may be other references.

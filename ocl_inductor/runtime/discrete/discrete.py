@@ -173,7 +173,7 @@ class DiscreteMemory:
             self.arriving[name] = self._send(self.transfers, *self.wanted[name])
         del self.wanted[name]
 
-    def _send(self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int) -> Any:
+    def _send(self, queue: object, buffer: object, tensor: torch.Tensor, nbytes: int) -> Any:
         count("bytes_uploaded", nbytes)
         if self.uploads is not None and nbytes > SMALL_BYTES:
             event = self.uploads.send(self.cl, queue, buffer, tensor.data_ptr(), nbytes)
@@ -183,7 +183,7 @@ class DiscreteMemory:
         self.travelling.append(event)
         return event
 
-    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+    def write(self, buffer: object, data: torch.Tensor, nbytes: int) -> None:
         if not nbytes:
             return
         if self.uploads is not None and nbytes > SMALL_BYTES:
@@ -197,7 +197,7 @@ class DiscreteMemory:
 
     # -- tensors that stay there -----------------------------------------------------------
 
-    def stay(self, tensor: torch.Tensor, nbytes: int, preferred: Any = None) -> Any:
+    def stay(self, tensor: torch.Tensor, nbytes: int, preferred: object = None) -> Any:
         """A buffer for a new tensor whose contents are never downloaded; the ``preferred`` one if
         it is free, so that no kernel has to be rebound.
         """
@@ -247,7 +247,7 @@ class DiscreteMemory:
             self.pending[name] = (buffer, tensor, nbytes)
         return buffer
 
-    def ready(self, names: Iterable[str], event: Any) -> None:
+    def ready(self, names: Iterable[str], event: object) -> None:
         """Download these outputs after ``event``, the last kernel to touch them; small ones wait
         until ``finish``.
         """
@@ -276,13 +276,13 @@ class DiscreteMemory:
         if after is not None:
             queue.flush()
 
-    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         result = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
             self._fetch(buffer, result.data_ptr(), nbytes)
         return result
 
-    def _fetch(self, buffer: Any, pointer: int, nbytes: int) -> None:
+    def _fetch(self, buffer: object, pointer: int, nbytes: int) -> None:
         """Download a buffer's bytes now, after everything enqueued so far."""
         count("bytes_downloaded", nbytes)
         if self.downloads is not None and nbytes > SMALL_BYTES:
@@ -334,7 +334,7 @@ class DiscreteMemory:
             self.gathering.expect(home, pieces)
         self._bring(home, self.bundle.buffer, run.start, waits)
 
-    def _bring_small(self, buffer: Any, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
+    def _bring_small(self, buffer: object, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
         count("bytes_downloaded", nbytes)
         # A single one that is waited for is copied directly to its destination.
         home = self.gathering.pinned(nbytes) if self.gathering.expected or not waits else None
@@ -344,7 +344,7 @@ class DiscreteMemory:
             self.gathering.expect(home, [(0, tensor.data_ptr(), nbytes)])
         self._bring(home, buffer, 0, waits)
 
-    def _bring(self, home: Any, buffer: Any, start: int, waits: bool) -> None:
+    def _bring(self, home: object, buffer: object, start: int, waits: bool) -> None:
         event = self.cl.enqueue_copy(self.queue, home, buffer, src_offset=start, is_blocking=waits)
         if not waits:
             self.travelling.append(event)

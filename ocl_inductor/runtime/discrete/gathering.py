@@ -41,7 +41,7 @@ class Gathering:
         """Room in pinned memory if there is some, else in pageable memory."""
         return self.pinned(nbytes) or (ctypes.c_char * nbytes)()
 
-    def expect(self, room: Any, pieces: Pieces) -> None:
+    def expect(self, room: object, pieces: Pieces) -> None:
         """A transfer will fill ``room``; the pieces are to be copied to their destinations then."""
         self.expected.append((room, pieces))
 

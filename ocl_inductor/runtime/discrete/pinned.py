@@ -56,7 +56,7 @@ class Chunk:
         """A range of its bytes, as transfers take them."""
         return bytes_at(self.pointer + start, nbytes)
 
-    def release(self, queue: Any) -> None:
+    def release(self, queue: object) -> None:
         """Return it to the driver; it must not be in use any more."""
         self.array.base.release(queue)
 

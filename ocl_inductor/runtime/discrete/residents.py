@@ -54,7 +54,7 @@ class Residents:
             return None
         return entry.buffer, entry.nbytes
 
-    def spare_buffer(self, nbytes: int, preferred: Any = None, look: bool = True) -> Any:
+    def spare_buffer(self, nbytes: int, preferred: object = None, look: bool = True) -> Any:
         """A buffer of exactly this size that a dead tensor had, or None; ``preferred`` if it is
         among them. ``look``: find out first which tensors are dead.
         """

@@ -185,7 +185,9 @@ class Downloads:
         #: Parts that are transferred without a chunk.
         self.direct: list[Any] = []
 
-    def ask(self, queue: Any, buffer: Any, pointer: int, nbytes: int, after: Any = None) -> None:
+    def ask(
+        self, queue: object, buffer: object, pointer: int, nbytes: int, after: object = None
+    ) -> None:
         """Request a download of ``nbytes`` of a buffer to ``pointer`` after the event ``after``."""
         self.waiting.append(_Request(queue, buffer, pointer, deque(parts(nbytes)), after))
 
@@ -194,7 +196,7 @@ class Downloads:
         """Whether any download has not finished."""
         return bool(self.waiting or self.flying)
 
-    def start(self, cl: Any) -> None:
+    def start(self, cl: object) -> None:
         """Enqueue as many parts as there are chunks for."""
         while self.waiting and len(self.flying) < _CHUNKS_IN_FLIGHT:
             chunk = self.pool.take()
@@ -202,7 +204,7 @@ class Downloads:
                 return
             self._enqueue(cl, chunk)
 
-    def _enqueue(self, cl: Any, chunk: Chunk) -> None:
+    def _enqueue(self, cl: object, chunk: Chunk) -> None:
         request = self.waiting[0]
         start, size = request.parts.popleft()
         with given_back_on_error(self.pool, chunk):
@@ -230,7 +232,7 @@ class Downloads:
         while self.direct:
             self.direct.pop().wait()
 
-    def _directly(self, cl: Any, request: _Request) -> None:
+    def _directly(self, cl: object, request: _Request) -> None:
         start, _ = request.parts[0]
         nbytes = sum(size for _, size in request.parts)
         home = bytes_at(request.pointer + start, nbytes)

@@ -140,7 +140,7 @@ class ResidentMemory(UnifiedMemory):
 
     # -- host calls ------------------------------------------------------------------------
 
-    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         if self.allocator.in_place:
             return super().read(buffer, nbytes, host)
         result = torch.empty(nbytes, dtype=torch.uint8)
@@ -182,7 +182,7 @@ class Arrival:
     to_host: tuple[int, ...]
     place: torch.device
 
-    def __call__(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(self, results: tuple[object, ...]) -> tuple[Any, ...]:
         return tuple(
             x.to("cpu" if n in self.to_host else self.place) if isinstance(x, torch.Tensor) else x
             for n, x in enumerate(results)

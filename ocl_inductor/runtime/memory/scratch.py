@@ -205,7 +205,7 @@ class Scratch:
             self.needs, self.layout, self.exact = [], None, True
 
     def bind(
-        self, arena: Arena, sizes: Sizes, memory: Strategy, point: Callable[[int, Any], None]
+        self, arena: Arena, sizes: Sizes, memory: Strategy, point: Callable[[int, object], None]
     ) -> None:
         """Make room, and ``point`` each slot's number to its buffer if that has changed."""
         if sizes.dynamic:

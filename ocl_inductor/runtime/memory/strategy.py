@@ -65,13 +65,13 @@ class Strategy(Protocol):
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
         """A device buffer over a part of an allocation, which must outlive it."""
 
-    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         """The buffer's bytes as a host tensor of uint8, after everything enqueued so far.
 
         ``host``: the same bytes where the host can read them in place.
         """
 
-    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+    def write(self, buffer: object, data: torch.Tensor, nbytes: int) -> None:
         """Replace the buffer's bytes by those of a host tensor."""
 
     def finish(self) -> None:
@@ -197,7 +197,7 @@ class UnifiedMemory:
             self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
         return result
 
-    def write(self, buffer: Any, data: torch.Tensor, nbytes: int) -> None:
+    def write(self, buffer: object, data: torch.Tensor, nbytes: int) -> None:
         if nbytes:
             self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes))
 

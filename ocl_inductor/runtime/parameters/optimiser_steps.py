@@ -10,7 +10,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch.optim.optimizer import Optimizer
@@ -44,7 +44,7 @@ def _register() -> None:
     after_each_step(_after_step)
 
 
-def _after_step(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
+def _after_step(optimiser: Optimizer, args: object, kwargs: object) -> None:
     with _lock:
         untold = list(_watching)
     storages = _storages(optimiser)

@@ -126,7 +126,7 @@ def compare(expected: Named, actual: Named, wide: Named | None, rule: Rule) -> V
     return Verdict(not failures, worst, max(ratios, default=None), largest)
 
 
-def _accepted(reference: Any, value: Any, exact: Any, rule: Rule) -> bool:
+def _accepted(reference: object, value: object, exact: object, rule: Rule) -> bool:
     if identical(reference, value):
         return True
     quiet: Callable[..., None] = lambda *_: None  # noqa: E731
@@ -159,7 +159,7 @@ def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> 
     return ratio is not None and ratio <= row.rmse_ratio
 
 
-def _describe(reference: Any, value: Any, distance: float, ratio: float | None) -> str:
+def _describe(reference: object, value: object, distance: float, ratio: float | None) -> str:
     if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
         return f"{reference!r} against {value!r}"[:120]
     if reference.shape != value.shape:
@@ -210,7 +210,7 @@ def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> AccuracyR
         references = _references(job, subject, phase, skipped)
         save_references(job.references, references)
     expected, wide = references.eager, references.wide
-    details: dict[str, Any] = {"metric": rule.name}
+    details: dict[str, object] = {"metric": rule.name}
     if described := getattr(subject, "described", ""):
         details["built"] = described
     if wide is None and not skipped:
@@ -288,7 +288,7 @@ def _run(job: Job, subject: Subject, backend: Backend | None) -> Named:
     reset_seeds()
     forget()
     copied = fresh(subject)
-    call: Callable[..., Any] = copied.module
+    call: Callable[..., object] = copied.module
     if backend is None:
         with casting(job):
             found = run_once(job.mode, copied, call)

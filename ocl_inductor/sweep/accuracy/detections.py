@@ -54,7 +54,7 @@ def _nearest(
     return torch.tensor(chosen)
 
 
-def _ordered(value: Any, order: torch.Tensor) -> Any:
+def _ordered(value: object, order: torch.Tensor) -> Any:
     if not isinstance(value, torch.Tensor) or value.shape[:2] != order.shape:
         return value
     return torch.stack([v[o] for v, o in zip(value, order, strict=True)])

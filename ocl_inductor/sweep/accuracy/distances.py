@@ -13,19 +13,19 @@ import torch
 _PIECE = 1 << 17
 
 
-def floating(*values: Any) -> bool:
+def floating(*values: object) -> bool:
     """Whether all are tensors of floating point."""
     return all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
 
 
-def identical(reference: Any, value: Any) -> bool:
+def identical(reference: object, value: object) -> bool:
     """Whether both are tensors of one dtype and shape with the same numbers, none of them NaN."""
     if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
         return False
     return reference.dtype == value.dtype and torch.equal(reference, value)
 
 
-def difference(reference: Any, value: Any) -> float:
+def difference(reference: object, value: object) -> float:
     """The largest absolute difference; infinity where only one side is finite."""
     if not isinstance(reference, torch.Tensor) or not isinstance(value, torch.Tensor):
         return 0.0 if reference == value else math.inf

@@ -66,7 +66,7 @@ def judge(
 
 
 def _losses(
-    job: Job, subject: Subject, wrap: Callable[[torch.nn.Module], Callable[..., Any]]
+    job: Job, subject: Subject, wrap: Callable[[torch.nn.Module], Callable[..., object]]
 ) -> tuple[float, ...]:
     reset_seeds()
     torch._dynamo.reset()

@@ -21,12 +21,12 @@ MANY_BYTES = 1 << 30
 FEW_BYTES = 1 << 20
 
 
-def bytes_of(values: Iterable[Any]) -> int:
+def bytes_of(values: Iterable[object]) -> int:
     """The bytes of the tensors among ``values``."""
     return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
 
 
-def unloaded(named: dict[str, Any]) -> dict[str, Any]:
+def unloaded(named: dict[str, object]) -> dict[str, Any]:
     """The same values, which take no memory while they are not read, if they are large."""
     if bytes_of(named.values()) < MANY_BYTES:
         return named
@@ -52,7 +52,7 @@ def _unload_gradient(parameter: torch.Tensor) -> None:
     parameter.grad = _on_disk(parameter.grad)
 
 
-def _on_disk(value: Any) -> Any:
+def _on_disk(value: object) -> Any:
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return value
     storage = value.untyped_storage()

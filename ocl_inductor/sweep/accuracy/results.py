@@ -13,7 +13,7 @@ from ocl_inductor.sweep.process.job import Mode
 from ocl_inductor.sweep.rows.subject import Subject
 
 
-def run_once(mode: Mode, subject: Subject, call: Callable[..., Any]) -> dict[str, Any]:
+def run_once(mode: Mode, subject: Subject, call: Callable[..., object]) -> dict[str, Any]:
     """Run one forward pass, or one forward and backward pass, and collect what it gave.
 
     The gradients are taken from the parameters: of a large model there is no room for a copy, and
@@ -40,12 +40,12 @@ def run_once(mode: Mode, subject: Subject, call: Callable[..., Any]) -> dict[str
     return found
 
 
-def collect(value: Any, path: str = "out") -> dict[str, Any]:
+def collect(value: object, path: str = "out") -> dict[str, Any]:
     """Every tensor and number of a nest of results by its path; tensors are copies."""
     return dict(_leaves(value, path))
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, torch.Tensor):
         yield path, (value.to_dense() if value.is_sparse else value).detach().clone()
     elif isinstance(value, Mapping):

@@ -40,7 +40,7 @@ class FamilyModel:
     kwargs: Mapping[str, Any]
     described: str = ""
 
-    def loss(self, outputs: Any) -> torch.Tensor:
+    def loss(self, outputs: object) -> torch.Tensor:
         return mean_of_means(outputs)
 
     def optimizer(self) -> torch.optim.Optimizer | None:
@@ -142,11 +142,11 @@ def _inputs(module: nn.Module, case: TransformersCase) -> Iterator[dict[str, Any
         yield {**inputs, **more}
 
 
-def _shape(value: Any) -> str:
+def _shape(value: object) -> str:
     return "×".join(map(str, value.shape)) if isinstance(value, torch.Tensor) else repr(value)
 
 
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, Any]:
     """``base`` with the values of ``over``, nested mappings too."""
     found = dict(base)
     for key, value in over.items():
@@ -178,7 +178,7 @@ def _refuse_large(module: nn.Module) -> None:
 
 
 def _settled(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], described: str
+    module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], described: str
 ) -> FamilyModel:
     """The model with weights that a comparison can learn from, once eager has run with it.
 
@@ -188,7 +188,7 @@ def _settled(
     module.eval()
     redraw(module)
     enliven(module)
-    call: Callable[[], Any] = lambda: module(*args, **kwargs)  # noqa: E731
+    call: Callable[[], object] = lambda: module(*args, **kwargs)  # noqa: E731
     if batch_norms(module):
         calibrate(module, call)
     found = [v for v in pytree.tree_leaves(call()) if isinstance(v, torch.Tensor) and v.numel()]

@@ -29,7 +29,7 @@ class NamedInput(RowInput):
 
     @model_validator(mode="before")
     @classmethod
-    def _drawn_from_nothing(cls, given: Any) -> Any:
+    def _drawn_from_nothing(cls, given: object) -> Any:
         """Very numbers need no range of their own."""
         if isinstance(given, dict) and "values" in given:
             return {"generator": "arange", **given}

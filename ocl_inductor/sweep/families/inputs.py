@@ -39,7 +39,7 @@ def _from_spec(spec: NamedInput, generator: torch.Generator) -> torch.Tensor:
 def proposals(model: nn.Module, seed: int) -> Iterator[Inputs]:
     """Sets of keyword arguments, each of which may or may not fit the model."""
     signature = inspect.signature(model.forward).parameters
-    config: Any = model.config
+    config: object = model.config
     main: str = getattr(model, "main_input_name", "input_ids")
     required = [
         name
@@ -70,7 +70,7 @@ def proposals(model: nn.Module, seed: int) -> Iterator[Inputs]:
 
 
 def _with_shapes(
-    names: list[str], config: Any, signature: Mapping[str, Any], seed: int
+    names: list[str], config: object, signature: Mapping[str, object], seed: int
 ) -> Iterator[Inputs]:
     """The same arguments in each of the shapes that they may have."""
     most = 1
@@ -101,7 +101,7 @@ def number(config: Any, *names: str) -> int | None:
     return None
 
 
-def _side(config: Any) -> int:
+def _side(config: object) -> int:
     for one in (config, *(c for c in vars(config).values() if hasattr(c, "model_type"))):
         value = getattr(one, "image_size", getattr(one, "img_size", None))
         if isinstance(value, list | tuple) and value:
@@ -117,13 +117,13 @@ def _randn(generator: torch.Generator, *shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=generator)
 
 
-def _ids(config: Any, generator: torch.Generator, *shape: int) -> torch.Tensor:
+def _ids(config: object, generator: torch.Generator, *shape: int) -> torch.Tensor:
     """Tokens of the vocabulary, without the special ones at its start and its end."""
     end = number(config, "vocab_size", "text_vocab_size") or 64
     return torch.randint(3, max(4, end - 24), shape, generator=generator)
 
 
-def _patches(config: Any) -> int:
+def _patches(config: object) -> int:
     """Numbers in one flattened patch."""
     patch = number(config, "patch_size") or 14
     time = number(config, "temporal_patch_size") or 1
@@ -131,7 +131,7 @@ def _patches(config: Any) -> int:
     return patch * patch * time * channels
 
 
-def _tensors(name: str, config: Any, g: torch.Generator) -> Iterator[torch.Tensor]:
+def _tensors(name: str, config: object, g: torch.Generator) -> Iterator[torch.Tensor]:
     """The shapes that the argument ``name`` may have; nothing where it is not known."""
     if name in ("input_ids", "decoder_input_ids"):
         yield _ids(config, g, BATCH, TOKENS)
@@ -165,7 +165,7 @@ def _tensors(name: str, config: Any, g: torch.Generator) -> Iterator[torch.Tenso
         yield torch.zeros(BATCH, TOKENS, dtype=torch.int64)
 
 
-def _images(config: Any, g: torch.Generator) -> Iterator[torch.Tensor]:
+def _images(config: object, g: torch.Generator) -> Iterator[torch.Tensor]:
     side = _side(config)
     channels = number(config, "num_channels", "in_channels", "in_chans") or 3
     frames = number(config, "num_frames", "frames_per_clip")
@@ -179,7 +179,7 @@ def _images(config: Any, g: torch.Generator) -> Iterator[torch.Tensor]:
     yield _randn(g, BATCH, 1, channels, side, side)
 
 
-def _features(config: Any, g: torch.Generator) -> Iterator[torch.Tensor]:
+def _features(config: object, g: torch.Generator) -> Iterator[torch.Tensor]:
     mel = (
         number(config, "num_mel_bins", "input_feat_per_channel", "input_dim", "feature_size") or 80
     )

@@ -92,7 +92,7 @@ class _Tokens:
         return self.new.setdefault(old, max(VOCAB - 1 - len(self.new), 3))
 
 
-def shrunk(config: Any, rung: Rung = Rung.ALL) -> dict[str, Any]:
+def shrunk(config: object, rung: Rung = Rung.ALL) -> dict[str, Any]:
     """The arguments of ``type(config)`` that make a small configuration of this one."""
     return _shrunk(config, rung, _Tokens(), inner=False)
 
@@ -112,7 +112,7 @@ def _shrunk(config: Any, rung: Rung, tokens: _Tokens, *, inner: bool) -> dict[st
     return found
 
 
-def _features(config: Any, small: Mapping[str, Any]) -> dict[str, Any]:
+def _features(config: object, small: Mapping[str, object]) -> dict[str, Any]:
     """Which stages a backbone gives to the model around it: as many as before.
 
     A backbone whose stages are single layers gets as many layers as it gives features.
@@ -145,7 +145,7 @@ def _fields(config: Any) -> dict[str, Any]:
     }
 
 
-def layer_count(values: Mapping[str, Any]) -> int | None:
+def layer_count(values: Mapping[str, object]) -> int | None:
     """How many layers a configuration's lists with an entry a layer have."""
     for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"):
         if isinstance(count := values.get(name), int):
@@ -153,10 +153,10 @@ def layer_count(values: Mapping[str, Any]) -> int | None:
     return None
 
 
-def every_kind(entries: Sequence[Any], count: int) -> list[Any]:
+def every_kind(entries: Sequence[object], count: int) -> list[Any]:
     """``count`` of the entries, in order, with as many different ones as there is room for."""
     first: list[int] = []
-    seen: list[Any] = []
+    seen: list[object] = []
     for index, entry in enumerate(entries):
         if entry not in seen:
             seen.append(entry)
@@ -166,7 +166,9 @@ def every_kind(entries: Sequence[Any], count: int) -> list[Any]:
     return [entries[i] for i in sorted(chosen)]
 
 
-def _value(name: str, value: Any, values: Mapping[str, Any], rung: Rung, tokens: _Tokens) -> Any:
+def _value(
+    name: str, value: object, values: Mapping[str, object], rung: Rung, tokens: _Tokens
+) -> Any:
     """The small value of one field, or the same one."""
     layers = layer_count(values)
     if isinstance(value, bool) or value is None or isinstance(value, float | str):
@@ -192,7 +194,9 @@ def _value(name: str, value: Any, values: Mapping[str, Any], rung: Rung, tokens:
     return _number(name, value, values, rung, tokens)
 
 
-def _number(name: str, value: int, values: Mapping[str, Any], rung: Rung, tokens: _Tokens) -> int:
+def _number(
+    name: str, value: int, values: Mapping[str, object], rung: Rung, tokens: _Tokens
+) -> int:
     if _FEW.fullmatch(name):
         return 0
     if _FIRST.fullmatch(name):
@@ -234,14 +238,14 @@ def _number(name: str, value: int, values: Mapping[str, Any], rung: Rung, tokens
     return value
 
 
-def _heads(values: Mapping[str, Any]) -> int | None:
+def _heads(values: Mapping[str, object]) -> int | None:
     for name in ("num_attention_heads", "n_head", "num_heads", "decoder_attention_heads"):
         if isinstance(count := values.get(name), int):
             return count
     return None
 
 
-def _image_size(values: Mapping[str, Any]) -> int:
+def _image_size(values: Mapping[str, object]) -> int:
     """Four patches a side, or 64 pixels."""
     patch = values.get("patch_size")
     if isinstance(patch, list | tuple):
@@ -251,7 +255,7 @@ def _image_size(values: Mapping[str, Any]) -> int:
     return patch * PATCHES
 
 
-def _rotary(value: dict[Any, Any], values: Mapping[str, Any]) -> dict[Any, Any]:
+def _rotary(value: dict[object, object], values: Mapping[str, object]) -> dict[Any, Any]:
     """Rotary parameters whose sections add up to half of the new head."""
     sections = value.get(_SECTIONS)
     if isinstance(sections, list | tuple):

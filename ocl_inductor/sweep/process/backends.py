@@ -115,5 +115,5 @@ class Backend:
             yield
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

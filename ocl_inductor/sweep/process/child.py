@@ -34,13 +34,13 @@ def claim_stdout() -> TextIO:
 def emitter(answers: TextIO) -> Emit:
     """The function that answers. Infinities and NaN become None, as JSON knows neither."""
 
-    def emit(event: str, **values: Any) -> None:
+    def emit(event: str, **values: object) -> None:
         print(json.dumps({"event": event, **finite(values)}), file=answers)
 
     return emit
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> Any:
     """The same nest of dicts and lists with infinities and NaN replaced by None."""
     if isinstance(value, float):
         return value if abs(value) != float("inf") and value == value else None

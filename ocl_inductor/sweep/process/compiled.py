@@ -30,7 +30,7 @@ def statistics(backend: Backend) -> dict[str, Any]:
     """
     metrics = get_compilation_metrics()
     breaks = counters["graph_break"]
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "calls_captured": counters["stats"]["calls_captured"],
         "unique_graphs": counters["stats"]["unique_graphs"],
         "graph_breaks": sum(breaks.values()),

@@ -31,7 +31,7 @@ def _package_versions() -> dict[str, str]:
 
 def _cpu() -> dict[str, Any]:
     """Model, feature flags (as the kernel lists them) and usable cores."""
-    facts: dict[str, Any] = {"machine": platform.machine(), "cores": os.cpu_count()}
+    facts: dict[str, object] = {"machine": platform.machine(), "cores": os.cpu_count()}
     if hasattr(os, "sched_getaffinity"):
         facts["usable_cores"] = len(os.sched_getaffinity(0))
     listing = Path("/proc/cpuinfo")

@@ -87,7 +87,7 @@ def _ending(returncode: int, stderr: str) -> tuple[str, str]:
 
 
 def run_job(
-    job: Mapping[str, Any],
+    job: Mapping[str, object],
     caches: Path | None,
     limits: Limits,
     on_progress: Callable[[str], None] = lambda text: None,

@@ -241,7 +241,7 @@ def _status_change(old: Record, new: Record) -> StatusChange:
     )
 
 
-def _environment(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _environment(a: Mapping[str, object], b: Mapping[str, object]) -> dict[str, tuple[Any, Any]]:
     """What differs between two machines or their software, by dotted name."""
     left, right = _flat(a), _flat(b)
     return {
@@ -251,7 +251,7 @@ def _environment(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[
     }
 
 
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
+def _flat(value: object, path: str = "") -> dict[str, Any]:
     if isinstance(value, Mapping):
         return {
             k: v for key, item in value.items() for k, v in _flat(item, f"{path}.{key}").items()
@@ -325,5 +325,5 @@ def markdown(comparison: Comparison, a: str, b: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return "–" if value is None else str(value).replace("|", "\\|").replace("\n", " ")[:120]

@@ -199,7 +199,7 @@ def machine(environment: Any) -> list[tuple[str, str]]:
     return [(what, text) for what, text in rows if text and not text.startswith("?")]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "–"
     return charts.number(value) if isinstance(value, float) else str(value)

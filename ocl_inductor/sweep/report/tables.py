@@ -58,7 +58,7 @@ def dynamobench_row(record: Record) -> dict[str, Any]:
     As there, a model that failed has a speedup of 0; memory is in GB.
     """
     metrics = record.metrics
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "dev": device_of(record),
         "name": record.name,
         "batch_size": record.batch_size,
@@ -83,14 +83,14 @@ def _gigabytes(mib: float | None) -> float | None:
     return None if mib is None else mib * _MIB / _GB
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> Any:
     """dynamobench writes six digits, and 0 for what it does not know."""
     if value is None:
         return 0
     return f"{value:.6f}" if isinstance(value, float) else value
 
 
-def _write(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> None:
+def _write(path: Path, columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(columns), lineterminator="\n")
         writer.writeheader()
@@ -118,7 +118,7 @@ def write_table(records: Iterable[Record], path: Path) -> None:
     """Every record with its metrics, one line each."""
     rows = []
     for record in records:
-        row: dict[str, Any] = {field: getattr(record, field) for field in _FIELDS}
+        row: dict[str, object] = {field: getattr(record, field) for field in _FIELDS}
         row["sizes"] = " ".join(f"{k}={v}" for k, v in record.sizes)
         row |= {name: _rounded(record.metrics.get(name)) for name in _METRICS}
         parts = record.metrics.get("breakdown") or {}
@@ -128,7 +128,7 @@ def write_table(records: Iterable[Record], path: Path) -> None:
     _write(path, (*_FIELDS, *_METRICS, *_PARTS, "message", "why"), rows)
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -47,7 +47,7 @@ class BuiltModel:
         """The module's results for the example inputs."""
         return self.module(*self.args, **self.kwargs)
 
-    def loss(self, outputs: Any) -> torch.Tensor:
+    def loss(self, outputs: object) -> torch.Tensor:
         """The scalar that training minimises."""
         return loss_of(self.config.loss, outputs, self.target, self.config.name)
 

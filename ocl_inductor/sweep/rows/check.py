@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import torch
@@ -77,7 +76,7 @@ def _train(built: BuiltModel) -> tuple[str, float]:
     return "", loss.abs().item()
 
 
-def _look(outputs: Any) -> tuple[str, float]:
+def _look(outputs: object) -> tuple[str, float]:
     """The first thing that is wrong with some results, if any, and their largest value."""
     leaves = [t for t in pytree.tree_leaves(plain(outputs)) if isinstance(t, torch.Tensor)]
     if not leaves:

@@ -107,7 +107,7 @@ def _known(location: list[int | str]) -> list[str]:
     return list(model.model_fields)
 
 
-def _inner(annotation: Any) -> type[BaseModel] | None:
+def _inner(annotation: object) -> type[BaseModel] | None:
     """The schema inside an annotation such as ``tuple[InputSpec, ...]`` or ``Loss | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation

@@ -63,7 +63,7 @@ def dimension(size: Dimension, sizes: Mapping[str, int]) -> int:
     return math.prod(int(part) if part.isdigit() else sizes[part] for part in parts)
 
 
-def cast(value: Any, dtype: torch.dtype) -> Any:
+def cast(value: object, dtype: torch.dtype) -> Any:
     """The same nest with its float32 tensors in ``dtype``."""
     return pytree.tree_map(
         lambda leaf: (
@@ -75,7 +75,7 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     )
 
 
-def to_device(value: Any, device: torch.device) -> Any:
+def to_device(value: object, device: torch.device) -> Any:
     """The same nest with its tensors on ``device``."""
     return pytree.tree_map(
         lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value

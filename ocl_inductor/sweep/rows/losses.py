@@ -12,7 +12,7 @@ from ocl_inductor.sweep.rows.resolve import ModelLoadError, resolve
 from ocl_inductor.sweep.rows.schema import Loss
 
 
-def loss_of(spec: Loss, outputs: Any, target: torch.Tensor | None, name: str) -> torch.Tensor:
+def loss_of(spec: Loss, outputs: object, target: torch.Tensor | None, name: str) -> torch.Tensor:
     """The scalar loss of a model's ``outputs``; ``name`` is the row's, for error messages.
 
     Raises:
@@ -34,7 +34,7 @@ def loss_of(spec: Loss, outputs: Any, target: torch.Tensor | None, name: str) ->
     return _scalar(getattr(torch.nn.functional, spec.kind)(outputs, target), spec, name)
 
 
-def mean_of_means(outputs: Any) -> torch.Tensor:
+def mean_of_means(outputs: object) -> torch.Tensor:
     """The mean over the means of all floating-point tensors in a nest of results.
 
     dynamobench reduces results to a scalar like this where a benchmark has no loss of its own.
@@ -47,7 +47,7 @@ def mean_of_means(outputs: Any) -> torch.Tensor:
     return torch.stack([leaf.mean() for leaf in leaves]).mean()
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The nest with transformers' ModelOutputs as dicts: not every one is a known container."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _has(outputs: Any, key: int | str) -> bool:
+def _has(outputs: object, key: int | str) -> bool:
     if isinstance(key, int):
         return isinstance(outputs, list | tuple) and -len(outputs) <= key < len(outputs)
     if isinstance(outputs, Mapping):
@@ -70,7 +70,7 @@ def _pick(outputs: Any, key: int | str) -> Any:
     return getattr(outputs, key)
 
 
-def _scalar(value: Any, spec: Loss, name: str) -> torch.Tensor:
+def _scalar(value: object, spec: Loss, name: str) -> torch.Tensor:
     if not isinstance(value, torch.Tensor) or value.ndim != 0:
         shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
         raise ModelLoadError(name, f"loss {spec.kind}", f"it is not a scalar but {shape}")

@@ -28,7 +28,7 @@ class Subject(Protocol):
     def args(self) -> tuple[Any, ...]: ...
     @property
     def kwargs(self) -> Mapping[str, Any]: ...
-    def loss(self, outputs: Any) -> torch.Tensor: ...
+    def loss(self, outputs: object) -> torch.Tensor: ...
     def optimizer(self) -> torch.optim.Optimizer | None: ...
 
 
@@ -97,7 +97,7 @@ def in_float64(job: Job, subject: Subject) -> Subject:
     return dataclasses.replace(wide, **changes)  # type: ignore[type-var]
 
 
-def _cloned(value: Any) -> Any:
+def _cloned(value: object) -> Any:
     return pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, value)
 
 
@@ -121,7 +121,7 @@ def casting(job: Job) -> Iterator[None]:
 def stepper(
     job: Job,
     subject: Subject,
-    call: Callable[..., Any],
+    call: Callable[..., object],
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Callable[[], Any]:
     """One iteration: a forward pass without gradients, or a training step with the optimiser.

@@ -31,7 +31,7 @@ class TorchBenchModel:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
-    def loss(self, outputs: Any) -> torch.Tensor:
+    def loss(self, outputs: object) -> torch.Tensor:
         return mean_of_means(outputs)
 
     def optimizer(self) -> torch.optim.Optimizer | None:

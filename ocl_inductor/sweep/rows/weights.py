@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import nn
@@ -32,7 +31,7 @@ def batch_norms(model: nn.Module) -> list[nn.Module]:
 
 
 def calibrate(
-    model: nn.Module, forward: Callable[[], Any], norms: Iterable[nn.Module] | None = None
+    model: nn.Module, forward: Callable[[], object], norms: Iterable[nn.Module] | None = None
 ) -> None:
     """Give batch norms the statistics of one batch, so activations keep a sane scale.
 

@@ -85,7 +85,7 @@ class _Watched(nn.Module):
 
         return hook
 
-    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(self, *args: object, **kwargs: object) -> tuple[Any, Any]:
         return self.module(*args, **kwargs), dict(self.taken)
 
 
@@ -159,7 +159,7 @@ def _differing(eager: torch.Tensor, ours: torch.Tensor) -> int:
     return int((torch.cdist(ours, eager).amin(dim=-1) > near).sum())
 
 
-def _gradients(subject: Subject, outputs: Any) -> Gradients:
+def _gradients(subject: Subject, outputs: object) -> Gradients:
     subject.loss(outputs).backward()
     return {n: p.grad for n, p in subject.module.named_parameters() if p.grad is not None}
 

@@ -171,7 +171,7 @@ class Runner:
     def _performance(self, unit: Unit, say: Say) -> list[Record]:
         backends = backends_of(unit, self.options)
         records: dict[str, Record] = {}
-        alone: dict[str, dict[str, Any]] = {}
+        alone: dict[str, dict[str, object]] = {}
         with tempfile.TemporaryDirectory(prefix="sweep-") as scratch:
             folders = {b.label: Path(scratch, f"cold{i}") for i, b in enumerate(backends)}
             for backend in backends:
@@ -256,7 +256,7 @@ class Runner:
         backend: Backend,
         status: Status,
         message: str = "",
-        metrics: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, object] | None = None,
         log: str = "",
     ) -> Record:
         options, row = self.options, unit.row
@@ -284,7 +284,7 @@ class Runner:
 
 def _by_backend(outcome: Outcome) -> dict[str, dict[str, Any]]:
     """What the common process said of each backend."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for event in outcome.events:
         if "backend" not in event:
             continue

@@ -7,41 +7,100 @@ a later block of keys holds a larger score.
 In the vector profile a lane is a query. Scores of MR keys and NV vectors of queries are held in
 registers; keys and values are read as scalars in place, so neither needs packing, and a row's
 maximum and sum are plain vector operations.
-
-Parameters (sizes and strides in elements, static or symbolic):
-
-* ``m n``: queries and keys; ``width``, ``v_width``: static head sizes of Q and K, and of V;
-* ``batch``, ``out_order``: the sizes of the batch, and how (\\*batch, m) lie in the result;
-* ``q_strides k_strides v_strides mask_strides``: (\\*batch, row, column), and ``q_offset`` ...;
-* ``mask``: ``""`` for none; an additive one is ``"row"`` (the same for all queries), ``"lanes"``
-  (unit stride along queries) or ``"any"``; ``causal``: query m sees keys up to m;
-* ``scale``: a number; ``empty_is_nan``: what a row that sees nothing gives, else it gives 0;
-* ``logsumexp``: the result has one more column, the logarithm of the row's sum of exponentials
-  (0 for a row that sees nothing, as eager);
-* ``nv lanes``: the blocking of the vector profile; ``side r_rows r_columns``: of the simt profile,
-  the side of a work-group and the scores of a work-item (attention_simt.cl.jinja);
-* ``acc``: ``"float"`` or ``"double"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import (
+    RowVectors,
     ceil_div,
     inner_loop,
     register_tile_rows,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
 _BLOCK_KEYS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class QueryGroup:
+    """A work-group of the simt profile (attention_simt.cl.jinja): ``side`` x ``side`` work-items,
+    each with ``r_rows`` x ``r_columns`` scores."""
+
+    side: int
+    r_rows: int
+    r_columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionShape(TemplateParams):
+    """What all of attention's templates are asked for. Sizes and strides in elements.
+
+    ``m n``: queries and keys, static or symbolic; ``width``: the static head size of Q and K;
+    ``batch``: the sizes of the batch. ``q_strides k_strides v_strides``: (\\*batch, row, column),
+    and ``q_offset`` ...: where they lie; ``mask_strides``, ``mask_offset``: of an additive mask, if
+    there is one. ``causal``: query m sees keys up to m; ``scale``: of the scores. ``acc``:
+    ``"float"`` or ``"double"``, the type of the sums.
+    """
+
+    m: Size
+    n: Size
+    width: int
+    batch: tuple[Size, ...]
+    q_strides: tuple[Size, ...]
+    q_offset: Size
+    k_strides: tuple[Size, ...]
+    k_offset: Size
+    v_strides: tuple[Size, ...]
+    v_offset: Size
+    mask_strides: tuple[Size, ...] = ()
+    mask_offset: Size = 0
+    causal: bool
+    scale: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardParams(AttentionShape):
+    """``v_width``: the static head size of V; ``out_order``: how (\\*batch, m) lie in the result.
+
+    ``empty_is_nan``: what a row that sees nothing gives, else it gives 0. ``logsumexp``: the result
+    has one more column, the logarithm of the row's sum of exponentials (0 for a row that sees
+    nothing, as eager).
+    """
+
+    v_width: int
+    out_order: tuple[int, ...]
+    empty_is_nan: bool
+    logsumexp: bool
+
+
+#: "" for none; "row": the same for all queries; "lanes": unit stride along queries.
+MaskKind = Literal["", "row", "lanes", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyQueriesParams(ForwardParams):
+    """``mask``: how an additive mask depends on the coordinates."""
+
+    mask: MaskKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionParams(ManyQueriesParams):
+    """``tile``: of the vector profile, or a group of the simt profile."""
+
+    tile: RowVectors | QueryGroup
 
 
 def block_keys(mr: int) -> int:
@@ -51,8 +110,8 @@ def block_keys(mr: int) -> int:
 
 def choose_group(
     device: DeviceInfo, acc: str, rows: int, width: int, v_width: int
-) -> dict[str, int] | None:
-    """Parameters of the simt profile for ``rows`` queries; None: local memory is too small."""
+) -> QueryGroup | None:
+    """The work-group for ``rows`` queries; None: local memory is too small."""
     item = 8 if acc == "double" else 4
     for side in (16, 8, 4):
         for each in (2, 1):
@@ -60,47 +119,56 @@ def choose_group(
             numbers = tile * (width + max(width, v_width) + tile + side + 4)
             fits = numbers * item <= device.local_mem_bytes
             if fits and side * side <= device.max_work_group_size and (rows > side or each == 1):
-                return {"side": side, "r_rows": each, "r_columns": each}
+                return QueryGroup(side, each, each)
     return None
 
 
-def columns_of(p: Params) -> int:
+def columns_of(p: ForwardParams) -> int:
     """Columns of the result: with ``logsumexp`` one more than V has."""
-    return int(p["v_width"]) + bool(p["logsumexp"])
+    return p.v_width + p.logsumexp
 
 
-def _out_space(p: Params) -> tuple[Size, ...]:
-    outer = (*p["batch"], p["m"])
-    return (*(outer[d] for d in p["out_order"]), columns_of(p))
+def out_space(p: ForwardParams) -> tuple[Size, ...]:
+    outer = (*p.batch, p.m)
+    return (*(outer[d] for d in p.out_order), columns_of(p))
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    outer = [*(f"bi{d}" for d in range(len(p["batch"]))), "m"]
-    double = p["acc"] == "double"
-    common = {
-        "profile": profile,
-        "out_prefix": [outer[d] for d in p["out_order"]],
-        "scale": repr(float(p["scale"])) + ("" if double else "f"),
+def _tile(device: DeviceInfo, profile: Profile, p: AttentionParams) -> dict[str, Any]:
+    if isinstance(p.tile, RowVectors):
+        return vector_tile(device, p, p.tile)
+    side = p.tile.side
+    return {
+        **_common("simt", p),
+        "LX": side,
+        "RM": p.tile.r_rows,
+        "RN": p.tile.r_columns,
+        "TM": side * p.tile.r_rows,
+        "TN": side * p.tile.r_columns,
+        "RV": ceil_div(p.v_width, side),
     }
-    if profile == "simt":
-        side = p["side"]
-        return common | {
-            "LX": side,
-            "RM": p["r_rows"],
-            "RN": p["r_columns"],
-            "TM": side * p["r_rows"],
-            "TN": side * p["r_columns"],
-            "RV": ceil_div(int(p["v_width"]), side),
-        }
-    lanes = p["lanes"]
+
+
+def _common(profile: Profile, p: ForwardParams) -> dict[str, Any]:
+    outer = [*(f"bi{d}" for d in range(len(p.batch))), "m"]
+    return {
+        "profile": profile,
+        "out_prefix": [outer[d] for d in p.out_order],
+        "scale": repr(float(p.scale)) + ("" if p.acc == "double" else "f"),
+    }
+
+
+def vector_tile(device: DeviceInfo, p: ManyQueriesParams, tile: RowVectors) -> dict[str, Any]:
+    """What attention_rows.cl.jinja takes."""
+    lanes, double = tile.lanes, p.acc == "double"
     integer = "long" if double else "int"
-    return common | {
+    return {
+        **_common("vector", p),
         "W": lanes,
-        "NV": p["nv"],
-        "MR": register_tile_rows(device, p["nv"]),
-        "QR": p["nv"] * lanes,
-        "KB": block_keys(register_tile_rows(device, p["nv"])),
-        "dense_q": bool(p["q_strides"][-1] == 1),
+        "NV": tile.nv,
+        "MR": register_tile_rows(device, tile.nv),
+        "QR": tile.rows,
+        "KB": block_keys(register_tile_rows(device, tile.nv)),
+        "dense_q": bool(p.q_strides[-1] == 1),
         # Scores are relative to the largest. See primitives.py for why it is our own.
         "exp": "exp" if double or lanes == 1 else f"ocl_exp_negative_or_zero_float{lanes}",
         "int_t": f"{integer}{lanes if lanes > 1 else ''}",
@@ -109,24 +177,24 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: AttentionParams, tile: Mapping[str, Any]) -> LaunchGrid:
     if tile["profile"] == "simt":
         side = tile["LX"]
-        groups = size_ceil_div(p["m"], tile["TM"])
-        return LaunchGrid((groups * side, prod((*p["batch"], side)), 1), (side, side, 1))
-    return LaunchGrid((size_ceil_div(p["m"], tile["QR"]), prod(p["batch"]), 1), (1, 1, 1))
+        groups = size_ceil_div(p.m, tile["TM"])
+        return LaunchGrid((groups * side, prod((*p.batch, side)), 1), (side, side, 1))
+    return LaunchGrid((size_ceil_div(p.m, tile["QR"]), prod(p.batch), 1), (1, 1, 1))
 
 
-def attention_flops(p: Params) -> Size:
+def attention_flops(p: ForwardParams) -> Size:
     """Of the two products, whatever a causal mask leaves out."""
-    return prod((2, *p["batch"], p["m"], p["n"], p["width"] + p["v_width"]))
+    return prod((2, *p.batch, p.m, p.n, p.width + p.v_width))
 
 
-def _bytes(p: Params) -> Size:
-    item = 8 if p["acc"] == "double" else 4
-    queries = prod((p["m"], p["width"] + columns_of(p)))
-    keys = prod((p["n"], p["width"] + p["v_width"]))
-    return prod((*p["batch"], item)) * (queries + keys)
+def attention_bytes(p: ForwardParams) -> Size:
+    item = 8 if p.acc == "double" else 4
+    queries = prod((p.m, p.width + columns_of(p)))
+    keys = prod((p.n, p.width + p.v_width))
+    return prod((*p.batch, item)) * (queries + keys)
 
 
 def attention_reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
@@ -136,13 +204,14 @@ def attention_reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: floa
     return np.matmul(e / e.sum(axis=-1, keepdims=True), v.astype(np.float64))
 
 
-ATTENTION = TemplateSpec(
+ATTENTION: TemplateSpec[AttentionParams] = TemplateSpec(
     name="attention",
+    params=AttentionParams,
     file="attention/attention.cl.jinja",
-    out_space=_out_space,
+    out_space=out_space,
     tile=_tile,
     launch=_launch,
     flops=attention_flops,
-    bytes=_bytes,
+    bytes=attention_bytes,
     reference=attention_reference,
 )

@@ -9,92 +9,110 @@ and the logarithm of each row's sum of exponentials, with ``D = sum(dO * O)`` ov
 One kernel gives dQ, another dK and dV. They mirror each other: in the first a lane is a query and
 the keys go by, read as single numbers where they lie; in the second a lane is a key and the queries
 go by. So no sum crosses lanes, and no two work-items write to one place. The vector profile only.
-
-Parameters (sizes and strides in elements, static or symbolic):
-
-* ``of``: ``"queries"`` for dQ, or ``"keys"`` for dK and dV, one after the other in memory: the
-  result has one more dimension, the first;
-* ``m n``: queries and keys; ``width``: the static head size;
-* ``batch``: the sizes of the batch; ``summed``: dimensions of it over which dK and dV are summed
-  (the queries of a group share a key; none of them for dQ); ``out_order``: how the rest of the
-  batch and the row lie in the result, outermost first;
-* ``q k v g``, with ``_strides`` (\\*batch, row, column) and ``_offset``: the operands, ``g`` being
-  dO; ``s d``, with strides (\\*batch, row): the logarithms and D; ``mask_strides`` (\\*batch, row,
-  column): 0 where it does not depend on a coordinate;
-* ``masked``: whether there is an additive mask; ``causal``: query m sees keys up to m;
-* ``scale``: a number; ``nv lanes``: the blocking; ``acc``: ``"float"`` or ``"double"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.templates.attention.attention import block_keys
-from ocl_inductor.templates.blocking import inner_loop, register_tile_rows, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.attention.attention import AttentionShape, block_keys
+from ocl_inductor.templates.blocking import (
+    RowVectors,
+    inner_loop,
+    register_tile_rows,
+    size_ceil_div,
+)
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 
-def _kept(p: Params) -> list[int]:
-    return [d for d in range(len(p["batch"])) if d not in p["summed"]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionBackwardParams(AttentionShape):
+    """V has the head size of Q and K.
+
+    ``of``: ``"queries"`` for dQ, or ``"keys"`` for dK and dV, one after the other in memory: the
+    result has one more dimension, the first. ``summed``: dimensions of the batch over which dK and
+    dV are summed (the queries of a group share a key; none of them for dQ); ``out_order``: how the
+    rest of the batch and the row lie in the result, outermost first. ``g_strides`` (\\*batch, row,
+    column), ``g_offset``: dO; ``s``, ``d``, with strides (\\*batch, row): the logarithms and D.
+    ``masked``: whether there is an additive mask, whose stride is 0 where it does not depend on a
+    coordinate. ``tile``: rows to a work-item.
+    """
+
+    of: Literal["queries", "keys"]
+    summed: tuple[int, ...]
+    out_order: tuple[int, ...]
+    g_strides: tuple[Size, ...]
+    g_offset: Size
+    s_strides: tuple[Size, ...]
+    s_offset: Size
+    d_strides: tuple[Size, ...]
+    d_offset: Size
+    masked: bool
+    tile: RowVectors
 
 
-def _lane_count(p: Params) -> Size:
-    return p["n"] if p["of"] == "keys" else p["m"]
+def _kept(p: AttentionBackwardParams) -> list[int]:
+    return [d for d in range(len(p.batch)) if d not in p.summed]
 
 
-def _out_space(p: Params) -> tuple[Size, ...]:
-    outer = (*(p["batch"][d] for d in _kept(p)), _lane_count(p))
-    lead = (2,) if p["of"] == "keys" else ()
-    return (*lead, *(outer[d] for d in p["out_order"]), p["width"])
+def _lane_count(p: AttentionBackwardParams) -> Size:
+    return p.n if p.of == "keys" else p.m
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    kept, summed = _kept(p), list(p["summed"])
-    lanes, nb, double = p["lanes"], len(p["batch"]), p["acc"] == "double"
+def _out_space(p: AttentionBackwardParams) -> tuple[Size, ...]:
+    outer = (*(p.batch[d] for d in _kept(p)), _lane_count(p))
+    lead = (2,) if p.of == "keys" else ()
+    return (*lead, *(outer[d] for d in p.out_order), p.width)
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: AttentionBackwardParams) -> dict[str, Any]:
+    kept, summed = _kept(p), list(p.summed)
+    lanes, nb, double = p.tile.lanes, len(p.batch), p.acc == "double"
     outer = [*(f"bi{d}" for d in range(len(kept))), "row"]
     integer = "long" if double else "int"
-    along = p["mask_strides"][nb + (p["of"] == "keys")] if p["masked"] else 0
+    along = p.mask_strides[nb + (p.of == "keys")] if p.masked else 0
     # X has a lane for each row, Y goes by; 1 is what scores are made of, 2 what dO V' is.
-    x, y = ("qg", "kv") if p["of"] == "queries" else ("kv", "qg")
+    x, y = ("qg", "kv") if p.of == "queries" else ("kv", "qg")
     return {
         "W": lanes,
-        "NV": p["nv"],
-        "MR": register_tile_rows(device, p["nv"]),
-        "QR": p["nv"] * lanes,
-        "KB": block_keys(register_tile_rows(device, p["nv"])),
+        "NV": p.tile.nv,
+        "MR": register_tile_rows(device, p.tile.nv),
+        "QR": p.tile.rows,
+        "KB": block_keys(register_tile_rows(device, p.tile.nv)),
         "x": x,
         "y": y,
         "operands": {name: "qkvgsd".index(name) for name in "qkvgsd"},
-        "kept": [p["batch"][d] for d in kept],
-        "summed": [p["batch"][d] for d in summed],
+        "kept": [p.batch[d] for d in kept],
+        "summed": [p.batch[d] for d in summed],
         "at": [f"bi{kept.index(d)}" if d in kept else f"si{summed.index(d)}" for d in range(nb)],
-        "out_prefix": [outer[d] for d in p["out_order"]],
+        "out_prefix": [outer[d] for d in p.out_order],
         "mask_kind": "row" if along == 0 else ("lanes" if along == 1 else "any"),
-        "scale": repr(float(p["scale"])) + ("" if double else "f"),
+        "scale": repr(float(p.scale)) + ("" if double else "f"),
         "int_t": f"{integer}{lanes if lanes > 1 else ''}",
         "lane_numbers": ", ".join(map(str, range(lanes))),
         **inner_loop(device),
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: AttentionBackwardParams, tile: Mapping[str, Any]) -> LaunchGrid:
     return LaunchGrid((size_ceil_div(_lane_count(p), tile["QR"]), prod(tile["kept"]), 1), (1, 1, 1))
 
 
-def _flops(p: Params) -> Size:
-    products = 4 if p["of"] == "keys" else 3
-    return prod((2, products, *p["batch"], p["m"], p["n"], p["width"]))
+def _flops(p: AttentionBackwardParams) -> Size:
+    products = 4 if p.of == "keys" else 3
+    return prod((2, products, *p.batch, p.m, p.n, p.width))
 
 
-def _bytes(p: Params) -> Size:
-    item = 8 if p["acc"] == "double" else 4
-    queries = prod((*p["batch"], p["m"], 2 * p["width"] + 2))
-    keys = prod([2, *(p["batch"][d] for d in _kept(p)), p["n"], p["width"]])
+def _bytes(p: AttentionBackwardParams) -> Size:
+    item = 8 if p.acc == "double" else 4
+    queries = prod((*p.batch, p.m, 2 * p.width + 2))
+    keys = prod([2, *(p.batch[d] for d in _kept(p)), p.n, p.width])
     return item * (queries + keys + prod(_out_space(p)))
 
 
@@ -109,8 +127,9 @@ def _reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, g: np.ndarray) -> np
     return np.matmul(ds, k)
 
 
-ATTENTION_BACKWARD = TemplateSpec(
+ATTENTION_BACKWARD: TemplateSpec[AttentionBackwardParams] = TemplateSpec(
     name="attention_backward",
+    params=AttentionBackwardParams,
     file="attention/attention_backward.cl.jinja",
     out_space=_out_space,
     tile=_tile,

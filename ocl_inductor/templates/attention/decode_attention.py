@@ -8,35 +8,23 @@ together: "flash-decoding" (T. Dao, D. Haziza, F. Massa and G. Sizov, 2023). Vec
 Lanes are elements of a head: a score is a sum over lanes. Scores of as many keys as there are lanes
 are summed up together, by transposing. K and V have unit stride along a head, and may have a half
 type.
-
-Parameters (sizes and strides in elements, static or symbolic):
-
-* ``m``: queries of a head, static; ``n``: keys; ``width``, ``v_width``: static head sizes, at least
-  ``lanes``; ``batch``: the sizes of the batch; ``shared``: dimensions of the batch, with static
-  sizes, in which neither K nor V differs; these and ``m`` are the rows, at most :data:`MAX_ROWS`;
-* ``q_strides`` (\\*batch, row, column), ``k_strides v_strides`` (\\*batch, row), ``mask_strides``
-  (\\*batch, row, column), and ``q_offset`` ...; ``kv_bytes``: bytes of an element of K and V;
-* ``masked``: whether there is an additive mask; ``causal``: query m sees keys up to m;
-* ``scale``: a number; ``empty_is_nan``, ``logsumexp``, ``out_order``: as in attention.py;
-* ``splits``: pieces of the keys. With more than one the result is (\\*batch without ``shared``,
-  splits, rows, v_width + 2): sums of values and, in the last two columns, the largest score and the
-  sum of exponentials relative to it;
-* ``lanes``; ``acc``: ``"float"`` or ``"double"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.attention.attention import (
+    ForwardParams,
     attention_flops,
     attention_reference,
     columns_of,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: More queries that share keys and values fill the lanes of ``attention``.
 MAX_ROWS = 16
@@ -46,32 +34,52 @@ BLOCK_KEYS = 64
 _ROWS_AT_ONCE = 4
 
 
-def _kept(p: Params) -> list[int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeParams(ForwardParams):
+    """``m`` is static; ``width`` and ``v_width`` are at least ``lanes``; ``k_strides`` and
+    ``v_strides`` are (\\*batch, row).
+
+    ``shared``: dimensions of the batch, with static sizes, in which neither K nor V differs; these
+    and ``m`` are the rows, at most :data:`MAX_ROWS`. ``kv_bytes``: bytes of an element of K and V.
+    ``masked``: whether there is an additive mask. ``splits``: pieces of the keys. With more than
+    one the result is (\\*batch without ``shared``, splits, rows, v_width + 2): sums of values and,
+    in the last two columns, the largest score and the sum of exponentials relative to it.
+    ``lanes``: elements of a head in a register.
+    """
+
+    shared: tuple[int, ...]
+    kv_bytes: int
+    masked: bool
+    splits: int
+    lanes: int
+
+
+def _kept(p: DecodeParams) -> list[int]:
     """Dimensions of the batch in which keys differ: one work-item each, or several."""
-    return [d for d in range(len(p["batch"])) if d not in p["shared"]]
+    return [d for d in range(len(p.batch)) if d not in p.shared]
 
 
-def _coordinates(p: Params) -> dict[int, str]:
+def _coordinates(p: DecodeParams) -> dict[int, str]:
     """C text of what row ``r`` is in each shared dimension, and in -1 of the query's number."""
     found, stride = {}, 1
-    for d in (-1, *reversed(p["shared"])):
-        size = int(p["m"] if d == -1 else p["batch"][d])
+    for d in (-1, *reversed(p.shared)):
+        size = int(p.m if d == -1 else p.batch[d])
         found[d] = "0" if size == 1 else f"(r / {stride} % {size})"
         stride *= size
     return found
 
 
-def row_count(p: Params) -> int:
+def row_count(p: DecodeParams) -> int:
     """Queries that share keys and values."""
-    return int(prod([p["m"], *(p["batch"][d] for d in p["shared"])]))
+    return int(prod([p.m, *(p.batch[d] for d in p.shared)]))
 
 
-def _out_space(p: Params) -> tuple[Size, ...]:
-    if p["splits"] > 1:
-        kept = (p["batch"][d] for d in _kept(p))
-        return (*kept, p["splits"], row_count(p), int(p["v_width"]) + 2)
-    outer = (*p["batch"], p["m"])
-    return (*(outer[d] for d in p["out_order"]), columns_of(p))
+def _out_space(p: DecodeParams) -> tuple[Size, ...]:
+    if p.splits > 1:
+        kept = (p.batch[d] for d in _kept(p))
+        return (*kept, p.splits, row_count(p), p.v_width + 2)
+    outer = (*p.batch, p.m)
+    return (*(outer[d] for d in p.out_order), columns_of(p))
 
 
 def _registers(device: DeviceInfo) -> int:
@@ -79,21 +87,21 @@ def _registers(device: DeviceInfo) -> int:
     return 16 if device.vector_width >= 16 else 8
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    lanes, nb = p["lanes"], len(p["batch"])
+def _tile(device: DeviceInfo, profile: Profile, p: DecodeParams) -> dict[str, Any]:
+    lanes, nb = p.lanes, len(p.batch)
     kept = _kept(p)
     rows = row_count(p)
     row = _coordinates(p)
     at = [row[d] if d in row else f"bi{kept.index(d)}" for d in range(nb)] + [row[-1]]
-    prefix = [at[d] for d in p["out_order"]]
-    if p["splits"] > 1:
+    prefix = [at[d] for d in p.out_order]
+    if p.splits > 1:
         prefix = [*(f"bi{d}" for d in range(len(kept))), "split", "r"]
     at_once = min(rows, _ROWS_AT_ONCE)
     registers = _registers(device)
     keys_at_once = 1
     while 2 * keys_at_once <= min(lanes, registers // at_once):
         keys_at_once *= 2
-    double = p["acc"] == "double"
+    double = p.acc == "double"
     return {
         "W": lanes,
         "R": rows,
@@ -101,36 +109,37 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
         "query": row[-1],
         "out_prefix": prefix,
         "chunks": [range(i, min(i + at_once, rows)) for i in range(0, rows, at_once)],
-        "kept": [p["batch"][d] for d in kept],
-        "kept_k_strides": [p["k_strides"][d] for d in kept],
-        "kept_v_strides": [p["v_strides"][d] for d in kept],
+        "kept": [p.batch[d] for d in kept],
+        "kept_k_strides": [p.k_strides[d] for d in kept],
+        "kept_v_strides": [p.v_strides[d] for d in kept],
         "U": keys_at_once,
         "KB": BLOCK_KEYS,
-        "QV": int(p["width"]) // lanes,
-        "QT": int(p["width"]) % lanes,
-        "VV": int(p["v_width"]) // lanes,
-        "VT": int(p["v_width"]) % lanes,
+        "QV": p.width // lanes,
+        "QT": p.width % lanes,
+        "VV": p.v_width // lanes,
+        "VT": p.v_width % lanes,
         "TV": max(1, registers // at_once),
-        "scale": repr(float(p["scale"])) + ("" if double else "f"),
+        "scale": repr(float(p.scale)) + ("" if double else "f"),
         "int_t": f"{'long' if double else 'int'}{lanes}",
         "lane_numbers": ", ".join(map(str, range(lanes))),
         "halves": [lanes >> s for s in range(1, lanes.bit_length())],
     }  # fmt: skip
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    return LaunchGrid((p["splits"], prod(tile["kept"])), (1, 1))
+def _launch(p: DecodeParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((p.splits, prod(tile["kept"])), (1, 1))
 
 
-def _bytes(p: Params) -> Size:
-    item = 8 if p["acc"] == "double" else 4
-    few = prod((item, *p["batch"], p["m"], p["width"] + columns_of(p)))
-    heads = prod([p["batch"][d] for d in _kept(p)])
-    return few + prod((p["kv_bytes"], heads, p["n"], p["width"] + p["v_width"]))
+def _bytes(p: DecodeParams) -> Size:
+    item = 8 if p.acc == "double" else 4
+    few = prod((item, *p.batch, p.m, p.width + columns_of(p)))
+    heads = prod([p.batch[d] for d in _kept(p)])
+    return few + prod((p.kv_bytes, heads, p.n, p.width + p.v_width))
 
 
-FEW_QUERIES = TemplateSpec(
+FEW_QUERIES: TemplateSpec[DecodeParams] = TemplateSpec(
     name="decode_attention",
+    params=DecodeParams,
     file="attention/decode_attention.cl.jinja",
     out_space=_out_space,
     tile=_tile,

@@ -18,33 +18,62 @@ each in ``[0, classes)``); 2, 3 the lengths of inputs and targets (int64); then
 * ``ctc_states``: 4, for each label and one more, minus infinity where it is the one before it,
   else 0, since between equal labels there must be a blank;
 * ``ctc_gradient``: 4, 5 the logarithms of alpha and beta; 6 the gradient of each loss.
-
-Parameters (sizes and strides in elements, static or symbolic):
-
-* ``steps batch classes``: the extents of ``log_probs``; ``offset step_stride batch_stride``: where
-  it lies; ``labels``: how many there are; ``width``: of the padded targets, or None where the
-  targets follow one another;
-* ``blank``: the class of the blank; ``acc``: ``"float"`` or ``"double"``;
-* ``reverse``, for states; ``zero_infinity``, for the gradient: nothing where a loss is infinite.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 _SIMT_GROUP = 64
 #: Lanes for sequences with fewer states than the widest vector.
 _SHORT = 4
 #: Operations for a state or class: some exponentials and a logarithm.
 _OPERATIONS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcParams(TemplateParams):
+    """What both share. Sizes and strides in elements, static or symbolic.
+
+    ``steps batch classes``: the extents of ``log_probs``; ``offset step_stride batch_stride``:
+    where it lies, with unit stride along the classes. ``labels``: how many there are; ``width``: of
+    the padded targets, or None where the targets follow one another. ``blank``: the class of the
+    blank. ``acc``: ``"float"`` or ``"double"``.
+    """
+
+    steps: Size
+    batch: Size
+    classes: Size
+    offset: Size
+    step_stride: Size
+    batch_stride: Size
+    labels: Size
+    width: Size | None
+    blank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatesParams(CtcParams):
+    """``reverse``: the logarithms of beta, from the last step to the first."""
+
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientParams(CtcParams):
+    """``zero_infinity``: no gradient where a loss is infinite."""
+
+    zero_infinity: bool
 
 
 def ctc_columns(labels: Size, batch: Size) -> Size:
@@ -56,50 +85,50 @@ def _group(device: DeviceInfo, profile: Profile) -> int:
     return 1 if profile == "vector" else min(_SIMT_GROUP, device.max_work_group_size)
 
 
-def _lanes(device: DeviceInfo, profile: Profile, p: Params, expected: Size) -> int:
+def _lanes(device: DeviceInfo, profile: Profile, p: CtcParams, expected: Size) -> int:
     """Lanes of vectors along what has about ``expected`` elements."""
-    lanes = lanes_of(device, p["acc"]) if profile == "vector" else 1
+    lanes = lanes_of(device, p.acc) if profile == "vector" else 1
     while lanes > 1 and is_static(expected) and lanes > int(expected):
         lanes //= 2
     return lanes
 
 
-def _states_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    lanes = _lanes(device, profile, p, size_ceil_div(p["labels"], p["batch"]))
+def _states_tile(device: DeviceInfo, profile: Profile, p: CtcParams) -> dict[str, Any]:
+    lanes = _lanes(device, profile, p, size_ceil_div(p.labels, p.batch))
     widths = tuple(w for w in (lanes, min(lanes // 2, _SHORT)) if w > 1)
     return {"widths": widths, "group": _group(device, profile)}
 
 
-def _gradient_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    return {"W": _lanes(device, profile, p, p["classes"]), "group": _group(device, profile)}
+def _gradient_tile(device: DeviceInfo, profile: Profile, p: CtcParams) -> dict[str, Any]:
+    return {"W": _lanes(device, profile, p, p.classes), "group": _group(device, profile)}
 
 
-def _states_space(p: Params) -> tuple[Size, ...]:
-    return (p["steps"] + 1, ctc_columns(p["labels"], p["batch"]))
+def _states_space(p: CtcParams) -> tuple[Size, ...]:
+    return (p.steps + 1, ctc_columns(p.labels, p.batch))
 
 
-def _states_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    return LaunchGrid((prod((p["batch"], tile["group"])),), (tile["group"],))
+def _states_launch(p: CtcParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    return LaunchGrid((prod((p.batch, tile["group"])),), (tile["group"],))
 
 
-def _gradient_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+def _gradient_launch(p: CtcParams, tile: Mapping[str, Any]) -> LaunchGrid:
     group = tile["group"]
-    return LaunchGrid((size_ceil_div(prod((p["steps"], p["batch"])), group) * group,), (group,))
+    return LaunchGrid((size_ceil_div(prod((p.steps, p.batch)), group) * group,), (group,))
 
 
-def _gradient_space(p: Params) -> tuple[Size, ...]:
-    return (p["steps"], p["batch"], p["classes"])
+def _gradient_space(p: CtcParams) -> tuple[Size, ...]:
+    return (p.steps, p.batch, p.classes)
 
 
-def _item(p: Params) -> int:
-    return 8 if p["acc"] == "double" else 4
+def _item(p: CtcParams) -> int:
+    return 8 if p.acc == "double" else 4
 
 
-def _states_bytes(p: Params) -> Size:
+def _states_bytes(p: CtcParams) -> Size:
     return _item(p) * (prod(_states_space(p)) + prod(_gradient_space(p)))
 
 
-def _gradient_bytes(p: Params) -> Size:
+def _gradient_bytes(p: CtcParams) -> Size:
     return _item(p) * 2 * (prod(_states_space(p)) + prod(_gradient_space(p)))
 
 
@@ -140,8 +169,9 @@ def _gradient_reference(
     return gradient
 
 
-CTC_STATES = TemplateSpec(
+CTC_STATES: TemplateSpec[StatesParams] = TemplateSpec(
     name="ctc_states",
+    params=StatesParams,
     file="ctc/ctc_states.cl.jinja",
     out_space=_states_space,
     tile=_states_tile,
@@ -151,8 +181,9 @@ CTC_STATES = TemplateSpec(
     reference=_reference,
     reads_result=True,
 )
-CTC_GRADIENT = TemplateSpec(
+CTC_GRADIENT: TemplateSpec[GradientParams] = TemplateSpec(
     name="ctc_gradient",
+    params=GradientParams,
     file="ctc/ctc_gradient.cl.jinja",
     out_space=_gradient_space,
     tile=_gradient_tile,

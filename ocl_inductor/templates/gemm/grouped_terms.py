@@ -3,12 +3,6 @@
 The gradient of the matrices of a grouped product (grouped_gemm.py). Group e has the terms from
 ``ends[e - 1]`` (0 for the first) up to ``ends[e]``, which are data; the matrix of an empty group is
 0, and terms behind the last group count nowhere.
-
-Parameters (sizes and strides in elements, static or symbolic):
-
-* ``m n k``: rows, columns and terms; ``groups``: how many matrices C has;
-* ``a_offset``, ``a_strides``: (row, term); ``b_offset``, ``b_strides``: (term, column);
-* ``lanes``: elements of a register (vector); ``acc``: ``"float"`` or ``"double"``, as the sums.
 """
 
 from __future__ import annotations
@@ -21,8 +15,8 @@ import numpy as np
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.gemm.grouped_gemm import TILES
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.gemm.grouped_gemm import TILES, GroupedParams
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: Terms between additions to the sums of all: a bound for the chain of additions.
 _DEPTH = 256
@@ -30,34 +24,34 @@ _DEPTH = 256
 _SIMT_ROWS, _SIMT_COLUMNS = 8, 64
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    shared = {"ldn_is_one": same(p["b_strides"][1], 1), "KB": _DEPTH}
+def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, Any]:
+    shared = {"ldn_is_one": same(p.b_strides[1], 1), "KB": _DEPTH}
     if profile == "simt":
         return {**shared, "W": 1, "NV": 1, "NR": 1, "MR": _SIMT_ROWS, "LX": _SIMT_COLUMNS}
     rows, vectors = TILES[32 if device.vector_width >= 16 else 16]
     return {
         **shared,
-        "W": p["lanes"],
+        "W": p.lanes,
         "NV": vectors,
-        "NR": vectors * p["lanes"],
+        "NR": vectors * p.lanes,
         "MR": rows,
         "LX": 1,
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    items = size_ceil_div(p["n"], tile["NR"] * tile["LX"]) * tile["LX"]
-    return LaunchGrid((items, size_ceil_div(p["m"], tile["MR"]), p["groups"]), (tile["LX"], 1, 1))
+def _launch(p: GroupedParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    items = size_ceil_div(p.n, tile["NR"] * tile["LX"]) * tile["LX"]
+    return LaunchGrid((items, size_ceil_div(p.m, tile["MR"]), p.groups), (tile["LX"], 1, 1))
 
 
-def _flops(p: Params) -> Size:
-    return prod((2, p["m"], p["n"], p["k"]))
+def _flops(p: GroupedParams) -> Size:
+    return prod((2, p.m, p.n, p.k))
 
 
-def _bytes(p: Params) -> Size:
-    item = 8 if p["acc"] == "double" else 4
-    c = prod((p["groups"], p["m"], p["n"]))
-    return item * (prod((p["m"], p["k"])) + prod((p["k"], p["n"])) + c)
+def _bytes(p: GroupedParams) -> Size:
+    item = 8 if p.acc == "double" else 4
+    c = prod((p.groups, p.m, p.n))
+    return item * (prod((p.m, p.k)) + prod((p.k, p.n)) + c)
 
 
 def _reference(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -66,10 +60,11 @@ def _reference(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return np.stack([a[:, i:j] @ wide[i:j] for i, j in zip(begins, ends.tolist(), strict=True)])
 
 
-GROUPED_TERMS = TemplateSpec(
+GROUPED_TERMS: TemplateSpec[GroupedParams] = TemplateSpec(
     name="grouped_terms",
+    params=GroupedParams,
     file="gemm/grouped_terms.cl.jinja",
-    out_space=lambda p: (p["groups"], p["m"], p["n"]),
+    out_space=lambda p: (p.groups, p.m, p.n),
     tile=_tile,
     launch=_launch,
     flops=_flops,

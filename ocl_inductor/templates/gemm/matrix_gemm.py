@@ -9,26 +9,26 @@ few products dominate need not (7.6e-8 of the sum of magnitudes against 6.3e-8).
 
 Blocks of 32 x 32 whose operands have infinities, NaN or nothing but numbers near the smallest ones
 are multiplied without the unit.
-
-Parameters (strides in elements, static or symbolic; ``n k`` static):
-
-* ``m n k batch out_batch out_order a_offset a_strides b_layout b_strides b_offset``: as of gemm.py;
-  ``b_layout`` is ``"panels"``, or B lies where it is: ``"rows"``, with unit stride in n, which is
-  divisible by 32, or ``"columns"``, with unit stride in k; ``b_strides`` then has (\\*batch, k, n);
-* ``nr``: columns of a panel, ``kc``: K of a block of B, both multiples of 32; ``mb``: blocks of 32
-  rows to a work-item; ``acc``: ``"float"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.gemm.gemm import GEMM, store_edges
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.gemm.gemm import (
+    ProductParams,
+    product_bytes,
+    product_flops,
+    product_reference,
+    product_space,
+    store_edges,
+)
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: Rows and columns of a block of sums; K of a step, which is a tile.
 BLOCK, DEPTH = 32, 32
@@ -43,43 +43,62 @@ LEAST_EXPONENT, LEAST_SUM = 60, 180
 PREFETCH_ROWS = 32
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixGemmParams(ProductParams):
+    """``n`` and ``k`` are static; ``acc`` is "float".
+
+    ``b_layout``: ``"panels"`` as of gemm.py, or B lies where it is: ``"rows"``, with unit stride in
+    n, which is divisible by 32, or ``"columns"``, with unit stride in k; ``b_strides`` then has
+    (\\*batch, k, n). ``nr``: columns of a panel, ``kc``: K of a block of B, both multiples of 32;
+    ``mb``: blocks of 32 rows to a work-item.
+    """
+
+    n: int
+    k: int
+    b_layout: Literal["panels", "rows", "columns"]
+    nr: int
+    kc: int
+    mb: int
+
+
 def unit_stride(strides: Sequence[Size]) -> str:
     """Which of the last two dimensions, ``"row"`` and ``"k"``, has unit stride; or ``""``."""
     row, k = strides[-2:]
     return "k" if k == 1 else "row" if row == 1 else ""
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    outer = [*(f"bo{d}" for d in range(len(p["out_batch"]))), "m"]
+def _tile(device: DeviceInfo, profile: Profile, p: MatrixGemmParams) -> dict[str, Any]:
+    outer = [*(f"bo{d}" for d in range(len(p.out_batch))), "m"]
     lanes = min(device.vector_width, BLOCK // 2)
     return {
-        "out_prefix": [outer[d] for d in p["out_order"]],
+        "out_prefix": [outer[d] for d in p.out_order],
         "W": lanes,
-        "unit": unit_stride(p["a_strides"]),
-        "NR": p["nr"],
-        "KC": min(p["kc"], -(-p["k"] // BLOCK) * BLOCK),
-        "MB": p["mb"],
+        "unit": unit_stride(p.a_strides),
+        "NR": p.nr,
+        "KC": min(p.kc, -(-p.k // BLOCK) * BLOCK),
+        "MB": p.mb,
         "step": STEP,
         "prefetched": device.prefetch,
         "ahead": PREFETCH_ROWS,
         "least_exponent": LEAST_EXPONENT,
         "least_sum": LEAST_SUM,
-        **store_edges(p["n"], lanes, BLOCK),
+        **store_edges(p.n, lanes, BLOCK),
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    chunks = size_ceil_div(p["m"], BLOCK * p["mb"])
-    return LaunchGrid((size_ceil_div(p["n"], p["nr"]), chunks, prod(p["batch"])), (1, 1, 1))
+def _launch(p: MatrixGemmParams, tile: Mapping[str, object]) -> LaunchGrid:
+    chunks = size_ceil_div(p.m, BLOCK * p.mb)
+    return LaunchGrid((size_ceil_div(p.n, p.nr), chunks, prod(p.batch)), (1, 1, 1))
 
 
-MATRIX_GEMM = TemplateSpec(
+MATRIX_GEMM: TemplateSpec[MatrixGemmParams] = TemplateSpec(
     name="matrix_gemm",
+    params=MatrixGemmParams,
     file="gemm/matrix_gemm.cl.jinja",
-    out_space=GEMM.out_space,
+    out_space=product_space,
     tile=_tile,
     launch=_launch,
-    flops=GEMM.flops,
-    bytes=GEMM.bytes,
-    reference=GEMM.reference,
+    flops=product_flops,
+    bytes=lambda p: product_bytes(p, 4, 4),
+    reference=product_reference,
 )

@@ -7,25 +7,19 @@ profile only.
 Lanes lie along k: a register tile of ``r_rows`` rows of A by ``r_columns`` rows of W is as many
 vectors of partial sums, whose lanes are added up at the end, all of a row of C at once. A block of
 W, ``r_columns`` rows by ``k_block``, stays in the first-level cache while all rows of A pass by.
-
-Parameters (sizes and strides in elements, static or symbolic):
-
-* ``m n k``; ``batch``: the sizes of batch dimensions; ``k`` is at least ``lanes``;
-* ``mb``: rows of A to a work-item, static;
-* ``a_offset``, ``a_strides``: (\\*batch, row), ``w_offset``, ``w_strides``: (\\*batch, row); both
-  have unit stride along k; ``w_itemsize``: bytes of an element of W, an integer if that is 1;
-* ``lanes``: elements of a register; ``acc``: ``"float"`` or ``"double"``, the type of the sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import (
     MAX_K_CHAIN,
     ceil_div,
@@ -33,7 +27,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: So few rows make one tile: W is used as it comes from memory, which is what they wait for.
 VERY_FEW = 4
@@ -52,8 +46,31 @@ _ITEMS_PER_UNIT = 8
 _MAX_SUMS, _COLUMNS = 8192, 64
 
 
-def _out_space(p: Params) -> tuple[Size, ...]:
-    return (*p["batch"], p["m"], p["n"])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkinnyParams(TemplateParams):
+    """Sizes and strides in elements, static or symbolic; ``acc``: ``"float"`` or ``"double"``.
+
+    ``m n k``; ``batch``: the sizes of batch dimensions; ``k`` is at least ``lanes``. ``mb``: rows
+    of A to a work-item. ``a_offset``, ``a_strides``: (\\*batch, row), ``w_offset``, ``w_strides``:
+    (\\*batch, row); both have unit stride along k. ``w_itemsize``: bytes of an element of W, an
+    integer if that is 1. ``lanes``: elements of a register.
+    """
+
+    m: Size
+    n: Size
+    k: Size
+    batch: tuple[Size, ...]
+    mb: int
+    a_offset: Size
+    a_strides: tuple[Size, ...]
+    w_offset: Size
+    w_strides: tuple[Size, ...]
+    w_itemsize: int
+    lanes: int
+
+
+def _out_space(p: SkinnyParams) -> tuple[Size, ...]:
+    return (*p.batch, p.m, p.n)
 
 
 def _register_tile(device: DeviceInfo, lanes: int, rows: int) -> tuple[int, int]:
@@ -66,74 +83,75 @@ def _register_tile(device: DeviceInfo, lanes: int, rows: int) -> tuple[int, int]
     return r_rows, max(1 << (r_columns.bit_length() - 1), lanes // 4)
 
 
-def columns_of_item(device: DeviceInfo, p: Params) -> int:
+def columns_of_item(device: DeviceInfo, p: SkinnyParams) -> int:
     """Columns of C to a work-item: whole vectors, few enough to keep all compute units busy."""
-    lanes, n = p["lanes"], p["n"]
-    most = max(_MAX_SUMS // p["mb"] // lanes, 1) * lanes
+    lanes, n = p.lanes, p.n
+    most = max(_MAX_SUMS // p.mb // lanes, 1) * lanes
     if not is_static(n):
         return min(ceil_div(_COLUMNS, lanes) * lanes, most)
     blocks = max(int(n) // (lanes * device.compute_units * _ITEMS_PER_UNIT), 1)
     return min(blocks * lanes, most)
 
 
-def _depth(device: DeviceInfo, r_columns: int, p: Params, tiles: int) -> int:
+def _depth(device: DeviceInfo, r_columns: int, p: SkinnyParams, tiles: int) -> int:
     """Elements of a row of W to a block, a multiple of ``lanes``."""
-    item = 8 if p["acc"] == "double" else 4
+    item = 8 if p.acc == "double" else 4
     # Rounding errors grow with the length of a chain of additions.
-    depth = MAX_K_CHAIN * p["lanes"]
+    depth = MAX_K_CHAIN * p.lanes
     if tiles > 1:
         depth = min(depth, _BLOCK_DEPTH, device.caches.l1 // (r_columns * item))
-    return depth // p["lanes"] * p["lanes"]
+    return depth // p.lanes * p.lanes
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    lanes, n, k = p["lanes"], p["n"], p["k"]
-    r_rows, r_columns = _register_tile(device, lanes, p["mb"])
-    tiles = ceil_div(p["mb"], r_rows)
+def _tile(device: DeviceInfo, profile: Profile, p: SkinnyParams) -> dict[str, Any]:
+    lanes, n, k = p.lanes, p.n, p.k
+    r_rows, r_columns = _register_tile(device, lanes, p.mb)
+    tiles = ceil_div(p.mb, r_rows)
     depth = _depth(device, r_columns, p, tiles)
     return {
         "profile": profile,
-        "out_prefix": [*(f"bi{d}" for d in range(len(p["batch"]))), "m"],
+        "out_prefix": [*(f"bi{d}" for d in range(len(p.batch))), "m"],
         "LANES": lanes,
         "RR": r_rows,
         "RC": r_columns,
-        "MB": p["mb"],
+        "MB": p.mb,
         "NB": columns_of_item(device, p),
         "k_block": 0 if is_static(k) and int(k) <= depth else depth,
         "rest": not is_static(k) or int(k) % lanes != 0,
         "step": ceil_div(depth, tiles * lanes) * lanes
         if device.prefetch and tiles >= _MIN_TILES_TO_FETCH
         else 0,
-        "line": max(numbers_of_a_line(device, p["w_itemsize"]), lanes),
-        "w_bytes": p["w_itemsize"] == 1,
+        "line": max(numbers_of_a_line(device, p.w_itemsize), lanes),
+        "w_bytes": p.w_itemsize == 1,
         **store_edges(n, lanes, lanes),
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    panels, rows = size_ceil_div(p["n"], tile["NB"]), size_ceil_div(p["m"], tile["MB"])
-    return LaunchGrid((panels, rows, prod(p["batch"])), (1, 1, 1))
+def _launch(p: SkinnyParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    panels, rows = size_ceil_div(p.n, tile["NB"]), size_ceil_div(p.m, tile["MB"])
+    return LaunchGrid((panels, rows, prod(p.batch)), (1, 1, 1))
 
 
-def _flops(p: Params) -> Size:
-    return prod((2, *p["batch"], p["m"], p["n"], p["k"]))
+def _flops(p: SkinnyParams) -> Size:
+    return prod((2, *p.batch, p.m, p.n, p.k))
 
 
-def _bytes(p: Params) -> Size:
-    item = 8 if p["acc"] == "double" else 4
-    batch, matrices = prod(p["batch"]), 1
-    for size, stride in zip(p["batch"], p["w_strides"], strict=False):
+def _bytes(p: SkinnyParams) -> Size:
+    item = 8 if p.acc == "double" else 4
+    batch, matrices = prod(p.batch), 1
+    for size, stride in zip(p.batch, p.w_strides, strict=False):
         matrices = prod((matrices, 1 if stride == 0 else size))
-    few = prod((item, batch, p["m"], p["n"] + p["k"]))
-    return few + prod((p["w_itemsize"], matrices, p["n"], p["k"]))
+    few = prod((item, batch, p.m, p.n + p.k))
+    return few + prod((p.w_itemsize, matrices, p.n, p.k))
 
 
 def _reference(a: np.ndarray, w: np.ndarray) -> np.ndarray:
     return np.matmul(a.astype(np.float64), w.astype(np.float64).swapaxes(-1, -2))
 
 
-FEW_ROWS = TemplateSpec(
+FEW_ROWS: TemplateSpec[SkinnyParams] = TemplateSpec(
     name="skinny_gemm",
+    params=SkinnyParams,
     file="gemm/skinny_gemm.cl.jinja",
     out_space=_out_space,
     tile=_tile,

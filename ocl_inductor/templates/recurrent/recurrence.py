@@ -26,12 +26,6 @@ that of ``h`` (the columns after those are the kernel's own). Operands:
 * 0: the gradient of all ``h``, ``[steps, batch, hidden]``, with unit stride along the last;
 * 1: ``W_hh`` packed ``[panels][gates * hidden][width]`` for columns ``width * panel ..``;
 * 2: the tables of the forward pass, all of them; 3: the gradient of the last ``c`` (lstm), if any.
-
-Parameters (sizes and strides in elements, static or symbolic unless said otherwise): ``cell``:
-``lstm``, ``gru``, ``tanh`` or ``relu``; ``steps batch hidden`` (the last one static); ``reverse``;
-``offset step_stride batch_stride``: where operand 0 lies; ``saves`` (forward): whether the tables
-of gates are written; ``given_c`` (backward): whether there is operand 3; ``vectors lanes``: of a
-panel's row; ``acc``: ``"float"`` or ``"double"``.
 """
 
 from __future__ import annotations
@@ -44,6 +38,7 @@ import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import (
     ceil_div,
     inner_loop,
@@ -51,7 +46,7 @@ from ocl_inductor.templates.blocking import (
     register_tile_rows,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +77,67 @@ _VECTORS = 2
 _OPERATIONS = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A row of a panel of ``W_hh`` for each block of units: ``vectors`` of ``lanes`` elements."""
+
+    vectors: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellParams(TemplateParams):
+    """What both directions share. Sizes and strides in elements, static or symbolic.
+
+    ``cell``: a key of ``CELLS``; ``steps batch hidden``, of which the last is static; ``reverse``:
+    time runs backwards; ``offset step_stride batch_stride``: where operand 0 lies; ``panel``: how
+    ``W_hh`` is packed. ``acc``: ``"float"`` or ``"double"``.
+    """
+
+    cell: str
+    steps: Size
+    batch: Size
+    hidden: int
+    reverse: bool
+    offset: Size
+    step_stride: Size
+    batch_stride: Size
+    panel: Panel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrenceParams(CellParams):
+    """``saves``: whether the tables of gates are written."""
+
+    saves: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrenceGradientParams(CellParams):
+    """``given_c``: whether there is operand 3."""
+
+    given_c: bool
+
+
 def planes(cell: str, saves: bool) -> int:
     """Tables of the result of ``recurrence``."""
     return len(CELLS[cell].planes) if saves else CELLS[cell].states
 
 
-def panel(device: DeviceInfo, acc: str, hidden: int, blocks: int) -> dict[str, int]:
-    """``vectors`` and ``lanes`` of a panel's row, of which there are ``blocks`` for a unit."""
+def choose_panel(device: DeviceInfo, acc: str, hidden: int, blocks: int) -> Panel:
+    """A panel's row, of which there are ``blocks`` for a unit."""
     if device.profile == "simt":
-        return {"vectors": 1, "lanes": 1}
+        return Panel(1, 1)
     lanes = lanes_for(device, acc, hidden)
     while lanes > hidden:
         lanes //= 2
     vectors = _VECTORS if blocks == 1 and _VECTORS * lanes <= hidden else 1
-    return {"vectors": vectors, "lanes": lanes}
+    return Panel(vectors, lanes)
 
 
-def panel_width(device: DeviceInfo, p: Params) -> int:
+def panel_width(device: DeviceInfo, hidden: int, panel: Panel) -> int:
     """Units of a panel."""
-    simt = device.profile == "simt"
-    return int(p["hidden"]) if simt else int(p["vectors"] * p["lanes"])
+    return hidden if device.profile == "simt" else panel.vectors * panel.lanes
 
 
 def _rows(device: DeviceInfo, profile: Profile, batch: Size) -> Size:
@@ -113,16 +149,18 @@ def _rows(device: DeviceInfo, profile: Profile, batch: Size) -> Size:
     return max(1, min(_SIMT_ROWS, int(batch) // device.compute_units))
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params, blocks: int) -> dict[str, Any]:
-    rows, batch, lanes = _rows(device, profile, p["batch"]), p["batch"], p["lanes"]
+def _tile(device: DeviceInfo, profile: Profile, p: CellParams, blocks: int) -> dict[str, Any]:
+    rows, batch, lanes = _rows(device, profile, p.batch), p.batch, p.panel.lanes
     group = 1
     if profile == "simt":
-        group = min(_SIMT_GROUP, device.max_work_group_size, 32 * ceil_div(int(p["hidden"]), 32))
-    most = register_tile_rows(device, min(blocks * p["vectors"], 4)) if profile == "vector" else 4
+        group = min(_SIMT_GROUP, device.max_work_group_size, 32 * ceil_div(p.hidden, 32))
+    most = (
+        register_tile_rows(device, min(blocks * p.panel.vectors, 4)) if profile == "vector" else 4
+    )
     # Equal blocks waste less than full ones and a rest.
     block = ceil_div(int(rows), ceil_div(int(rows), most)) if is_static(rows) else most
     left = int(batch) % int(rows) or block if is_static(batch) and is_static(rows) else 0
-    own = p["acc"] == "float" and lanes > 1
+    own = p.acc == "float" and lanes > 1
     return {
         "simt": profile == "simt",
         "group": group,
@@ -132,64 +170,64 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params, blocks: int) -> dict[
         # Whether an item may have fewer rows than a block.
         "short": left < block,
         "W": lanes,
-        "NV": p["vectors"],
-        "width": panel_width(device, p),
-        "vec": f"{p['acc']}{lanes if lanes > 1 else ''}",
+        "NV": p.panel.vectors,
+        "width": panel_width(device, p.hidden, p.panel),
+        "vec": f"{p.acc}{lanes if lanes > 1 else ''}",
         # The builtin is slow with some drivers.
         "tanh": f"ocl_tanh_float{lanes}" if own else "tanh",
         **inner_loop(device),
     }
 
 
-def _forward_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    cell = CELLS[p["cell"]]
-    shared = {"gates": cell.gates, "names": cell.planes[: planes(p["cell"], p["saves"])]}
+def _forward_tile(device: DeviceInfo, profile: Profile, p: RecurrenceParams) -> dict[str, Any]:
+    cell = CELLS[p.cell]
+    shared = {"gates": cell.gates, "names": cell.planes[: planes(p.cell, p.saves)]}
     return shared | _tile(device, profile, p, cell.gates)
 
 
-def _backward_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    cell = CELLS[p["cell"]]
+def _backward_tile(device: DeviceInfo, profile: Profile, p: CellParams) -> dict[str, Any]:
+    cell = CELLS[p.cell]
     return {"gates": cell.gates, "names": cell.planes} | _tile(device, profile, p, 1)
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: CellParams, tile: Mapping[str, Any]) -> LaunchGrid:
     rows, group = tile["rows"], tile["group"]
     if is_static(rows):
-        items = size_ceil_div(p["batch"], int(rows))
+        items = size_ceil_div(p.batch, int(rows))
     else:  # as many as there are compute units, of which some may find nothing to do
         items = tile["units"]
     return LaunchGrid((prod((items, group)),), (group,))
 
 
-def _forward_space(p: Params) -> tuple[Size, ...]:
-    return (planes(p["cell"], p["saves"]), p["steps"] + 1, p["batch"], p["hidden"])
+def _forward_space(p: RecurrenceParams) -> tuple[Size, ...]:
+    return (planes(p.cell, p.saves), p.steps + 1, p.batch, p.hidden)
 
 
-def _backward_space(p: Params) -> tuple[Size, ...]:
-    return (p["steps"] + 1, p["batch"], CELLS[p["cell"]].columns * p["hidden"])
+def _backward_space(p: CellParams) -> tuple[Size, ...]:
+    return (p.steps + 1, p.batch, CELLS[p.cell].columns * p.hidden)
 
 
-def _flops(p: Params) -> Size:
-    gates = CELLS[p["cell"]].gates
-    units = prod((p["steps"], p["batch"], p["hidden"]))
-    return prod((units, 2 * gates * int(p["hidden"]) + _OPERATIONS))
+def _flops(p: CellParams) -> Size:
+    gates = CELLS[p.cell].gates
+    units = prod((p.steps, p.batch, p.hidden))
+    return prod((units, 2 * gates * p.hidden + _OPERATIONS))
 
 
-def _item(p: Params) -> int:
-    return 8 if p["acc"] == "double" else 4
+def _item(p: CellParams) -> int:
+    return 8 if p.acc == "double" else 4
 
 
-def _weight(p: Params) -> Size:
-    return prod((CELLS[p["cell"]].gates, p["hidden"], p["hidden"]))
+def _weight(p: CellParams) -> Size:
+    return prod((CELLS[p.cell].gates, p.hidden, p.hidden))
 
 
-def _forward_bytes(p: Params) -> Size:
-    read = prod((CELLS[p["cell"]].gates, p["steps"], p["batch"], p["hidden"]))
+def _forward_bytes(p: RecurrenceParams) -> Size:
+    read = prod((CELLS[p.cell].gates, p.steps, p.batch, p.hidden))
     return _item(p) * (prod(_forward_space(p)) + read + _weight(p))
 
 
-def _backward_bytes(p: Params) -> Size:
-    read = prod((len(CELLS[p["cell"]].planes) + 1, p["steps"], p["batch"], p["hidden"]))
+def _backward_bytes(p: CellParams) -> Size:
+    read = prod((len(CELLS[p.cell].planes) + 1, p.steps, p.batch, p.hidden))
     return _item(p) * (prod(_backward_space(p)) + read + _weight(p))
 
 
@@ -258,8 +296,9 @@ def _gradient_reference(
     return result
 
 
-RECURRENCE = TemplateSpec(
+RECURRENCE: TemplateSpec[RecurrenceParams] = TemplateSpec(
     name="recurrence",
+    params=RecurrenceParams,
     file="recurrent/recurrence.cl.jinja",
     out_space=_forward_space,
     tile=_forward_tile,
@@ -269,8 +308,9 @@ RECURRENCE = TemplateSpec(
     reference=_reference,
     reads_result=True,
 )
-RECURRENCE_GRADIENT = TemplateSpec(
+RECURRENCE_GRADIENT: TemplateSpec[RecurrenceGradientParams] = TemplateSpec(
     name="recurrence_gradient",
+    params=RecurrenceGradientParams,
     file="recurrent/recurrence_gradient.cl.jinja",
     out_space=_backward_space,
     tile=_backward_tile,

@@ -7,25 +7,20 @@ outputs is ``A' [(G w G') * (B' d B)] A`` for its 6x6 inputs d and the window w.
 The interpolation points are 0, +-sqrt(1/2), +-sqrt(2) and infinity. Being reciprocal in pairs they
 keep the entries of the matrices small (at most 2.83), and with them the rounding errors; the usual
 points 0, +-1, +-2 have entries up to 8.
-
-Parameters (sizes and strides in elements; ``n`` and spatial sizes may be symbolic):
-
-* ``n``, ``in_sizes``, ``out_sizes``; ``channels``, ``out_channels``: static multiples of ``lanes``;
-* ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1;
-* weight: [6*6][panel][channel][nv*lanes] after :func:`weight_coefficients`, zeros at the end;
-* ``tiles_hint``: typical number of tiles; ``lanes``; ``acc``: ``"float"``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import (
     ceil_div,
     inner_loop,
@@ -33,7 +28,8 @@ from ocl_inductor.templates.blocking import (
     prefetching,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.conv.conv import conv_reference
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
 FINITE = (0.0, A, -A, B, -B)
@@ -46,6 +42,28 @@ _MAX_TILES = 24
 #: 5.9e-7 with 32, 5.3e-7 with 16. 32 costs 0 to 5 % of the time.
 MAX_CHAIN = 32
 _ITEMS_PER_UNIT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinogradParams(TemplateParams):
+    """Sizes and strides in elements; ``n`` and spatial sizes may be symbolic; ``acc`` is "float".
+
+    ``n``, ``in_sizes``, ``out_sizes``; ``channels``, ``out_channels``: multiples of ``lanes``;
+    ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1. The weight lies as
+    [6*6][panel][channel][nv*lanes] after :func:`weight_coefficients`, with zeros at the end.
+    ``tiles_hint``: typical number of tiles.
+    """
+
+    n: Size
+    in_sizes: tuple[Size, ...]
+    out_sizes: tuple[Size, ...]
+    channels: int
+    out_channels: int
+    padding: tuple[int, ...]
+    x_offset: Size
+    x_strides: tuple[Size, ...]
+    tiles_hint: int
+    lanes: int
 
 
 def weight_coefficients() -> list[list[float]]:
@@ -84,36 +102,36 @@ def register_tile(device: DeviceInfo) -> tuple[int, int]:
     return (12, 2) if device.vector_width >= 16 else (6, 2)
 
 
-def _out_space(p: Params) -> tuple[Size, ...]:
-    return (p["n"], *p["out_sizes"], p["out_channels"])
+def _out_space(p: WinogradParams) -> tuple[Size, ...]:
+    return (p.n, *p.out_sizes, p.out_channels)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: WinogradParams) -> dict[str, Any]:
     mr, nv = register_tile(device)
-    nr = nv * p["lanes"]
-    panels = ceil_div(p["out_channels"], nr)
+    nr = nv * p.lanes
+    panels = ceil_div(p.out_channels, nr)
     wanted = _ITEMS_PER_UNIT * device.compute_units
-    tiles = min(int(_MAX_INPUT * device.caches.l2) // (POINTS**2 * p["channels"] * 4), _MAX_TILES)
+    tiles = min(int(_MAX_INPUT * device.caches.l2) // (POINTS**2 * p.channels * 4), _MAX_TILES)
     # Fewer tiles to a work-item where there are few of them; then the panels are shared out.
-    tiles = max(min(tiles, ceil_div(p["tiles_hint"], wanted)) // mr, 1) * mr
-    groups = ceil_div(p["tiles_hint"], tiles)
+    tiles = max(min(tiles, ceil_div(p.tiles_hint, wanted)) // mr, 1) * mr
+    groups = ceil_div(p.tiles_hint, tiles)
     parts = min(max(device.compute_units // groups, 1), panels)
     line = numbers_of_a_line(device, 4)
     return {
         "channel_block": MAX_CHAIN,
-        "W": p["lanes"],
+        "W": p.lanes,
         "NV": nv,
         "NR": nr,
         "MR": mr,
         "T": tiles,
         # Odd numbers of cache lines: what a transform writes or reads is spread over all sets.
-        "inputs_step": (tiles * p["channels"] // line | 1) * line,
+        "inputs_step": (tiles * p.channels // line | 1) * line,
         "products_step": tiles * nv | 1,
         "panels": panels,
         "PANELS": ceil_div(panels, parts),
         **powers(),
         **inner_loop(device),
-        **prefetching(device, nr, p["acc"], p["channels"]),
+        **prefetching(device, nr, p.acc, p.channels),
     }
 
 
@@ -122,31 +140,30 @@ def tiles_of(n: Size, sizes: tuple[Size, ...]) -> Size:
     return prod((n, *(size_ceil_div(s, OUTPUTS) for s in sizes)))
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    tiles = tiles_of(p["n"], p["out_sizes"])
+def _launch(p: WinogradParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    tiles = tiles_of(p.n, p.out_sizes)
     groups = size_ceil_div(tiles, tile["T"])
     return LaunchGrid((ceil_div(tile["panels"], tile["PANELS"]), groups, 1), (1, 1, 1))
 
 
-def _flops(p: Params) -> Size:
+def _flops(p: WinogradParams) -> Size:
     """Of the definition, not of the algorithm: what the speed of convolutions is counted in."""
-    return prod((2 * 9, p["n"], *p["out_sizes"], p["channels"], p["out_channels"]))
+    return prod((2 * 9, p.n, *p.out_sizes, p.channels, p.out_channels))
 
 
-def _bytes(p: Params) -> Size:
-    inputs = prod((p["n"], *p["in_sizes"], p["channels"]))
-    outputs = prod((p["n"], *p["out_sizes"], p["out_channels"]))
-    return 4 * (inputs + outputs + POINTS**2 * p["channels"] * p["out_channels"])
+def _bytes(p: WinogradParams) -> Size:
+    inputs = prod((p.n, *p.in_sizes, p.channels))
+    outputs = prod((p.n, *p.out_sizes, p.out_channels))
+    return 4 * (inputs + outputs + POINTS**2 * p.channels * p.out_channels)
 
 
-def _reference(x: Any, w: Any, padding: tuple[int, int]) -> Any:
-    from ocl_inductor.templates.conv.conv import CONV
-
-    return CONV.reference(x, w, (1, 1), padding, (1, 1), 1)
+def _reference(x: np.ndarray, w: np.ndarray, padding: tuple[int, int]) -> np.ndarray:
+    return conv_reference(x, w, (1, 1), padding, (1, 1), 1)
 
 
-WINOGRAD = TemplateSpec(
+WINOGRAD: TemplateSpec[WinogradParams] = TemplateSpec(
     name="winograd",
+    params=WinogradParams,
     file="winograd/winograd.cl.jinja",
     out_space=_out_space,
     tile=_tile,

@@ -3,18 +3,12 @@
 For each of the 36 interpolation points (winograd.py) the inputs are a matrix (tile, channel), which
 ``winograd_inputs`` writes, and the products a matrix (tile, output channel), of which
 ``winograd_outputs`` makes images. Between them gemm multiplies all tiles by each weight at once.
-
-Parameters of both (sizes and strides in elements; all static):
-
-* ``n``, ``out_sizes``; ``channels``: of the input or of the output, a multiple of ``lanes``;
-* inputs only: ``in_sizes``, ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is
-  1;
-* ``tiles_hint``: the number of tiles; ``lanes``; ``acc``: ``"float"``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +16,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 from ocl_inductor.templates.winograd.winograd import (
     OUTPUTS,
     POINTS,
@@ -38,44 +33,72 @@ _ITEMS_PER_UNIT = 4
 _INPUT_FLOPS, _OUTPUT_FLOPS = 12 * 22, 10 * 18
 
 
-def _inputs_space(p: Params) -> tuple[Size, ...]:
-    blocks = p["channels"] // p["block"]
-    return (blocks, POINTS**2, tiles_of(p["n"], p["out_sizes"]), p["block"])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformParams(TemplateParams):
+    """What transforms of images share. Sizes and strides in elements; ``acc`` is "float".
+
+    ``n``, ``out_sizes``: of the convolution's result; ``channels``: of the image that is read or
+    written, a multiple of ``lanes``. ``tiles_hint``: the number of tiles.
+    """
+
+    n: Size
+    out_sizes: tuple[Size, ...]
+    channels: int
+    tiles_hint: int
+    lanes: int
 
 
-def _outputs_space(p: Params) -> tuple[Size, ...]:
-    return (p["n"], *p["out_sizes"], p["channels"])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageParams(TransformParams):
+    """``x_offset``, ``x_strides``: (n, y, x) of the image that is read, the channel's is 1."""
+
+    x_offset: Size
+    x_strides: tuple[Size, ...]
 
 
-def transform_tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputsParams(ImageParams):
+    """``in_sizes``, ``padding``: of the convolution's input; ``block``: channels that lie together
+    in the result, a divisor of ``channels``."""
+
+    in_sizes: tuple[Size, ...]
+    padding: tuple[int, ...]
+    block: int
+
+
+def _inputs_space(p: InputsParams) -> tuple[Size, ...]:
+    blocks = p.channels // p.block
+    return (blocks, POINTS**2, tiles_of(p.n, p.out_sizes), p.block)
+
+
+def _outputs_space(p: TransformParams) -> tuple[Size, ...]:
+    return (p.n, *p.out_sizes, p.channels)
+
+
+def transform_tile(device: DeviceInfo, profile: Profile, p: TransformParams) -> dict[str, Any]:
     items = _ITEMS_PER_UNIT * device.compute_units
-    tiles = ceil_div(p["tiles_hint"], items)
+    tiles = ceil_div(p.tiles_hint, items)
     # Few tiles: the channels are shared out as well.
-    parts = max(items // ceil_div(p["tiles_hint"], tiles), 1)
-    vectors = p["channels"] // p["lanes"]
-    channels = ceil_div(vectors, min(parts, vectors)) * p["lanes"]
-    return {"W": p["lanes"], "T": tiles, "CHANNELS": channels, **powers()}
+    parts = max(items // ceil_div(p.tiles_hint, tiles), 1)
+    vectors = p.channels // p.lanes
+    channels = ceil_div(vectors, min(parts, vectors)) * p.lanes
+    return {"W": p.lanes, "T": tiles, "CHANNELS": channels, **powers()}
 
 
-def transform_launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    groups = size_ceil_div(tiles_of(p["n"], p["out_sizes"]), tile["T"])
-    return LaunchGrid((ceil_div(p["channels"], tile["CHANNELS"]), groups, 1), (1, 1, 1))
+def transform_launch(p: TransformParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    groups = size_ceil_div(tiles_of(p.n, p.out_sizes), tile["T"])
+    return LaunchGrid((ceil_div(p.channels, tile["CHANNELS"]), groups, 1), (1, 1, 1))
 
 
-def _flops(of_a_vector: int) -> Callable[[Params], Size]:
-    def flops(p: Params) -> Size:
-        return prod((of_a_vector, tiles_of(p["n"], p["out_sizes"]), p["channels"]))
-
-    return flops
+def _flops(p: TransformParams, of_a_vector: int) -> Size:
+    return prod((of_a_vector, tiles_of(p.n, p.out_sizes), p.channels))
 
 
-def _bytes(image: str) -> Callable[[Params], Size]:
-    def nbytes(p: Params) -> Size:
-        pixels = prod((p["n"], *p[image]))
-        points = prod((POINTS**2, tiles_of(p["n"], p["out_sizes"])))
-        return 4 * (pixels + points) * p["channels"]
-
-    return nbytes
+def transform_bytes(p: TransformParams, image: tuple[Size, ...]) -> Size:
+    """Of a transform of ``image`` (spatial sizes) from or to the points."""
+    pixels = prod((p.n, *image))
+    points = prod((POINTS**2, tiles_of(p.n, p.out_sizes)))
+    return 4 * (pixels + points) * p.channels
 
 
 def _inputs_reference(
@@ -105,24 +128,26 @@ def outputs_of_products(m: np.ndarray, n: int, sizes: tuple[int, int]) -> np.nda
     return image[:, :, : sizes[0], : sizes[1]]
 
 
-WINOGRAD_INPUTS = TemplateSpec(
+WINOGRAD_INPUTS: TemplateSpec[InputsParams] = TemplateSpec(
     name="winograd_inputs",
+    params=InputsParams,
     file="winograd/winograd_inputs.cl.jinja",
     out_space=_inputs_space,
     tile=transform_tile,
     launch=transform_launch,
-    flops=_flops(_INPUT_FLOPS),
-    bytes=_bytes("in_sizes"),
+    flops=lambda p: _flops(p, _INPUT_FLOPS),
+    bytes=lambda p: transform_bytes(p, p.in_sizes),
     reference=_inputs_reference,
 )
 
-WINOGRAD_OUTPUTS = TemplateSpec(
+WINOGRAD_OUTPUTS: TemplateSpec[TransformParams] = TemplateSpec(
     name="winograd_outputs",
+    params=TransformParams,
     file="winograd/winograd_outputs.cl.jinja",
     out_space=_outputs_space,
     tile=transform_tile,
     launch=transform_launch,
-    flops=_flops(_OUTPUT_FLOPS),
-    bytes=_bytes("out_sizes"),
+    flops=lambda p: _flops(p, _OUTPUT_FLOPS),
+    bytes=lambda p: transform_bytes(p, p.out_sizes),
     reference=outputs_of_products,
 )

@@ -5,26 +5,19 @@ work-item takes some of them and a panel of output channels, holds the products 
 its core's cache, and makes images of them. It transforms the weights of a block of channels at a
 time, from where they lie: that costs it as much as a few more tiles, and memory holds and passes 9
 numbers of a weight instead of 36.
-
-Parameters (sizes in elements; all static):
-
-* ``n``, ``out_sizes``; ``channels``, ``out_channels``: multiples of ``lanes``;
-* ``w_offset``, ``w_strides``: (out channel, channel, row, column) of the weight, in one of the
-  orders of :func:`weight_order`;
-* ``block``: channels of a block, a divisor of ``channels``; it is the longest chain of additions;
-* ``mr nv lanes``: the register tile; ``tiles_per_item``: a multiple of ``mr``;
-* ``acc``: ``"float"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import (
     ceil_div,
     inner_loop,
@@ -32,7 +25,7 @@ from ocl_inductor.templates.blocking import (
     numbers_of_a_line,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
@@ -49,8 +42,41 @@ from ocl_inductor.templates.winograd.winograd_points import outputs_of_products
 _SHARE = 5 / 8
 
 
-def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int) -> dict[str, int]:
-    """``mr nv lanes tiles_per_item block`` for ``tiles`` tiles."""
+@dataclass(frozen=True, slots=True)
+class PointsTile:
+    """A register tile of ``mr`` tiles by ``nv`` vectors of ``lanes`` output channels.
+
+    ``tiles_per_item``: tiles of a work-item, a multiple of ``mr``; ``block``: channels of a block,
+    a divisor of ``channels``; it is the longest chain of additions.
+    """
+
+    mr: int
+    nv: int
+    lanes: int
+    tiles_per_item: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointsProductsParams(TemplateParams):
+    """Sizes in elements, all static; ``acc`` is "float".
+
+    ``n``, ``out_sizes``; ``channels``, ``out_channels``: multiples of the tile's ``lanes``.
+    ``w_offset``, ``w_strides``: (out channel, channel, row, column) of the weight, in one of the
+    orders of :func:`weight_order`.
+    """
+
+    n: Size
+    out_sizes: tuple[Size, ...]
+    channels: int
+    out_channels: int
+    w_offset: Size
+    w_strides: tuple[int, ...]
+    tile: PointsTile
+
+
+def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int) -> PointsTile:
+    """For ``tiles`` tiles."""
     lanes = lanes_of(device, "float")
     rows, nv = register_tile(device)
     block = MAX_CHAIN if channels % MAX_CHAIN == 0 else lanes
@@ -61,14 +87,11 @@ def choose_tile(device: DeviceInfo, tiles: int, channels: int, out_channels: int
     busy = min(ceil_div(wanted, ceil_div(out_channels, nv * lanes)), ceil_div(tiles, rows))
     each = ceil_div(tiles, max(ceil_div(tiles, fitting), busy))
     mr = ceil_div(each, ceil_div(each, rows))
-    return {
-        "mr": mr, "nv": nv, "lanes": lanes, "tiles_per_item": ceil_div(each, mr) * mr,
-        "block": block,
-    }  # fmt: skip
+    return PointsTile(mr, nv, lanes, ceil_div(each, mr) * mr, block)
 
 
-def _out_space(p: Params) -> tuple[Size, ...]:
-    return (p["n"], *p["out_sizes"], p["out_channels"])
+def _out_space(p: PointsProductsParams) -> tuple[Size, ...]:
+    return (p.n, *p.out_sizes, p.out_channels)
 
 
 def weight_order(strides: tuple[int, ...]) -> str | None:
@@ -87,15 +110,17 @@ def weight_order(strides: tuple[int, ...]) -> str | None:
     return "window" if (row, column) in ((3, 1), (-3, -1)) and lane >= 9 else None
 
 
-def _prefetched_weights(device: DeviceInfo, p: Params, order: str | None) -> dict[str, Any]:
+def _prefetched_weights(
+    device: DeviceInfo, p: PointsProductsParams, order: str | None
+) -> dict[str, Any]:
     """A block's weights as equidistant rows of memory: where they begin, and their lines."""
-    lane, channel, row, column = p["w_strides"]
-    width = p["nv"] * p["lanes"]
+    lane, channel, row, column = p.w_strides
+    width, block = p.tile.nv * p.tile.lanes, p.tile.block
     rows, step, run = {
-        "lanes": (9 * p["block"], abs(column), width),
-        "taps": (width, lane, 9 * p["block"]),
-        "channels": (9 * width, column, p["block"]),
-        "window": (p["block"], channel, 9 * width),
+        "lanes": (9 * block, abs(column), width),
+        "taps": (width, lane, 9 * block),
+        "channels": (9 * width, column, block),
+        "window": (block, channel, 9 * width),
     }[order or "taps"]
     line = numbers_of_a_line(device, 4)
     lines = ceil_div(run, line)
@@ -109,18 +134,18 @@ def _prefetched_weights(device: DeviceInfo, p: Params, order: str | None) -> dic
     }
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
-    order = weight_order(p["w_strides"])
+def _tile(device: DeviceInfo, profile: Profile, p: PointsProductsParams) -> dict[str, Any]:
+    order, tile = weight_order(p.w_strides), p.tile
     return {
-        "W": p["lanes"],
-        "NV": p["nv"],
-        "NR": p["nv"] * p["lanes"],
-        "MR": p["mr"],
-        "T": p["tiles_per_item"],
-        "BLOCK": p["block"],
+        "W": tile.lanes,
+        "NV": tile.nv,
+        "NR": tile.nv * tile.lanes,
+        "MR": tile.mr,
+        "T": tile.tiles_per_item,
+        "BLOCK": tile.block,
         # Odd numbers of cache lines: what a transform writes or reads is spread over all sets.
-        "w_step": p["block"] * p["nv"] | 1,
-        "products_step": p["tiles_per_item"] * p["nv"] | 1,
+        "w_step": tile.block * tile.nv | 1,
+        "products_step": tile.tiles_per_item * tile.nv | 1,
         "weight_order": order,
         **_prefetched_weights(device, p, order),
         **inner_loop(device),
@@ -129,20 +154,20 @@ def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
     }
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
-    groups = size_ceil_div(tiles_of(p["n"], p["out_sizes"]), tile["T"])
-    return LaunchGrid((ceil_div(p["out_channels"], tile["NR"]), groups, 1), (1, 1, 1))
+def _launch(p: PointsProductsParams, tile: Mapping[str, Any]) -> LaunchGrid:
+    groups = size_ceil_div(tiles_of(p.n, p.out_sizes), tile["T"])
+    return LaunchGrid((ceil_div(p.out_channels, tile["NR"]), groups, 1), (1, 1, 1))
 
 
-def _flops(p: Params) -> Size:
+def _flops(p: PointsProductsParams) -> Size:
     """Of the definition, not of the algorithm: what the speed of convolutions is counted in."""
-    return prod((2 * 9, p["n"], *p["out_sizes"], p["channels"], p["out_channels"]))
+    return prod((2 * 9, p.n, *p.out_sizes, p.channels, p.out_channels))
 
 
-def _bytes(p: Params) -> Size:
-    inputs = prod((POINTS**2, tiles_of(p["n"], p["out_sizes"]), p["channels"]))
-    outputs = prod((p["n"], *p["out_sizes"], p["out_channels"]))
-    return 4 * (inputs + outputs + 9 * p["channels"] * p["out_channels"])
+def _bytes(p: PointsProductsParams) -> Size:
+    inputs = prod((POINTS**2, tiles_of(p.n, p.out_sizes), p.channels))
+    outputs = prod((p.n, *p.out_sizes, p.out_channels))
+    return 4 * (inputs + outputs + 9 * p.channels * p.out_channels)
 
 
 def _reference(d: np.ndarray, w: np.ndarray, n: int, sizes: tuple[int, int]) -> np.ndarray:
@@ -154,8 +179,9 @@ def _reference(d: np.ndarray, w: np.ndarray, n: int, sizes: tuple[int, int]) -> 
     return outputs_of_products(inputs @ weights, n, sizes)
 
 
-WINOGRAD_PRODUCTS = TemplateSpec(
+WINOGRAD_PRODUCTS: TemplateSpec[PointsProductsParams] = TemplateSpec(
     name="winograd_products",
+    params=PointsProductsParams,
     file="winograd/winograd_products.cl.jinja",
     out_space=_out_space,
     tile=_tile,
