@@ -7,7 +7,6 @@ The templates write a row for each matrix, of which results are views: see
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy
 import torch
@@ -25,7 +24,14 @@ from ocl_inductor.lowering.linalg.matrices import (
     without_check,
 )
 from ocl_inductor.lowering.reduce.reduce import binary, unary
-from ocl_inductor.templates.linalg.factorisations import lu_columns
+from ocl_inductor.templates.linalg import factorisations as templates
+from ocl_inductor.templates.linalg.factorisations import (
+    CholeskyParams,
+    MatrixParams,
+    QRParams,
+    lu_columns,
+)
+from ocl_inductor.templates.spec import P, TemplateSpec
 
 aten = torch.ops.aten
 
@@ -89,16 +95,18 @@ def table_number(table: Value, column: int, of: Matrices) -> Value:
 def factorised(ctx: LoweringContext, a: Value) -> LU:
     """P A = L U of small matrices [..., rows, columns]."""
     of = small_matrices(ctx, a)
-    return LU(_table(ctx, "lu", of, lu_columns(of.rows, of.columns)), of)
+    params = None if of.view is None else MatrixParams(**of.given())
+    return LU(_table(ctx, templates.LU, of, lu_columns(of.rows, of.columns), params), of)
 
 
-def _table(ctx: LoweringContext, template: str, of: Matrices, columns: int, **params: Any) -> Value:
-    """What the template writes for each matrix: [batch, columns]."""
+def _table(
+    ctx: LoweringContext, spec: TemplateSpec[P], of: Matrices, columns: int, params: P | None
+) -> Value:
+    """What the template writes for each matrix: [batch, columns]; ``params``: if there are any."""
     size = (of.batch, columns)
-    if of.view is None:
+    if params is None:
         return full(size, 0, of.value.dtype)
-    given = {**params, **of.params()}
-    return ctx.template(template, of.value.dtype, size, (0, 1), (of.value,), **given)
+    return ctx.template(spec, of.value.dtype, size, (0, 1), (of.value,), params)
 
 
 def _triangle(x: Value, *, lower: bool, unit: bool) -> Value:
@@ -183,7 +191,8 @@ def lower_cholesky(
     """``L`` (or ``U``) [..., n, n] and info [...]."""
     without_check(check_errors)
     of = small_matrices(ctx, a)
-    table = _table(ctx, "cholesky", of, of.rows**2 + 1, upper=upper)
+    params = None if of.view is None else CholeskyParams(**of.given(), upper=upper)
+    table = _table(ctx, templates.CHOLESKY, of, of.rows**2 + 1, params)
     info = cast_value(table_number(table, of.rows**2, of), torch.int32)
     return table_matrix(table, 0, of.rows, of.rows, of.leading), info
 
@@ -198,6 +207,7 @@ def lower_qr(ctx: LoweringContext, a: Value, mode: str = "reduced") -> tuple[Val
     if of.view is None and q_columns:
         raise CannotLower("a complete Q of matrices without elements")
     columns = q_columns * (of.rows + of.columns)
-    table = _table(ctx, "qr", of, columns, q_columns=q_columns, r_rows=q_columns)
+    params = None if of.view is None else QRParams(**of.given(), q_columns=q_columns)
+    table = _table(ctx, templates.QR, of, columns, params)
     q = table_matrix(table, 0, of.rows, q_columns, of.leading)
     return q, table_matrix(table, of.rows * q_columns, q_columns, of.columns, of.leading)

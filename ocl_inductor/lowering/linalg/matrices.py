@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -15,6 +15,19 @@ from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import StridedView, Value, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.linalg.factorisations import MOST_ROWS
+
+
+class Given(TypedDict):
+    """Parameters that the templates share."""
+
+    batch: Size
+    rows: int
+    columns: int
+    offset: Size
+    batch_stride: Size
+    row_stride: Size
+    column_stride: Size
+    acc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +58,8 @@ class Matrices:
     def acc(self) -> str:
         return accumulator(self.value.dtype)
 
-    def params(self) -> dict[str, Any]:
-        """Parameters of the templates that say which matrices operand 0 has."""
+    def given(self) -> Given:
+        """Which matrices operand 0 of the templates has."""
         assert self.view is not None
         batch, row, column = self.view.stride
         return {

@@ -8,7 +8,7 @@ X A = B, is solved as A^T X^T = B^T.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -30,6 +30,12 @@ from ocl_inductor.lowering.linalg.matrices import (
     small_matrices,
     unflattened,
     without_check,
+)
+from ocl_inductor.templates.linalg.substitution import (
+    ROW_ORDER,
+    SUBSTITUTION,
+    RowOrderParams,
+    SubstitutionParams,
 )
 
 aten = torch.ops.aten
@@ -66,18 +72,14 @@ class _Factorised:
     rows: Value
 
 
-def _ordered(ctx: LoweringContext, order: Order | None) -> tuple[tuple[Value, ...], dict[str, Any]]:
-    """Operand 2 of the template, if any, and the parameters that say where it lies."""
-    if order is None:
-        return (), {"reordered": None}
-    rows = order.rows
+def _ordered(ctx: LoweringContext, rows: Value) -> tuple[Value, tuple[Size, Size]]:
+    """``rows`` [batch, n] as operand 2 of the template, and where it lies."""
     view = strided_view(rows)
     if view is None or not same(view.stride[1], 1):
         rows = ctx.pointwise(rows, (0, 1))
         view = strided_view(rows)
     assert view is not None
-    where = {"reordered": order.when, "order_offset": view.offset, "order_stride": view.stride[0]}
-    return (rows,), where
+    return rows, (view.offset, view.stride[0])
 
 
 def _order_of(ctx: LoweringContext, pivots: Value, rows: int) -> Value:
@@ -89,11 +91,12 @@ def _order_of(ctx: LoweringContext, pivots: Value, rows: int) -> Value:
     view = strided_view(given)
     assert view is not None
     batch, step = view.stride
-    order = ctx.template(
-        "row_order", torch.float32, (given.size[0], rows), (0, 1), (given,), batch=given.size[0],
-        rows=rows, steps=steps, offset=view.offset, batch_stride=batch, step_stride=step,
-        acc="float",
+    params = RowOrderParams(
+        batch=given.size[0], rows=rows, steps=int(steps), offset=view.offset, batch_stride=batch,
+        step_stride=step, acc="float",
     )  # fmt: skip
+    size = (given.size[0], rows)
+    order = ctx.template(ROW_ORDER, torch.float32, size, (0, 1), (given,), params)
     return unflattened(order, leading)
 
 
@@ -110,23 +113,28 @@ def _solved(
     size = (a.batch, a.rows, columns)
     if any(same(n, 0) for n in size):
         return full(size, 0, a.value.dtype)
-    params = a.params()
-    row, column = params.pop("row_stride"), params.pop("column_stride")
-    params["triangles"] = tuple(
-        (t.lower, t.unit, column, row) if t.transpose else (t.lower, t.unit, row, column)
-        for t in triangles
-    )
-    sides = a.value
-    params |= {"identity": b is None, "columns": columns}
+    given = a.given()
+    row, column = given["row_stride"], given["column_stride"]
+    sides, lies = a.value, None
     if b is not None:
         sides, view = in_memory(ctx, b)
-        batch, row, column = view.stride
-        params |= {"b_offset": view.offset, "b_batch": batch, "b_row": row, "b_column": column}
-    orders, lies = _ordered(ctx, order)
-    return ctx.template(
-        "substitution", a.value.dtype, size, (0, 1, 2),
-        (a.value, sides, *orders), **params, **lies,
+        per_batch, per_row, per_column = view.stride
+        lies = (view.offset, per_batch, per_row, per_column)
+    operands = [a.value, sides]
+    where: tuple[Size, Size] = (0, 0)
+    if order is not None:
+        rows, where = _ordered(ctx, order.rows)
+        operands.append(rows)
+    params = SubstitutionParams(
+        batch=a.batch, rows=a.rows, columns=columns, offset=given["offset"],
+        batch_stride=given["batch_stride"], sides=lies, acc=a.acc,
+        triangles=tuple(
+            (t.lower, t.unit, column, row) if t.transpose else (t.lower, t.unit, row, column)
+            for t in triangles
+        ),
+        reordered=None if order is None else order.when, order=where,
     )  # fmt: skip
+    return ctx.template(SUBSTITUTION, a.value.dtype, size, (0, 1, 2), operands, params)
 
 
 def _permutation(order: Value, dtype: torch.dtype) -> Value:

@@ -13,24 +13,22 @@ Operand 0: ``A``, float32 or float64. The result has a row for each matrix, of t
   pivot is zero; for each row of ``L U`` which row of ``A`` it is (from 0);
 * ``cholesky``: ``L``, or ``U`` where ``upper``, row by row with zeros beside it; 0, or the order of
   the first leading minor that is not positive. Of ``A`` it reads that triangle alone;
-* ``qr``: ``Q`` [rows, q_columns], then ``R`` [r_rows, columns], row by row.
-
-Parameters (sizes and strides in elements, static or symbolic unless said otherwise): ``batch``,
-``rows columns`` (static), ``offset batch_stride row_stride column_stride``: where ``A`` lies;
-``upper`` (cholesky); ``q_columns r_rows`` (qr, static); ``acc``: ``"float"`` or ``"double"``.
+* ``qr``: ``Q`` [rows, q_columns], then ``R`` [q_columns, columns], row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: Rows and columns of the largest matrices: three tables of so many in float64 are 24 KiB.
 MOST_ROWS = 32
@@ -40,22 +38,55 @@ _SHARED = 8
 _GROUP = 32
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixParams(TemplateParams):
+    """Which matrices operand 0 has: ``batch`` of ``rows`` and ``columns``.
+
+    Where they lie, in elements, static or symbolic: ``offset batch_stride row_stride
+    column_stride``. ``acc``: ``"float"`` or ``"double"``.
+    """
+
+    batch: Size
+    rows: int
+    columns: int
+    offset: Size
+    batch_stride: Size
+    row_stride: Size
+    column_stride: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CholeskyParams(MatrixParams):
+    """``upper``: from the upper triangle, and its result is ``U``."""
+
+    upper: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QRParams(MatrixParams):
+    """``q_columns``: as many columns has ``Q``, and rows ``R``."""
+
+    q_columns: int
+
+
+P = TypeVar("P", bound=MatrixParams)
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: MatrixParams) -> dict[str, Any]:
     if profile == "vector":
         return {"group": 1, "team": 1}
     group = min(_GROUP, device.max_work_group_size)
-    columns = max(p["columns"], p.get("q_columns", 0))
-    return {"group": group, "team": group if columns >= _SHARED else 1}
+    return {"group": group, "team": group if max(p.rows, p.columns) >= _SHARED else 1}
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MatrixParams, tile: Mapping[str, Any]) -> LaunchGrid:
     group = tile["group"]
-    groups = p["batch"] if tile["team"] > 1 else size_ceil_div(p["batch"], group)
+    groups = p.batch if tile["team"] > 1 else size_ceil_div(p.batch, group)
     return LaunchGrid((prod((groups, group)),), (group,))
 
 
-def _item(p: Params) -> int:
-    return 8 if p["acc"] == "double" else 4
+def _item(p: MatrixParams) -> int:
+    return 8 if p.acc == "double" else 4
 
 
 def lu_columns(rows: int, columns: int) -> int:
@@ -63,11 +94,10 @@ def lu_columns(rows: int, columns: int) -> int:
     return rows * columns + min(rows, columns) + 2 + rows
 
 
-def _flops(p: Params) -> Size:
+def _flops(p: MatrixParams) -> Size:
     """Of an elimination: two for each element below and right of each step's pivot."""
-    rows, columns = p["rows"], p["columns"]
-    steps = range(1, min(rows, columns) + 1)
-    return 2 * sum((rows - s) * (columns - s) for s in steps) * p["batch"]
+    steps = range(1, min(p.rows, p.columns) + 1)
+    return 2 * sum((p.rows - s) * (p.columns - s) for s in steps) * p.batch
 
 
 def _lu_reference(a: np.ndarray) -> np.ndarray:
@@ -94,32 +124,25 @@ def _qr_reference(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _spec(
     name: str,
-    columns: Callable[[Params], int],
+    params: type[P],
+    columns: Callable[[P], int],
     reference: Callable[..., Any],
     operations: int,
-) -> TemplateSpec:
+) -> TemplateSpec[P]:
     """``operations``: how many times those of an elimination."""
-
-    def space(p: Params) -> tuple[Size, ...]:
-        return (p["batch"], columns(p))
-
     return TemplateSpec(
         name=name,
+        params=params,
         file=f"linalg/{name}.cl.jinja",
-        out_space=space,
+        out_space=lambda p: (p.batch, columns(p)),
         tile=_tile,
         launch=_launch,
         flops=lambda p: operations * _flops(p),
-        bytes=lambda p: _item(p) * p["batch"] * (p["rows"] * p["columns"] + columns(p)),
+        bytes=lambda p: _item(p) * p.batch * (p.rows * p.columns + columns(p)),
         reference=reference,
     )
 
 
-LU = _spec("lu", lambda p: lu_columns(p["rows"], p["columns"]), _lu_reference, 1)
-CHOLESKY = _spec("cholesky", lambda p: p["rows"] ** 2 + 1, _cholesky_reference, 1)
-QR = _spec(
-    "qr",
-    lambda p: p["rows"] * p["q_columns"] + p["r_rows"] * p["columns"],
-    _qr_reference,
-    4,
-)
+LU = _spec("lu", MatrixParams, lambda p: lu_columns(p.rows, p.columns), _lu_reference, 1)
+CHOLESKY = _spec("cholesky", CholeskyParams, lambda p: p.rows**2 + 1, _cholesky_reference, 1)
+QR = _spec("qr", QRParams, lambda p: p.q_columns * (p.rows + p.columns), _qr_reference, 4)

@@ -9,60 +9,89 @@ the right-hand sides ``B``, unless ``identity``; 2: for each row of the systems 
 ``X`` that it is, from 0 on, of any dtype. Any buffer serves as an operand that is not read. The
 result is ``X`` [batch, rows, columns].
 
-Parameters (sizes and strides in elements, static or symbolic unless said otherwise): ``batch
-columns``; ``rows`` (static, up to
-:data:`~ocl_inductor.templates.linalg.factorisations.MOST_ROWS`); ``triangles``: of each system
-``(lower, unit, row_stride, column_stride)``, in the order in which they are solved; ``offset
-batch_stride`` of operand 0; ``identity``: ``B`` is the identity; ``b_offset b_batch b_row
-b_column``: where ``B`` lies; ``reordered``: operand 2 is about rows of ``B``, ``"before"`` the
-systems, or of ``X``, ``"after"`` them, or None; ``order_offset order_stride`` of operand 2;
-``acc``.
-
-``row_order`` makes such an operand of LAPACK's pivots, operand 0 [batch, steps]: the row (from 1)
-that each step exchanged with its own. Parameters: ``batch``, ``rows steps`` (static), ``offset
-batch_stride step_stride``, ``acc``. The result is [batch, rows]. A pivot out of range counts as the
-nearest one inside.
+``row_order`` makes operand 2 of LAPACK's pivots, its operand 0 [batch, steps]: the row (from 1)
+that each step exchanged with its own. The result is [batch, rows]. A pivot out of range counts as
+the nearest one inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Params, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 _SIMT_GROUP = 64
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Params) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubstitutionParams(TemplateParams):
+    """Sizes and strides in elements, static or symbolic.
+
+    ``batch rows columns``: of ``X``; the number of rows is at most
+    :data:`~ocl_inductor.templates.linalg.factorisations.MOST_ROWS`. ``triangles``: of each system
+    ``(lower, unit, row_stride, column_stride)``, in the order in which they are solved; ``offset
+    batch_stride`` of their matrix. ``sides``: offset and the three strides of ``B``, or None for
+    the identity. ``reordered``: operand 2 is about rows of ``B``, ``"before"`` the systems, or of
+    ``X``, ``"after"`` them, or there is none; ``order``: its offset and the stride of its rows.
+    ``acc``: ``"float"`` or ``"double"``.
+    """
+
+    batch: Size
+    rows: int
+    columns: Size
+    triangles: tuple[tuple[bool, bool, Size, Size], ...]
+    offset: Size
+    batch_stride: Size
+    sides: tuple[Size, Size, Size, Size] | None
+    reordered: Literal["before", "after"] | None = None
+    order: tuple[Size, Size] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrderParams(TemplateParams):
+    """``batch`` and ``rows`` of the result, ``steps`` of the pivots. Where these lie, in elements:
+    ``offset batch_stride step_stride``."""
+
+    batch: Size
+    rows: int
+    steps: int
+    offset: Size
+    batch_stride: Size
+    step_stride: Size
+
+
+def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[str, Any]:
     if profile == "simt":
         return {"group": min(_SIMT_GROUP, device.max_work_group_size), "W": 1}
-    lanes = lanes_of(device, p["acc"])
+    lanes = lanes_of(device, p.acc)
     # Where the number of columns is symbolic there may be one.
-    most = int(p["columns"]) if is_static(p["columns"]) else 1
+    most = int(p.columns) if is_static(p.columns) else 1
     while lanes > most:
         lanes //= 2
     return {"group": 1, "W": lanes}
 
 
-def _launch(p: Params, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: SubstitutionParams, tile: Mapping[str, Any]) -> LaunchGrid:
     group = tile["group"]
-    items = prod((p["batch"], size_ceil_div(p["columns"], tile["W"])))
+    items = prod((p.batch, size_ceil_div(p.columns, tile["W"])))
     return LaunchGrid((size_ceil_div(items, group) * group,), (group,))
 
 
-def _space(p: Params) -> tuple[Size, ...]:
-    return (p["batch"], p["rows"], p["columns"])
+def _space(p: SubstitutionParams) -> tuple[Size, ...]:
+    return (p.batch, p.rows, p.columns)
 
 
-def _bytes(p: Params) -> Size:
-    item = 8 if p["acc"] == "double" else 4
-    return item * (2 * prod(_space(p)) + p["batch"] * p["rows"] ** 2)
+def _bytes(p: SubstitutionParams) -> Size:
+    item = 8 if p.acc == "double" else 4
+    return item * (2 * prod(_space(p)) + p.batch * p.rows**2)
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -81,26 +110,28 @@ def _order_reference(pivots: np.ndarray, rows: int) -> np.ndarray:
 
 ROW_ORDER = TemplateSpec(
     name="row_order",
+    params=RowOrderParams,
     file="linalg/row_order.cl.jinja",
-    out_space=lambda p: (p["batch"], p["rows"]),
+    out_space=lambda p: (p.batch, p.rows),
     tile=lambda device, profile, p: {
         "group": 1 if profile == "vector" else min(_SIMT_GROUP, device.max_work_group_size)
     },
     launch=lambda p, tile: LaunchGrid(
-        (prod((size_ceil_div(p["batch"], tile["group"]), tile["group"])),), (tile["group"],)
+        (prod((size_ceil_div(p.batch, tile["group"]), tile["group"])),), (tile["group"],)
     ),
-    flops=lambda p: p["batch"] * p["steps"],
-    bytes=lambda p: p["batch"] * 4 * (p["steps"] + 3 * p["rows"]),
+    flops=lambda p: p.batch * p.steps,
+    bytes=lambda p: p.batch * 4 * (p.steps + 3 * p.rows),
     reference=_order_reference,
     reads_result=True,
 )
 SUBSTITUTION = TemplateSpec(
     name="substitution",
+    params=SubstitutionParams,
     file="linalg/substitution.cl.jinja",
     out_space=_space,
     tile=_tile,
     launch=_launch,
-    flops=lambda p: len(p["triangles"]) * prod(_space(p)) * p["rows"],
+    flops=lambda p: len(p.triangles) * prod(_space(p)) * p.rows,
     bytes=_bytes,
     reference=_reference,
 )
