@@ -118,7 +118,7 @@ class _PlanBuilder:
         schedule: Schedule,
         memory: MemoryPlan,
         device: DeviceInfo,
-        hint: Callable[[Any], int],
+        hint: Callable[[Size], int],
         operators: Mapping[str, str],
         visible_outputs: int | None,
         chained: bool,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import sympy
 from torch.utils._sympy.printers import PythonPrinter
@@ -137,7 +137,7 @@ def host_call(node: Extern) -> HostCall:
     )
 
 
-def _argument(x: object) -> Any:
+def _argument(x: object) -> object:
     if isinstance(x, BufferRef):
         if x.size is None:
             return TensorRef(x.name)
@@ -148,7 +148,7 @@ def _argument(x: object) -> Any:
     return _map_tree(x, _argument)
 
 
-def _map_tree(x: object, fn: Callable[[object], object]) -> Any:
+def _map_tree(x: object, fn: Callable[[object], object]) -> object:
     """Apply ``fn`` to the items of a tuple, list or dict; other values stay as they are."""
     if isinstance(x, (tuple, list)):
         return type(x)([fn(y) for y in x])

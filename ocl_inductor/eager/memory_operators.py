@@ -42,7 +42,7 @@ def empty_strided(
     return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), index_of(device))
 
 
-def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:
+def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> object:
     """``target.copy_(source)`` where one of them, or both, are on ``ocl``."""
     if is_resident(target):
         if is_resident(source):
@@ -77,7 +77,7 @@ def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Te
     return target
 
 
-def item(x: torch.Tensor) -> Any:
+def item(x: torch.Tensor) -> object:
     return tensors.to_host(x).item()
 
 
@@ -119,7 +119,7 @@ def convolution_backward(
     output_padding: Sequence[int],
     groups: int,
     output_mask: Sequence[bool],
-) -> Any:
+) -> object:
     return run(
         aten.convolution_backward.default,
         gradient,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy
 import torch
@@ -126,7 +126,7 @@ class _GraphLowering:
             tuple(self.ctx.selections),
         )
 
-    def run_placeholder(self, node: FxNode) -> Any:
+    def run_placeholder(self, node: FxNode) -> object:
         position = len(self.walk.inputs)
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymFloat, int)) and not isinstance(value, bool):
@@ -149,7 +149,7 @@ class _GraphLowering:
                 self.ctx.kept.add(name)
         return buffer_value(buffer)
 
-    def run_get_attr(self, node: FxNode) -> Any:
+    def run_get_attr(self, node: FxNode) -> object:
         owner: object = self.walk.gm
         for part in str(node.target).split("."):
             owner = getattr(owner, part)
@@ -164,7 +164,7 @@ class _GraphLowering:
         self.ctx.kept.add(name)
         return buffer_value(buffer)
 
-    def run_call_function(self, node: FxNode) -> Any:
+    def run_call_function(self, node: FxNode) -> object:
         meta = node.meta.get("val")
         if isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             scalar = node.target is torch.ops.aten._local_scalar_dense.default
@@ -257,7 +257,7 @@ class _GraphLowering:
             return None
         return only_moved(node.target, *dtypes)
 
-    def _finish(self, node: FxNode, result: object) -> Any:
+    def _finish(self, node: FxNode, result: object) -> object:
         uses = effective_uses(node)
         if isinstance(result, Value) and uses > 1 and any(map(writes_input, node.users)):
             # It goes to memory anyway. Those who computed it again would want the old contents.
@@ -271,7 +271,7 @@ class _GraphLowering:
             )
         return result
 
-    def as_eager(self, node: FxNode, result: object) -> Any:
+    def as_eager(self, node: FxNode, result: object) -> object:
         """Check dtype and shape against eager's meta function; take over its symbolic sizes.
 
         Two symbolic sizes may be equal only under the guards of the trace, so sizes that are not
@@ -283,7 +283,7 @@ class _GraphLowering:
             return type(result)(self.value_as_eager(node, r, m) for r, m in pairs)
         return self.value_as_eager(node, result, meta)
 
-    def value_as_eager(self, node: FxNode, got: object, want: object) -> Any:
+    def value_as_eager(self, node: FxNode, got: object, want: object) -> object:
         if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
             return got
         size = tuple(self.walk.size(s) for s in want.shape)

@@ -83,7 +83,7 @@ def _value(node: Node) -> torch.Tensor:
     return node.meta["val"]
 
 
-def _shape(node: Node) -> tuple[Any, ...]:
+def _shape(node: Node) -> tuple[object, ...]:
     return tuple(_value(node).shape)
 
 

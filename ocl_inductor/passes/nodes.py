@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
@@ -30,7 +29,7 @@ def keep_meta(made: Node, node: Node) -> None:
     made.meta |= {k: v for k, v in node.meta.items() if k in KEPT_META}
 
 
-def evaluate(like: Node, node: Node) -> Any:
+def evaluate(like: Node, node: Node) -> object:
     """The value of a new node, computed with traced tensors; ``like`` provides their mode."""
     mode = detect_fake_mode([first_result(like)])
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])

@@ -40,7 +40,7 @@ def split_normalisations(gm: GraphModule) -> GraphModule:
     return gm
 
 
-def _results(node: Node) -> dict[Any, Node]:
+def _results(node: Node) -> dict[object, Node]:
     return {u.args[1]: u for u in node.users if u.target is operator.getitem}
 
 

@@ -107,7 +107,7 @@ def _replace(pooling: _Pooling) -> None:
         gradient.replace_all_uses_with(made)
 
 
-def _size(node: Node, x: Node) -> list[Any]:
+def _size(node: Node, x: Node) -> list[object]:
     """The size of ``x``: numbers, and nodes in front of ``node`` for what is symbolic."""
     return [
         n if isinstance(n, int) else call_before(node, aten.sym_size.int, x, d)

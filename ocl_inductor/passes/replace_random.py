@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -181,7 +180,7 @@ class _Draw:
                 made.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         return made
 
-    def _size(self, shape: Sequence[object] | None = None) -> list[Any]:
+    def _size(self, shape: Sequence[object] | None = None) -> list[object]:
         """A shape, the result's if none is given, with nodes for what is symbolic."""
         extents = self.fake.shape if shape is None else shape
         return [n if isinstance(n, int) else self._symbolic(n) for n in extents]

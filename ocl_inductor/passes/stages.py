@@ -89,7 +89,7 @@ def depends_on_data(gm: GraphModule) -> bool:
 
 def _bindings(
     node: Node, shape_env: ShapeEnv | None, known: Set[sympy.Symbol]
-) -> dict[sympy.Symbol, Any]:
+) -> dict[sympy.Symbol, object]:
     """The sizes that are known once ``node`` has run, each with where its result has it."""
     # Tracing a graph again gives symbols other names, and those of before no longer exist.
     found = resolve_unbacked_bindings(shape_env, node.meta.get("unbacked_bindings")) or {}
@@ -201,7 +201,7 @@ def subgraph(
         new[node] = graph.placeholder(node.name)
         new[node].meta = dict(node.meta)
 
-    def moved(x: object) -> Any:
+    def moved(x: object) -> object:
         if not isinstance(x, Node):
             return x
         if x not in new:

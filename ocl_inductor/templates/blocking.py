@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
@@ -23,7 +22,7 @@ def numbers_of_a_line(device: DeviceInfo, nbytes: int) -> int:
     return device.caches.line // nbytes
 
 
-def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str, Any]:
+def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str, object]:
     """What a template says about prefetching rows of ``nr`` elements of B.
 
     ``prefetched``: positions in a row, one in each cache line; ``ahead``: rows ahead. Nothing where
@@ -34,7 +33,7 @@ def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str
     return {"prefetched": range(0, nr, elements) if useful else (), "ahead": PREFETCH_ROUNDS}
 
 
-def inner_loop(device: DeviceInfo) -> dict[str, Any]:
+def inner_loop(device: DeviceInfo) -> dict[str, object]:
     """What a template says about its innermost loop: how many rounds to ``unroll``."""
     return {"unroll": tile_table(device).unroll}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, same
@@ -210,7 +209,7 @@ def extent_of(offset: Size, sizes: Sequence[Size], strides: Sequence[Size]) -> S
     return offset + sum(n * s for n, s in zip(sizes, strides, strict=True))
 
 
-def tile_names(tile: SimtTile) -> dict[str, Any]:
+def tile_names(tile: SimtTile) -> dict[str, int]:
     """What the source calls the sizes of the tile."""
     return {
         "LX": tile.x, "LY": tile.y, "RM": tile.r_rows, "RN": tile.r_columns, "TK": tile.slab,

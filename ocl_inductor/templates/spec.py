@@ -83,7 +83,7 @@ class TemplateSpec(Generic[P]):
     params: type[P]
     file: str
     out_space: Callable[[P], tuple[Size, ...]]
-    tile: Callable[[DeviceInfo, Profile, P], dict[str, Any]]
+    tile: Callable[[DeviceInfo, Profile, P], dict[str, object]]
     launch: Callable[[P, Mapping[str, Any]], LaunchGrid]
     flops: Callable[[P], Size]
     bytes: Callable[[P], Size]

@@ -14,7 +14,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -207,7 +206,7 @@ class _Bench:
             self.kernels |= {k.function_name: k for k in tiles.all_kernels()}
         self.result = self.buffer(self.items * self.vector_bytes)
 
-    def buffer(self, nbytes: int) -> Any:
+    def buffer(self, nbytes: int) -> object:
         return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
 
     def time(self, name: str, *args: object) -> float:

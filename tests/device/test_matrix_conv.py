@@ -9,12 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from agreement import agree, compiled, random, two_drivers
+from evaluate import make_device
 from tuned import change_tuned
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.conv import conv, matrix_conv
 from ocl_inductor.lowering.conv.matrix_conv import ConvPartition
 from ocl_inductor.lowering.core.choose import Declined
+from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.templates.conv.pixel_planes import planes
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
 
@@ -199,7 +201,8 @@ def test_planes_hold_what_taps_read(kernel: tuple[int, ...], stride: int, dilati
 )
 def test_partitions_fit(channels: int, oc: int, pixels: int, units: int) -> None:
     found = planes((3, 3), (2, 2), (1, 1), (pixels, pixels))
-    part = matrix_conv._partition(units, 4, channels, oc, found)
+    costs = matrix_unit_costs(make_device())
+    part = matrix_conv._partition(costs, units, 4, channels, oc, found)
     assert part is not None and part.nr % BLOCK == 0 and part.depth % 32 == 0 and part.mb >= 1
     assert part.nr * part.depth * 9 * 6 <= 900 * 1024, "parts of weights fit into a cache"
     assert part.nr * part.mb * BLOCK * 4 <= 256 * 1024 or part.depth >= channels

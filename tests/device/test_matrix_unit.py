@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 from agreement import agree, compiled, random, two_drivers
+from evaluate import make_device
 
 from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.select import select_device
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.lowering.core.choose import Declined
+from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.matmul import matrix_product
 from ocl_inductor.lowering.matmul.matrix_product import Partition
 from ocl_inductor.settings import Settings
@@ -192,12 +194,9 @@ def test_the_parts_of_a_number_sum_up_to_it() -> None:
     "size", [(512, 768, 768), (788, 192, 576), (256, 3072, 768), (12544, 64, 256), (32, 32, 32)]
 )
 def test_partitions_cover_the_product_and_fit(size: tuple[int, int, int], units: int) -> None:
-    class Context:
-        device = dataclasses.make_dataclass("Facts", ["compute_units"])(units)
-        hint = staticmethod(int)
-
+    ctx = LoweringContext(dataclasses.replace(make_device(), compute_units=units), Settings())
     m, k, n = size
-    part = matrix_product._partition(Context(), (), m, k, n)  # type: ignore[arg-type]
+    part = matrix_product._partition(ctx, (), m, k, n)
     assert part.nr % 32 == 0 and part.kc % 32 == 0 and part.mb >= 1
     assert part.nr * part.kc * 6 <= 900 * 1024, "parts of B fit into a second-level cache"
     assert part.nr * part.mb * 32 * 4 <= 256 * 1024 or part.kc >= k

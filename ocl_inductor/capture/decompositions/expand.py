@@ -54,8 +54,8 @@ def _expand_attention(gm: GraphModule, node: Node) -> None:
     operands = [n for n in node.all_input_nodes if n.op != "get_attr" or _is_tensor(gm, n)]
     number = {n: i for i, n in enumerate(operands)}
 
-    def attention(*values: object) -> Any:
-        def given(n: Node) -> Any:
+    def attention(*values: object) -> object:
+        def given(n: Node) -> object:
             return values[number[n]] if n in number else _attribute(gm, n)
 
         args, kwargs = map_arg((node.args, node.kwargs), given)
@@ -85,7 +85,7 @@ def _is_tensor(gm: GraphModule, node: Node) -> bool:
     return isinstance(_attribute(gm, node), torch.Tensor)
 
 
-def _value(gm: GraphModule, node: Node) -> Any:
+def _value(gm: GraphModule, node: Node) -> object:
     """The value of a node while graphs are traced."""
     if "val" in node.meta or node.op != "get_attr":
         return node.meta["val"]
@@ -138,7 +138,7 @@ def _traced(gm: GraphModule, made: Node, inner: Node, mode: Any) -> Any:
     return made.target(*args, **kwargs)  # type: ignore[operator]
 
 
-def _apart(x: object) -> Any:
+def _apart(x: object) -> object:
     return x.clone() if isinstance(x, torch.Tensor) else x
 
 

@@ -295,7 +295,7 @@ def exported_operators_exist() -> bool:
     return _MODULE in sys.modules
 
 
-def export_quantisation() -> dict[Any, Callable[..., Any]]:
+def export_quantisation() -> dict[object, Callable[..., object]]:
     """Decompositions of ``quantized_decomposed``, once its operators exist."""
     module, ops = sys.modules[_MODULE], torch.ops.quantized_decomposed
     table: dict[object, Callable[..., object]] = {

@@ -26,7 +26,7 @@ def trilinear(
     expand3: Sequence[int],
     sumdim: Sequence[int],
     unroll_dim: int = 1,
-) -> Any:
+) -> object:
     """``sum(a * b * c)`` over ``sumdim``, each unsqueezed at its ``expand`` dimensions first."""
     terms = []
     for x, dims in ((a, expand1), (b, expand2), (c, expand3)):
@@ -37,7 +37,7 @@ def trilinear(
     return product.sum(list(sumdim), dtype=product.dtype) if sumdim else product
 
 
-def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
+def cdist_forward(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> object:
     """Distances of many rows through a matrix product; others in lowering/reduce/distance.py."""
     many = x.shape[-2] > _PRODUCT_ROWS or y.shape[-2] > _PRODUCT_ROWS
     if p == 2 and (compute_mode == 1 or (not compute_mode and many)):
@@ -55,7 +55,7 @@ def _euclidean_by_product(x: Tensor, y: Tensor) -> Tensor:
 
 def as_strided_copy(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Any:
+) -> object:
     strided = aten.as_strided.default(x, size, stride, storage_offset)
     return strided.clone(memory_format=torch.contiguous_format)
 
@@ -71,7 +71,7 @@ def binary_cross_entropy(
     return decomposition_table[aten.binary_cross_entropy.default](x, target, weight, reduction)
 
 
-def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Any:
+def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> object:
     """PyTorch's decomposition is ``sigmoid(target * x) - 1``, which cancels; eager's does not."""
     mean = 1
     result = target * grad * -torch.sigmoid(-(target * x))
@@ -80,7 +80,7 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
 
 def smooth_l1_loss_backward(
     grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float
-) -> Any:
+) -> object:
     """PyTorch's decomposition uses ``sign(x - target)`` beyond ``beta``, which loses a NaN."""
     mean = 1
     scale = grad / x.numel() if reduction == mean else grad
@@ -89,7 +89,7 @@ def smooth_l1_loss_backward(
     return torch.where(d < -beta, -scale, slope)
 
 
-def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> Any:
+def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> object:
     """Sum over labels t of a row and classes c that are none of ``max(0, 1 - x[t] + x[c])``, over
     the number of classes; labels end at the first -1. Second result: which classes are labels.
 

@@ -8,7 +8,6 @@ infinite.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ _A = -0.75
 
 def decompose_grid_sampler_2d(
     x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Any:
+) -> object:
     """``x`` [n, c, height, width] at ``grid`` [n, h, w, 2], whose last axis is x, y.
 
     The result is contiguous, regardless of ``x`` and ``grid``.

@@ -94,7 +94,7 @@ def decompose_mkldnn_rnn_layer(
     bidirectional: bool,
     batch_first: bool,
     train: bool,
-) -> Any:
+) -> object:
     """One direction of an LSTM layer that oneDNN would run, as products and pointwise operators.
 
     Returns ``(output, h, c, workspace)``. Only the inference form that PyTorch's own LSTM
@@ -114,7 +114,7 @@ def decompose_mkldnn_rnn_layer(
 
 def decompose_as_strided(
     x: torch.Tensor, size: list[int], stride: list[int], storage_offset: int | None = None
-) -> Any:
+) -> object:
     """Strides equal to the tensor's own (except in extent-1 dimensions) need no view. That can be
     checked only here, where eager's strides are known; every other call stays one node.
     """
@@ -136,13 +136,13 @@ OWN: dict[Any, Decomposition] = {
 }
 
 
-def decomposition_table() -> dict[Any, Decomposition]:
+def decomposition_table() -> dict[object, Decomposition]:
     """Operator overload to decomposition, as ``aot_autograd(decompositions=)`` takes it."""
     return _table(exported_operators_exist())
 
 
 @functools.cache
-def _table(with_exported: bool) -> dict[Any, Decomposition]:
+def _table(with_exported: bool) -> dict[object, Decomposition]:
     table: dict[object, Decomposition] = dict(core_aten_decompositions())
     for target in EXTRA:
         table[target] = _all_decompositions[target]

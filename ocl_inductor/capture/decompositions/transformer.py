@@ -35,7 +35,7 @@ def native_multi_head_attention(
     need_weights: bool = True,
     average_attn_weights: bool = True,
     mask_type: int | None = None,
-) -> Any:
+) -> object:
     """Attention of ``query`` (N, L, E) to ``key``, ``value`` (N, S, E), and its weights.
 
     True in ``mask`` excludes a key; where all are excluded the result is NaN, as in eager.

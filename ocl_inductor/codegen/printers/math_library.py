@@ -119,7 +119,7 @@ def _environment() -> jinja2.Environment:
 
 
 @functools.cache
-def _macros(file: str) -> Any:
+def _macros(file: str) -> object:
     """The macros of one template, as attributes. Jinja takes 0.1 s for the largest."""
     tables: dict[str, object] = {n: v for n, v in vars(chebyshev).items() if n.isupper()}
     tables["uniform_coefficients"] = uniform_coefficients

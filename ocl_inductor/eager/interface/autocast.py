@@ -82,30 +82,30 @@ def register_autocast() -> list[torch.library.Library]:
     return [rest, aten]
 
 
-def _in_half(operator: object) -> Callable[..., Any]:
-    def kernel(*args: object, **kwargs: object) -> Any:
+def _in_half(operator: object) -> Callable[..., object]:
+    def kernel(*args: object, **kwargs: object) -> object:
         return _call(operator, args, kwargs, torch.get_autocast_dtype(NAME))
 
     return kernel
 
 
-def _in_float(operator: object) -> Callable[..., Any]:
-    def kernel(*args: object, **kwargs: object) -> Any:
+def _in_float(operator: object) -> Callable[..., object]:
+    def kernel(*args: object, **kwargs: object) -> object:
         return _call(operator, args, kwargs, torch.float32)
 
     return kernel
 
 
-def _in_float_by_default(operator: object) -> Callable[..., Any]:
-    def kernel(*args: object, **kwargs: object) -> Any:
+def _in_float_by_default(operator: object) -> Callable[..., object]:
+    def kernel(*args: object, **kwargs: object) -> object:
         named = kwargs.get("dtype") is not None or any(isinstance(x, torch.dtype) for x in args)
         return _call(operator, args, kwargs, None if named else torch.float32)
 
     return kernel
 
 
-def _in_the_widest(operator: object) -> Callable[..., Any]:
-    def kernel(*args: object, **kwargs: object) -> Any:
+def _in_the_widest(operator: object) -> Callable[..., object]:
+    def kernel(*args: object, **kwargs: object) -> object:
         half = torch.get_autocast_dtype(NAME)
         found = {x.dtype for x in _tensors((*args, *kwargs.values()))}
         return _call(operator, args, kwargs, half if found <= {half} else torch.float32)
@@ -113,8 +113,8 @@ def _in_the_widest(operator: object) -> Callable[..., Any]:
     return kernel
 
 
-def _refused(operator: object) -> Callable[..., Any]:
-    def kernel(*args: object, **kwargs: object) -> Any:
+def _refused(operator: object) -> Callable[..., object]:
+    def kernel(*args: object, **kwargs: object) -> object:
         raise RuntimeError(_UNSAFE)
 
     return kernel

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -41,7 +40,7 @@ class Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
 class Guard(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]
     """The current device while an operator runs."""
 
-    def type_(self) -> Any:
+    def type_(self) -> object:
         return torch._C._autograd.DeviceType.PrivateUse1  # type: ignore[attr-defined]
 
 

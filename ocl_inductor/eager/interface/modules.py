@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -23,7 +22,7 @@ def keep_identity_of_parameters() -> None:
     apply = nn.Module._apply
 
     @functools.wraps(apply)
-    def swapping(self: nn.Module, fn: Callable[[object], object], recurse: bool = True) -> Any:
+    def swapping(self: nn.Module, fn: Callable[[object], object], recurse: bool = True) -> object:
         future = torch.__future__
         if future.get_swap_module_params_on_conversion() or not _crosses(self, fn):
             return apply(self, fn, recurse)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.fx import Node
 
@@ -15,7 +13,7 @@ AUTO_FUNCTIONALIZED = (
 )
 
 
-def functionalized(node: Node) -> Any:
+def functionalized(node: Node) -> object:
     """The operator of a call of ``auto_functionalized_v2``, for the runtime.
 
     It describes views by where they begin in their base's memory. An input may begin elsewhere at

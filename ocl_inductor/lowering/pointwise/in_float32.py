@@ -19,7 +19,7 @@ def in_float32(lower: Lowering) -> Lowering:
     """A lowering that takes half types as well, all tensors of one: widened, results rounded."""
 
     @functools.wraps(lower)
-    def run(ctx: LoweringContext, *args: object, **kwargs: object) -> Any:
+    def run(ctx: LoweringContext, *args: object, **kwargs: object) -> object:
         half = _half_type((args, kwargs))
         if half is None:
             return lower(ctx, *args, **kwargs)

@@ -337,7 +337,7 @@ def register_rows(rows: Sequence[Row]) -> None:
             register(target)(lower)
 
 
-def overloads(name: str) -> tuple[Any, ...]:
+def overloads(name: str) -> tuple[object, ...]:
     """``"add.Tensor mul.Scalar relu"`` as aten overloads, without those that PyTorch lacks."""
     return tuple(x for x in map(aten_overload, name.split()) if x is not None)
 

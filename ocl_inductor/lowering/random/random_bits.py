@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import sympy
 import torch
@@ -246,7 +246,7 @@ def _fraction(bits: Expr, count: int, dtype: torch.dtype) -> Expr:
 class _Bits:
     """Random bits of each element of a tensor, by its number in row-major order."""
 
-    def __init__(self, seed: Value, stream: int, size: Sequence[Any]) -> None:
+    def __init__(self, seed: Value, stream: int, size: Sequence[object]) -> None:
         if seed.ndim or seed.dtype is not torch.int64:
             raise CannotLower("the seed is not one int64")
         self.size = tuple(as_size(s) for s in size)

@@ -178,7 +178,7 @@ class ProfileData:
     def _spans(self, kind: str) -> Iterable[tuple[str, Span]]:
         return ((c.device, s) for c in self.calls for s in c.spans if s.kind == kind)
 
-    def as_dict(self, breakdown: Breakdown | None = None) -> dict[str, Any]:
+    def as_dict(self, breakdown: Breakdown | None = None) -> dict[str, object]:
         """Plain values, for JSON."""
         shown = breakdown or self.breakdown
         return {

@@ -96,5 +96,5 @@ def _complete(
     }
 
 
-def _label(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def _label(kind: str, pid: int, tid: int, name: str) -> dict[str, object]:
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jinja2
 from pygments import highlight
@@ -44,7 +43,7 @@ def as_page(report: ReportData) -> str:
     )
 
 
-def _graph(number: int, graph: GraphReport, roof: RoofReport | None) -> dict[str, Any]:
+def _graph(number: int, graph: GraphReport, roof: RoofReport | None) -> dict[str, object]:
     return {
         "number": number,
         "graph": graph,
@@ -59,7 +58,7 @@ def _graph(number: int, graph: GraphReport, roof: RoofReport | None) -> dict[str
     }
 
 
-def _row(step: StepReport, roof: RoofReport | None) -> dict[str, Any]:
+def _row(step: StepReport, roof: RoofReport | None) -> dict[str, object]:
     """A row of the table of steps: what is shown, and the numbers that it is sorted by."""
     best = bound(step, roof)
     launched = step.kind == "kernel"
@@ -73,7 +72,7 @@ def _row(step: StepReport, roof: RoofReport | None) -> dict[str, Any]:
     }
 
 
-def _step_data(graph: GraphReport, step: StepReport, roof: RoofReport | None) -> dict[str, Any]:
+def _step_data(graph: GraphReport, step: StepReport, roof: RoofReport | None) -> dict[str, object]:
     """What the panel beside the picture shows of a step."""
     best = bound(step, roof)
     facts: list[tuple[str, str]] = []
@@ -124,14 +123,14 @@ def _highlighted(source: str) -> str:
 
 
 @functools.cache
-def _lexer() -> Any:
+def _lexer() -> object:
     lexer = get_lexer_by_name("c", stripnl=False)
     words = lexer.__class__
 
     class OpenCLLexer(words):  # type: ignore[misc, valid-type]
         """C with the words that OpenCL adds."""
 
-        def get_tokens_unprocessed(self, text: str, stack: tuple[str, ...] = ("root",)) -> Any:
+        def get_tokens_unprocessed(self, text: str, stack: tuple[str, ...] = ("root",)) -> object:
             for index, token, value in super().get_tokens_unprocessed(text, stack):
                 if token in Name and value in _OPENCL_WORDS:
                     token = Keyword

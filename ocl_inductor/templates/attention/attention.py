@@ -133,7 +133,7 @@ def out_space(p: ForwardParams) -> tuple[Size, ...]:
     return (*(outer[d] for d in p.out_order), columns_of(p))
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: AttentionParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: AttentionParams) -> dict[str, object]:
     if isinstance(p.tile, RowVectors):
         return vector_tile(device, p, p.tile)
     side = p.tile.side
@@ -148,7 +148,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: AttentionParams) -> dict[str,
     }
 
 
-def _common(profile: Profile, p: ForwardParams) -> dict[str, Any]:
+def _common(profile: Profile, p: ForwardParams) -> dict[str, object]:
     outer = [*(f"bi{d}" for d in range(len(p.batch))), "m"]
     return {
         "profile": profile,
@@ -157,7 +157,7 @@ def _common(profile: Profile, p: ForwardParams) -> dict[str, Any]:
     }
 
 
-def vector_tile(device: DeviceInfo, p: ManyQueriesParams, tile: RowVectors) -> dict[str, Any]:
+def vector_tile(device: DeviceInfo, p: ManyQueriesParams, tile: RowVectors) -> dict[str, object]:
     """What attention_rows.cl.jinja takes."""
     lanes, double = tile.lanes, p.acc == "double"
     integer = "long" if double else "int"

@@ -71,7 +71,7 @@ def _out_space(p: AttentionBackwardParams) -> tuple[Size, ...]:
     return (*lead, *(outer[d] for d in p.out_order), p.width)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: AttentionBackwardParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: AttentionBackwardParams) -> dict[str, object]:
     kept, summed = _kept(p), list(p.summed)
     lanes, nb, double = p.tile.lanes, len(p.batch), p.acc == "double"
     outer = [*(f"bi{d}" for d in range(len(kept))), "row"]

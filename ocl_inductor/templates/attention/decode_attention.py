@@ -87,7 +87,7 @@ def _registers(device: DeviceInfo) -> int:
     return 16 if device.vector_width >= 16 else 8
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: DecodeParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: DecodeParams) -> dict[str, object]:
     lanes, nb = p.lanes, len(p.batch)
     kept = _kept(p)
     rows = row_count(p)

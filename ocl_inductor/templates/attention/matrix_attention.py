@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod
@@ -54,7 +53,7 @@ def words_of_head(n: int, width: int, v_width: int) -> int:
     return ceil_div(n, DEPTH) * DEPTH * (width + v_width) * 3 // 2
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: MatrixAttentionParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: MatrixAttentionParams) -> dict[str, object]:
     keys = ceil_div(p.n, DEPTH)
     return vector_tile(device, p, _QUERIES) | {
         "KB": min(BLOCK_KEYS, keys * DEPTH),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
@@ -43,7 +43,7 @@ def _tile_space(p: Bf16ConvParams) -> tuple[Size, ...]:
     return (p.n, *outer, ceil_div(int(width), p.tile.mr))
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Bf16ConvParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: Bf16ConvParams) -> dict[str, object]:
     tile, taps = p.tile, math.prod(p.kernel)
     nr = tile.nr
     space = _tile_space(p)

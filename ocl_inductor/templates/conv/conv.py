@@ -125,7 +125,7 @@ def needs_zero_row(p: ConvParams) -> bool:
     return p.transposed or any(x != 0 for x in p.padding)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: ConvParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: ConvParams) -> dict[str, object]:
     prefix = ["part"] if p.parts > 1 else []
     shared = {
         "profile": profile,
@@ -184,7 +184,7 @@ def parts_of_sum(taps: int, channels: int, slab: int, wanted: int) -> int:
     return ceil_div(slabs, ceil_div(slabs, wanted))
 
 
-def _simt_tile(device: DeviceInfo, p: ConvParams, tile: SimtTile) -> dict[str, Any]:
+def _simt_tile(device: DeviceInfo, p: ConvParams, tile: SimtTile) -> dict[str, object]:
     acc, taps = p.acc, math.prod(p.kernel)
     icg, ocg, slab = p.icg, p.ocg, tile.slab
     table = table_entries(taps, icg, slab)

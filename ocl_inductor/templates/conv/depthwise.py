@@ -86,7 +86,7 @@ def _columns(p: DepthwiseParams, pixels: int) -> list[tuple[int, list[tuple[int,
     return sorted(uses.items())
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: DepthwiseParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: DepthwiseParams) -> dict[str, object]:
     pixels = _pixels(p)
     items = _ITEMS_PER_UNIT * device.compute_units
     rows = max(ceil_div(p.rows_hint, items), 1)

@@ -65,7 +65,7 @@ def plane_words(channels: int, positions: int) -> int:
     return (3 * channels // 2 + 1) * positions
 
 
-def _shared(p: MatrixConvPartsParams) -> dict[str, Any]:
+def _shared(p: MatrixConvPartsParams) -> dict[str, object]:
     sorted_ = planes_of(p)
     return {
         "planes": sorted_,
@@ -82,7 +82,9 @@ def _parts_space(p: MatrixConvPartsParams) -> tuple[Size, ...]:
     return (p.n, len(found.phases), plane_words(p.channels, found.positions))
 
 
-def _parts_tile(device: DeviceInfo, profile: Profile, p: MatrixConvPartsParams) -> dict[str, Any]:
+def _parts_tile(
+    device: DeviceInfo, profile: Profile, p: MatrixConvPartsParams
+) -> dict[str, object]:
     return _shared(p)
 
 
@@ -126,13 +128,13 @@ def _out_space(p: MatrixConvParams) -> tuple[Size, ...]:
     return (p.n, *p.out_sizes, p.oc)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: MatrixConvParams) -> dict[str, Any]:
-    shared = _shared(p)
-    found: Planes = shared["planes"]
+def _tile(device: DeviceInfo, profile: Profile, p: MatrixConvParams) -> dict[str, object]:
+    found = planes_of(p)
+    words = plane_words(p.channels, found.positions)
     part = DEPTH // 2 * found.positions
     lanes = min(device.vector_width, BLOCK // 2)
-    return shared | {
-        "tap_at": [f * shared["words"] + shift * (DEPTH // 2) for f, shift in found.taps],
+    return _shared(p) | {
+        "tap_at": [f * words + shift * (DEPTH // 2) for f, shift in found.taps],
         "part": part,
         "out_prefix": ["image", *(f"o{d}" for d in range(len(p.kernel)))],
         "W": lanes,

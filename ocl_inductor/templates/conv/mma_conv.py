@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
@@ -42,7 +41,7 @@ def _out_space(p: MmaConvParams) -> tuple[Size, ...]:
     return (p.n, *p.out_sizes, p.oc)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: MmaConvParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: MmaConvParams) -> dict[str, object]:
     tile, depth, pixels = p.tile, _depth(p), math.prod(map(int, p.out_sizes))
     return {
         "out_prefix": ["pn", *(f"p{d}" for d in range(len(p.kernel)))],

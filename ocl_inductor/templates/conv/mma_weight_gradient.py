@@ -37,7 +37,7 @@ def _out_space(p: MmaWeightGradientParams) -> tuple[Size, ...]:
     return (p.parts, math.prod(p.kernel), p.oc, p.channels)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: MmaWeightGradientParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: MmaWeightGradientParams) -> dict[str, object]:
     tile, pixels = p.tile, math.prod(map(int, p.out_sizes))
     terms = prod((p.n, pixels))
     return {

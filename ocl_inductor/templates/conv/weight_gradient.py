@@ -88,7 +88,7 @@ def _out_space(p: WeightGradientParams) -> tuple[Size, ...]:
     return (p.parts, p.groups, *inner, p.columns)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: WeightGradientParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: WeightGradientParams) -> dict[str, object]:
     nd, tile, nr = len(p.kernel), p.tile, p.tile.nr
     taps = [f"t{d}" for d in range(nd)]
     length = run_length(p.windows[-1])

@@ -49,7 +49,7 @@ def _out_space(p: WindowProductParams) -> tuple[Size, ...]:
     return (p.rows, p.parts, _columns(p))
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: WindowProductParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: WindowProductParams) -> dict[str, object]:
     tile, acc = p.tile, p.acc
     rows, channels, columns = p.rows, p.channels, _columns(p)
     extents = (

@@ -93,13 +93,13 @@ def _lanes(device: DeviceInfo, profile: Profile, p: CtcParams, expected: Size) -
     return lanes
 
 
-def _states_tile(device: DeviceInfo, profile: Profile, p: CtcParams) -> dict[str, Any]:
+def _states_tile(device: DeviceInfo, profile: Profile, p: CtcParams) -> dict[str, object]:
     lanes = _lanes(device, profile, p, size_ceil_div(p.labels, p.batch))
     widths = tuple(w for w in (lanes, min(lanes // 2, _SHORT)) if w > 1)
     return {"widths": widths, "group": _group(device, profile)}
 
 
-def _gradient_tile(device: DeviceInfo, profile: Profile, p: CtcParams) -> dict[str, Any]:
+def _gradient_tile(device: DeviceInfo, profile: Profile, p: CtcParams) -> dict[str, object]:
     return {"W": _lanes(device, profile, p, p.classes), "group": _group(device, profile)}
 
 

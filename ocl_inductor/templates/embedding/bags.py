@@ -53,7 +53,7 @@ class BagsParams(TemplateParams):
     in_order: Check | None
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: BagsParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: BagsParams) -> dict[str, object]:
     lanes = lanes_of(device, p.acc)
     width = int(p.width) if is_static(p.width) else 0
     while width and lanes > width:

@@ -37,7 +37,7 @@ class Bf16GemmParams(ProductParams):
     tile: Blocking
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Bf16GemmParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: Bf16GemmParams) -> dict[str, object]:
     outer = [*(f"bo{d}" for d in range(len(p.out_batch))), "m"]
     tile = p.tile
     return {

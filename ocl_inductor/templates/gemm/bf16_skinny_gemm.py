@@ -35,7 +35,7 @@ def row_count(rows: int) -> int:
     return 8 if rows <= 3 else 4
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: Bf16SkinnyParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: Bf16SkinnyParams) -> dict[str, object]:
     return {
         "out_prefix": [*(f"bi{d}" for d in range(len(p.batch))), "m"],
         "LANES": p.lanes,

@@ -135,7 +135,7 @@ MAX_UNROLLED_STORE = 600
 _MAX_UNROLLED_VECTOR_STORE = 5000
 
 
-def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, Any]:
+def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, object]:
     """Which stores a vector tile needs for ``columns`` in panels of ``nr``.
 
     ``whole_vectors``: no column is left over after whole vectors; ``whole_panels``: nor any vector.
@@ -150,7 +150,7 @@ def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, Any]:
     }
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: GemmParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: GemmParams) -> dict[str, object]:
     # The names that the source gives to the coordinates of the result's rows.
     outer = [*(f"bo{d}" for d in range(len(p.out_batch))), "m"]
     prefix = [outer[d] for d in p.out_order]
@@ -190,7 +190,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: GemmParams) -> dict[str, Any]
     }
 
 
-def _simt_tile(device: DeviceInfo, p: GemmParams, tile: SimtTile) -> dict[str, Any]:
+def _simt_tile(device: DeviceInfo, p: GemmParams, tile: SimtTile) -> dict[str, object]:
     acc, m, n, k = p.acc, p.m, p.n, p.k
     *a_batch, a_row, a_k = p.a_strides
     *b_batch, b_k, b_column = p.b_strides
@@ -225,7 +225,7 @@ def _simt_tile(device: DeviceInfo, p: GemmParams, tile: SimtTile) -> dict[str, A
     }  # fmt: skip
 
 
-def simt_stores(columns: Size, neighbours: int) -> dict[str, Any]:
+def simt_stores(columns: Size, neighbours: int) -> dict[str, object]:
     """How the simt form stores ``neighbours`` results of a row of ``columns``."""
     return {
         "vector_store": neighbours > 1 and whole_tiles(columns, neighbours),
@@ -239,7 +239,7 @@ def whole_tiles(rows: Size, mr: int) -> bool:
     return is_static(rows) and int(rows) % mr == 0
 
 
-def _next_panel(device: DeviceInfo, p: GemmParams, tile: Blocking) -> dict[str, Any]:
+def _next_panel(device: DeviceInfo, p: GemmParams, tile: Blocking) -> dict[str, object]:
     """What is prefetched for the panel after this one: ``next_lines`` of each row, ``next_rows`` (C
     text) ahead. With few rows a panel takes about as long to read from memory as to be used.
     """

@@ -51,7 +51,7 @@ class GroupedParams(TemplateParams):
     lanes: int
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, object]:
     shared = {"by_columns": same(p.b_strides[1], 1), "ldn_is_one": same(p.b_strides[2], 1)}
     if profile == "simt":
         return {**shared, "W": 1, "NR": 1, "MB": _SIMT_ROWS, "LX": _SIMT_COLUMNS}

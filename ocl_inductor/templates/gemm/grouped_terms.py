@@ -24,7 +24,7 @@ _DEPTH = 256
 _SIMT_ROWS, _SIMT_COLUMNS = 8, 64
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, object]:
     shared = {"ldn_is_one": same(p.b_strides[1], 1), "KB": _DEPTH}
     if profile == "simt":
         return {**shared, "W": 1, "NV": 1, "NR": 1, "MR": _SIMT_ROWS, "LX": _SIMT_COLUMNS}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
@@ -67,7 +67,7 @@ def unit_stride(strides: Sequence[Size]) -> str:
     return "k" if k == 1 else "row" if row == 1 else ""
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: MatrixGemmParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: MatrixGemmParams) -> dict[str, object]:
     outer = [*(f"bo{d}" for d in range(len(p.out_batch))), "m"]
     lanes = min(device.vector_width, BLOCK // 2)
     return {

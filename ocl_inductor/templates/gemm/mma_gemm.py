@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod, same
@@ -43,7 +43,7 @@ class MmaGemmParams(ProductParams):
     tile: MmaTile
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: MmaGemmParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: MmaGemmParams) -> dict[str, object]:
     outer = [*(f"bo{d}" for d in range(len(p.out_batch))), "m"]
     tile, chunk, columns = p.tile, p.k_chunk, p.n
     return {

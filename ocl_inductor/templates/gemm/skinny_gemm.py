@@ -103,7 +103,7 @@ def _depth(device: DeviceInfo, r_columns: int, p: SkinnyParams, tiles: int) -> i
     return depth // p.lanes * p.lanes
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: SkinnyParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: SkinnyParams) -> dict[str, object]:
     lanes, n, k = p.lanes, p.n, p.k
     r_rows, r_columns = _register_tile(device, lanes, p.mb)
     tiles = ceil_div(p.mb, r_rows)

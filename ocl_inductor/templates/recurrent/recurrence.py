@@ -149,7 +149,7 @@ def _rows(device: DeviceInfo, profile: Profile, batch: Size) -> Size:
     return max(1, min(_SIMT_ROWS, int(batch) // device.compute_units))
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: CellParams, blocks: int) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: CellParams, blocks: int) -> dict[str, object]:
     rows, batch, lanes = _rows(device, profile, p.batch), p.batch, p.panel.lanes
     group = 1
     if profile == "simt":
@@ -179,13 +179,13 @@ def _tile(device: DeviceInfo, profile: Profile, p: CellParams, blocks: int) -> d
     }
 
 
-def _forward_tile(device: DeviceInfo, profile: Profile, p: RecurrenceParams) -> dict[str, Any]:
+def _forward_tile(device: DeviceInfo, profile: Profile, p: RecurrenceParams) -> dict[str, object]:
     cell = CELLS[p.cell]
     shared = {"gates": cell.gates, "names": cell.planes[: planes(p.cell, p.saves)]}
     return shared | _tile(device, profile, p, cell.gates)
 
 
-def _backward_tile(device: DeviceInfo, profile: Profile, p: CellParams) -> dict[str, Any]:
+def _backward_tile(device: DeviceInfo, profile: Profile, p: CellParams) -> dict[str, object]:
     cell = CELLS[p.cell]
     return {"gates": cell.gates, "names": cell.planes} | _tile(device, profile, p, 1)
 

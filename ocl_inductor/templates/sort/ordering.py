@@ -108,7 +108,7 @@ def _runs_space(p: RunsParams) -> tuple[Size, ...]:
     return _space(p, size_ceil_div(p.n, p.block) * p.keep)
 
 
-def _runs_tile(device: DeviceInfo, profile: Profile, p: RunsParams) -> dict[str, Any]:
+def _runs_tile(device: DeviceInfo, profile: Profile, p: RunsParams) -> dict[str, object]:
     units = max(1, _ITEMS_OF_WORK // p.block)
     tile: dict[str, object] = {"profile": profile, "widths": (1,)}
     if profile == "simt":
@@ -126,7 +126,7 @@ def _runs_launch(p: RunsParams, tile: Mapping[str, Any]) -> LaunchGrid:
     return LaunchGrid((groups,), (1,))
 
 
-def _merge_tile(device: DeviceInfo, profile: Profile, p: MergeParams) -> dict[str, Any]:
+def _merge_tile(device: DeviceInfo, profile: Profile, p: MergeParams) -> dict[str, object]:
     if profile == "vector":
         return {"segment": _VECTOR_SEGMENT, "group": 1}
     return {"segment": _SIMT_SEGMENT, "group": min(_SIMT_GROUP, device.max_work_group_size)}
@@ -137,7 +137,7 @@ def _merge_launch(p: MergeParams, tile: Mapping[str, Any]) -> LaunchGrid:
     return LaunchGrid((size_ceil_div(segments, tile["group"]) * tile["group"],), (tile["group"],))
 
 
-def _select_tile(device: DeviceInfo, profile: Profile, p: SelectParams) -> dict[str, Any]:
+def _select_tile(device: DeviceInfo, profile: Profile, p: SelectParams) -> dict[str, object]:
     lanes = device.vector_width // (2 if p.wide else 1) if profile == "vector" else 1
     lanes = 1 if p.source == "items" else max(1, lanes)
     key = "long" if p.wide else "int"

@@ -106,7 +106,7 @@ def _out_space(p: WinogradParams) -> tuple[Size, ...]:
     return (p.n, *p.out_sizes, p.out_channels)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: WinogradParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: WinogradParams) -> dict[str, object]:
     mr, nv = register_tile(device)
     nr = nv * p.lanes
     panels = ceil_div(p.out_channels, nr)

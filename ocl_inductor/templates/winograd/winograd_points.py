@@ -75,7 +75,7 @@ def _outputs_space(p: TransformParams) -> tuple[Size, ...]:
     return (p.n, *p.out_sizes, p.channels)
 
 
-def transform_tile(device: DeviceInfo, profile: Profile, p: TransformParams) -> dict[str, Any]:
+def transform_tile(device: DeviceInfo, profile: Profile, p: TransformParams) -> dict[str, object]:
     items = _ITEMS_PER_UNIT * device.compute_units
     tiles = ceil_div(p.tiles_hint, items)
     # Few tiles: the channels are shared out as well.

@@ -112,7 +112,7 @@ def weight_order(strides: tuple[int, ...]) -> str | None:
 
 def _prefetched_weights(
     device: DeviceInfo, p: PointsProductsParams, order: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A block's weights as equidistant rows of memory: where they begin, and their lines."""
     lane, channel, row, column = p.w_strides
     width, block = p.tile.nv * p.tile.lanes, p.tile.block
@@ -134,7 +134,7 @@ def _prefetched_weights(
     }
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: PointsProductsParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: PointsProductsParams) -> dict[str, object]:
     order, tile = weight_order(p.w_strides), p.tile
     return {
         "W": tile.lanes,

@@ -126,7 +126,7 @@ def _out_space(p: PointsGradientParams) -> tuple[Size, ...]:
     return (p.parts, p.rows, 3, 3, p.columns)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: PointsGradientParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: PointsGradientParams) -> dict[str, object]:
     tile, nr = p.tile, p.tile.nr
     # The last rows of an item may move up by less than a register tile.
     rows = (tile.mb + 1) * tile.mr
