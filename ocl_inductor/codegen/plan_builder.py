@@ -172,7 +172,9 @@ class _PlanBuilder:
         symbols += [symbol for s in calls for symbol, _, _ in s.defines]
         return Plan(
             symbols=tuple(dict.fromkeys(symbols)),
-            inputs=tuple(input_spec(x, self.graph.static_inputs) for x in self.graph.inputs),
+            inputs=tuple(
+                input_spec(x, self.graph.static_inputs, self.graph.pairs) for x in self.graph.inputs
+            ),
             constants=self.graph.constants,
             buffers=tuple(buffer_specs(self.graph, self.schedule, self.memory)),
             slots=tuple(

@@ -6,6 +6,9 @@ from __future__ import annotations
 import ocl_inductor.lowering.attention.attention
 import ocl_inductor.lowering.attention.backward
 import ocl_inductor.lowering.attention.written_attention
+import ocl_inductor.lowering.complex.arithmetic
+import ocl_inductor.lowering.complex.products
+import ocl_inductor.lowering.complex.structure
 import ocl_inductor.lowering.conv.backward
 import ocl_inductor.lowering.conv.conv
 import ocl_inductor.lowering.ctc.ctc

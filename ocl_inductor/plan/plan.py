@@ -12,9 +12,10 @@ from typing import Any, Literal
 import torch
 
 from ocl_inductor.plan.launch_example import LaunchExample
+from ocl_inductor.plan.output_form import OutputForm
 from ocl_inductor.plan.residence import Residence
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -22,7 +23,11 @@ SizeText = int | str
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """One positional argument: a tensor, a size (``symbol``), or a value only the host uses."""
+    """One positional argument: a tensor, a size (``symbol``), or a value only the host uses.
+
+    ``pairs``: it is complex; what is said of it is said of its real numbers, with a last dimension
+    for the two parts of each element.
+    """
 
     kind: Literal["tensor", "size", "host"]
     name: str
@@ -31,6 +36,7 @@ class InputSpec:
     stride: tuple[SizeText, ...] = ()
     extent: SizeText = 0
     static: bool = False
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +110,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:
-    """A strided view of a buffer as an argument of a host call."""
+    """A strided view of a buffer as an argument of a host call; ``pairs``: of complex numbers."""
 
     name: str
     size: tuple[SizeText, ...] | None = None
     stride: tuple[SizeText, ...] | None = None
     offset: SizeText = 0
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +184,7 @@ DIVIDED_BY_ZERO = "ZeroDivisionError"
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
     """A returned tensor (view of an output buffer), host value, size (or real number made of sizes)
-    or constant.
+    or constant. ``form``: how the caller sees it; sizes, strides and offset are of real numbers.
     """
 
     kind: Literal["tensor", "host", "size", "real", "constant"]
@@ -186,6 +193,7 @@ class OutputSpec:
     stride: tuple[SizeText, ...] = ()
     offset: SizeText = 0
     value: Any = None
+    form: OutputForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)

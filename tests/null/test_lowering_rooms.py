@@ -16,7 +16,7 @@ FOLDER = Path(ocl_inductor.lowering.__file__).parent
 #: folders come above all of them.
 ORDER = (
     "core pointwise random reduce views norms sort matmul conv attention indexing pooling resize "
-    "ctc recurrent graph"
+    "ctc recurrent complex graph"
 ).split()
 
 #: Files of a folder, which a reader still takes in.
