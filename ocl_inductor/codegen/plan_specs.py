@@ -23,6 +23,7 @@ from ocl_inductor.plan.plan import (
     SizeText,
     TensorRef,
 )
+from ocl_inductor.plan.tensor_form import TensorForm
 from ocl_inductor.schedule.groups import Schedule
 
 
@@ -57,9 +58,10 @@ def texts(sizes: Sequence[Size]) -> tuple[SizeText, ...]:
 
 
 def input_spec(
-    x: Buffer | sympy.Expr | str, static: frozenset[str], pairs: frozenset[str]
+    x: Buffer | sympy.Expr | str, static: frozenset[str], forms: Mapping[str, TensorForm]
 ) -> InputSpec:
-    """An argument of a plan; ``static`` and ``pairs``: names of parameters and complex ones."""
+    """An argument of a plan; ``static``: names of those that are parameters; ``forms``: of those
+    that the caller sees in another form, which."""
     if isinstance(x, str):
         return InputSpec("host", x)
     if isinstance(x, Buffer):
@@ -71,7 +73,7 @@ def input_spec(
             texts(x.stride),
             size_text(x.storage),
             x.name in static,
-            x.name in pairs,
+            forms.get(x.name, "plain"),
         )
     return InputSpec("size", str(x))
 

@@ -12,7 +12,7 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, loads
 from ocl_inductor.ir.index import Size, loop_vars, prod
-from ocl_inductor.plan.output_form import OutputForm
+from ocl_inductor.plan.tensor_form import TensorForm
 
 LoopKind = Literal["pointwise", "reduction", "scan", "scatter"]
 
@@ -234,7 +234,7 @@ class GraphOutput:
     stride: tuple[Size, ...] = ()
     offset: Size = 0
     value: Any = None
-    form: OutputForm = "plain"
+    form: TensorForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +286,8 @@ class Graph:
     whose storage stays put between calls, so what is computed from them alone may be kept.
     ``constants``: tensors embedded in the FX graph by name. ``updates``: what is written to inputs.
     ``trained``: static inputs whose values an optimiser changes between calls. ``checks``: what
-    kernels may report. ``selections``: how kernels were chosen, for people. ``pairs``: names of
-    inputs that are complex, whose buffers hold the parts of each number along a last dimension.
+    kernels may report. ``selections``: how kernels were chosen, for people. ``forms``: of
+    inputs that the caller sees otherwise than their buffers are, how.
     """
 
     inputs: tuple[Buffer | sympy.Expr | str, ...]
@@ -299,7 +299,7 @@ class Graph:
     trained: frozenset[str] = frozenset()
     checks: tuple[IndexCheck, ...] = ()
     selections: tuple[KernelChoice, ...] = ()
-    pairs: frozenset[str] = frozenset()
+    forms: tuple[tuple[str, TensorForm], ...] = ()
 
     @property
     def results(self) -> tuple[GraphOutput, ...]:

@@ -7,6 +7,7 @@ import ocl_inductor.lowering.attention.attention
 import ocl_inductor.lowering.attention.backward
 import ocl_inductor.lowering.attention.written_attention
 import ocl_inductor.lowering.complex.arithmetic
+import ocl_inductor.lowering.complex.fourier
 import ocl_inductor.lowering.complex.products
 import ocl_inductor.lowering.complex.structure
 import ocl_inductor.lowering.conv.backward
@@ -59,3 +60,4 @@ import ocl_inductor.lowering.views.concat
 import ocl_inductor.lowering.views.replication_backward
 import ocl_inductor.lowering.views.strided_scatter
 import ocl_inductor.lowering.views.views
+import ocl_inductor.lowering.views.window_sum

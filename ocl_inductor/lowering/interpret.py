@@ -16,7 +16,7 @@ from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.index import is_static, same
 from ocl_inductor.ir.nodes import Graph
 from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.complex.pairs import from_pairs
+from ocl_inductor.lowering.complex.pairs import as_seen, form_of, from_pairs
 from ocl_inductor.lowering.complex.rules import COMPLEX_RULES
 from ocl_inductor.lowering.core.context import LoweringContext, Tune
 from ocl_inductor.lowering.core.fakes import fake_leaves, storage_of, tensor_leaves
@@ -37,6 +37,7 @@ from ocl_inductor.lowering.graph.uses import (
 )
 from ocl_inductor.lowering.graph.walk import TRAINED, Walk, origin_of
 from ocl_inductor.lowering.pointwise.float8 import computed_in_float32, in_float32
+from ocl_inductor.plan.tensor_form import TensorForm
 from ocl_inductor.settings import Settings
 
 #: Effects, and checks whose failure is an exception.
@@ -96,10 +97,8 @@ class _GraphLowering:
         self.results = results
         # Inputs that the graph writes: the placeholder, and what goes there.
         self.written: list[tuple[FxNode, FxNode]] = []
-        # Conjugated inputs by what a host call made of them.
-        self.resolved: dict[FxNode, Any] = {}
-        # Names of complex inputs.
-        self.pairs: set[str] = set()
+        # How the caller sees inputs, where it is not as they lie in memory.
+        self.forms: dict[str, TensorForm] = {}
 
     def run(self) -> Graph:
         self.ctx.value_of = self.walk.env.get
@@ -121,7 +120,7 @@ class _GraphLowering:
             frozenset(self.walk.trained_names),
             tuple(self.ctx.checks),
             tuple(self.ctx.selections),
-            frozenset(self.pairs),
+            tuple(self.forms.items()),
         )
 
     def run_placeholder(self, node: FxNode) -> Any:
@@ -132,7 +131,7 @@ class _GraphLowering:
             self.walk.inputs.append(sympy.sympify(size))
             return size
         name = f"in{position}"
-        if not self.walk.on_device(value) or self._is_marked(node) or node in self.walk.in_flight:
+        if not self.walk.lies_on_device(value) or node in self.walk.in_flight:
             self.walk.inputs.append(name)
             return HostValue(name)
         buffer = self.walk.buffer_like(name, value)
@@ -145,10 +144,10 @@ class _GraphLowering:
                 self.walk.trained_names.add(name)
             else:
                 self.ctx.kept.add(name)
-        if not value.is_complex():
-            return buffer_value(buffer)
-        self.pairs.add(name)
-        return from_pairs(buffer_value(buffer))
+        made = buffer_value(buffer)
+        if value.is_complex() or value.is_neg():
+            self.forms[name] = form_of(value)
+        return as_seen(from_pairs(made) if value.is_complex() else made, value)
 
     def run_get_attr(self, node: FxNode) -> Any:
         owner: Any = self.walk.gm
@@ -177,8 +176,8 @@ class _GraphLowering:
                 # Beside control flow; other graphs are cut here, and the number is an argument.
                 self.host.host_call(node, node.target, node.args)
             return self.walk.size(meta)
-        args = torch.fx.node.map_aggregate(node.args, self._argument)
-        kwargs = torch.fx.node.map_aggregate(node.kwargs, self._argument)
+        args = torch.fx.node.map_aggregate(node.args, self.walk.argument)
+        kwargs = torch.fx.node.map_aggregate(node.kwargs, self.walk.argument)
         if node.target is operator.getitem:
             container, position = args
             if not isinstance(container, HostValue):
@@ -245,22 +244,6 @@ class _GraphLowering:
     def _communicates(self, node: FxNode) -> bool:
         """Whether it is a collective, or a wait for one, or a view of what is not there yet."""
         return is_collective(node) or waits(node) or (node in self.walk.in_flight and is_view(node))
-
-    def _argument(self, x: Any) -> Any:
-        """An operator's argument; a conjugated input as what its elements are."""
-        value = self.walk.argument(x)
-        conjugated = isinstance(value, HostValue) and isinstance(x, FxNode) and self._is_marked(x)
-        if not conjugated:
-            return value
-        if x not in self.resolved:
-            resolve = torch.ops.aten.resolve_conj.default
-            self.resolved[x] = self.host.host_call(x, resolve, (x,))
-        return self.resolved[x]
-
-    def _is_marked(self, node: FxNode) -> bool:
-        """Whether it is an input that is marked as conjugated: kernels cannot read it so."""
-        fake = node.meta.get("val")
-        return node.op == "placeholder" and self.walk.on_device(fake) and fake.is_conj()
 
     def run_output(self, node: FxNode) -> None:
         self.results.store(node, self.written)

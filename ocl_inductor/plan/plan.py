@@ -12,8 +12,8 @@ from typing import Any, Literal
 import torch
 
 from ocl_inductor.plan.launch_example import LaunchExample
-from ocl_inductor.plan.output_form import OutputForm
 from ocl_inductor.plan.residence import Residence
+from ocl_inductor.plan.tensor_form import TensorForm
 
 SCHEMA_VERSION = 9
 
@@ -25,8 +25,7 @@ SizeText = int | str
 class InputSpec:
     """One positional argument: a tensor, a size (``symbol``), or a value only the host uses.
 
-    ``pairs``: it is complex; what is said of it is said of its real numbers, with a last dimension
-    for the two parts of each element.
+    ``form``: how the caller sees it; sizes, strides and extent are of the real numbers in memory.
     """
 
     kind: Literal["tensor", "size", "host"]
@@ -36,7 +35,7 @@ class InputSpec:
     stride: tuple[SizeText, ...] = ()
     extent: SizeText = 0
     static: bool = False
-    pairs: bool = False
+    form: TensorForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ class OutputSpec:
     stride: tuple[SizeText, ...] = ()
     offset: SizeText = 0
     value: Any = None
-    form: OutputForm = "plain"
+    form: TensorForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)

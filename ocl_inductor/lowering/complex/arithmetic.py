@@ -181,6 +181,18 @@ def silu(a: Pair) -> Pair:
     return mul(a, sigmoid(a))
 
 
+def conj(a: Pair) -> Pair:
+    return a[0], op("neg", a[1])
+
+
+def sigmoid_backward(gradient: Pair, y: Pair) -> Pair:
+    return mul(gradient, conj(mul(sub(one(y), y), y)))
+
+
+def tanh_backward(gradient: Pair, y: Pair) -> Pair:
+    return mul(gradient, conj(sub(one(y), mul(y, y))))
+
+
 def square(a: Pair) -> Pair:
     return mul(a, a)
 
@@ -263,12 +275,14 @@ _COMPLEX: dict[str, Callable[..., Pair]] = {
     "rsqrt": rsqrt,
     "sgn": sgn,
     "sigmoid": sigmoid,
+    "sigmoid_backward": sigmoid_backward,
     "silu": silu,
     "sin": sin,
     "sinh": sinh,
     "sqrt": sqrt,
     "square": square,
     "tanh": tanh,
+    "tanh_backward": tanh_backward,
 }
 
 #: Those that give real numbers or truth values.
@@ -396,7 +410,7 @@ def view_as_real(ctx: LoweringContext, z: ComplexValue) -> Value:
 
 
 @complex_rule("_conj _conj_physical conj_physical _conj_copy resolve_conj")
-def conj(ctx: LoweringContext, z: ComplexValue) -> ComplexValue:
+def conjugated(ctx: LoweringContext, z: ComplexValue) -> ComplexValue:
     if ctx.fx_node is not None and ctx.fx_node.target is aten.resolve_conj.default:
         return z
     return conjugate(z)

@@ -33,6 +33,7 @@ from ocl_inductor.lowering.core.values import (
     reindex,
     strided_view,
 )
+from ocl_inductor.plan.tensor_form import TensorForm
 
 
 def from_pairs(pairs: Value) -> ComplexValue:
@@ -86,6 +87,22 @@ def as_parts(x: Any, dtype: torch.dtype) -> ComplexValue:
         number = complex(x)
         return ComplexValue(full((), number.real, dtype), full((), number.imag, dtype))
     raise CannotLower(f"{type(x).__name__} as a complex operand")
+
+
+def form_of(fake: torch.Tensor) -> TensorForm:
+    """How the caller sees a traced tensor."""
+    if not fake.is_complex():
+        return "negative" if fake.is_neg() else "plain"
+    return "conjugate" if fake.is_conj() else "complex"
+
+
+def as_seen(value: Any, fake: torch.Tensor) -> Any:
+    """From what lies in the memory of a traced tensor to its elements; and back."""
+    if isinstance(value, ComplexValue) and fake.is_conj():
+        return conjugate(value)
+    if isinstance(value, Value) and fake.is_neg():
+        return negated(value)
+    return value
 
 
 def negated(x: Value) -> Value:

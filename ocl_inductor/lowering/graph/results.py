@@ -12,7 +12,7 @@ from torch.fx import Node as FxNode
 
 from ocl_inductor.ir.index import extent, loop_vars, prod, same
 from ocl_inductor.ir.nodes import GraphOutput, Loop, Update
-from ocl_inductor.lowering.complex.pairs import conjugate, negated, seen_pairs
+from ocl_inductor.lowering.complex.pairs import as_seen, form_of, seen_pairs
 from ocl_inductor.lowering.core.fakes import overlaps, same_strides, storage_of
 from ocl_inductor.lowering.core.values import (
     ComplexValue,
@@ -23,7 +23,6 @@ from ocl_inductor.lowering.core.values import (
 )
 from ocl_inductor.lowering.graph.mutated_input_views import views_of_renewed
 from ocl_inductor.lowering.graph.walk import Walk, origin_of
-from ocl_inductor.plan.output_form import OutputForm
 
 
 class ResultLowering:
@@ -65,19 +64,20 @@ class ResultLowering:
         self.ctx.pending = self.walk.carried([source])
         if isinstance(target, HostValue):
             return Update(target.name, self._output(source, taken))
-        if isinstance(target, ComplexValue):
-            return self._update_pairs(placeholder, source, taken)
-        buffer = self.ctx.buffers[target.body.payload.buffer]
+        fake = placeholder.meta["val"]
+        lying, value = as_seen(target, fake), as_seen(value, fake)
+        part = lying.re if isinstance(lying, ComplexValue) else lying
+        buffer = self.ctx.buffers[part.body.payload.buffer]
         if (
-            not isinstance(value, Value)
-            or value.dtype != buffer.dtype
-            or len(value.size) != len(buffer.size)
-            or not all(map(same, value.size, buffer.size))
+            not isinstance(value, type(lying))
+            or value.dtype != lying.dtype
+            or len(value.size) != len(lying.size)
+            or not all(map(same, value.size, lying.size))
             or self.walk.is_too_wide(buffer.dtype)
-            or overlaps(placeholder.meta["val"])
+            or overlaps(fake)
         ):
             return Update(buffer.name, self._output(source, taken))
-        view = strided_view(value)
+        view = None if isinstance(value, ComplexValue) else strided_view(value)
         if (
             view is not None
             and view.buffer not in self.walk.foreign_buffers()
@@ -89,28 +89,9 @@ class ResultLowering:
         ):
             name = view.buffer
         else:
-            name = self.ctx.store_with_strides(value, buffer.stride, buffer.storage)
+            name = self._stored(value, buffer.stride, buffer.storage)
             taken[name] = source
-        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
-        return Update(buffer.name, made, exact=True)
-
-    def _update_pairs(
-        self, placeholder: FxNode, source: FxNode, taken: dict[str, FxNode]
-    ) -> Update:
-        """The same for a complex input: the runtime knows the real numbers of both."""
-        target, value = self.walk.env[placeholder], self.walk.env[source]
-        buffer = self.ctx.buffers[target.re.body.payload.buffer]
-        if (
-            not isinstance(value, ComplexValue)
-            or value.dtype != target.dtype
-            or len(value.size) != len(target.size)
-            or not all(map(same, value.size, target.size))
-            or overlaps(placeholder.meta["val"])
-        ):
-            return Update(buffer.name, self._output(source, taken))
-        name = self.ctx.interleave((value.re, value.im), buffer.stride[:-1], buffer.storage)
-        taken[name] = source
-        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
+        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0, form=form_of(fake))
         return Update(buffer.name, made, exact=True)
 
     def _store_shared_results(self, results: Sequence[Any]) -> None:
@@ -141,7 +122,7 @@ class ResultLowering:
             size, stride = self.walk.shape_in_memory(fake)
             reach = extent(size, stride)
             if same(prod(size), reach) and same(fake.storage_offset(), 0):
-                name = self._stored(_in_memory(value, fake), stride, reach)
+                name = self._stored(as_seen(value, fake), stride, reach)
                 self.result_storage[storage_of(fake)] = name
 
     def _stored(self, value: Value | ComplexValue, stride: tuple[Any, ...], reach: Any) -> str:
@@ -161,8 +142,8 @@ class ResultLowering:
         if isinstance(value, HostValue):
             return GraphOutput("host", value.name)
         if isinstance(value, ComplexValue) or (isinstance(value, Value) and x.meta["val"].is_neg()):
-            made = self._tensor_output(x, _in_memory(value, x.meta["val"]), taken)
-            return dataclasses.replace(made, form=_form(x.meta["val"]))
+            made = self._tensor_output(x, as_seen(value, x.meta["val"]), taken)
+            return dataclasses.replace(made, form=form_of(x.meta["val"]))
         if not isinstance(value, Value):
             return GraphOutput("value", value=value)
         found = self._as_it_lies(x, value, taken) if free else None
@@ -255,19 +236,6 @@ class ResultLowering:
         bases = {n.base for n in self.ctx.nodes if isinstance(n, Loop)}
         returned = {o.name for o in self.outputs}
         return bases | returned | {*self.result_storage.values()}
-
-
-def _in_memory(value: Value | ComplexValue, fake: torch.Tensor) -> Value | ComplexValue:
-    """What is in the memory of a tensor that may be marked as conjugated or negated."""
-    if isinstance(value, ComplexValue):
-        return conjugate(value) if fake.is_conj() else value
-    return negated(value) if fake.is_neg() else value
-
-
-def _form(fake: torch.Tensor) -> OutputForm:
-    if fake.is_neg():
-        return "negative"
-    return "conjugate" if fake.is_conj() else "complex"
 
 
 def _without(value: Value, repeated: Sequence[int]) -> Value:

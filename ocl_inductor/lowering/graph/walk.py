@@ -105,6 +105,12 @@ class Walk:
             return size, stride
         return (*size, 2), (*(as_size(2 * s) for s in stride), 1)
 
+    def lies_on_device(self, x: Any) -> bool:
+        """The same, whatever bits of PyTorch's say about what is in its memory."""
+        if isinstance(x, torch.Tensor) and x.is_neg() and not x.is_complex():
+            return x.layout is torch.strided and x.device.type == "cpu" and x.is_floating_point()
+        return self.on_device(x)
+
     def on_device(self, x: Any) -> bool:
         """Whether kernels can work on a traced tensor, on a complex one by its parts."""
         return is_device_tensor(x) or (is_pair(x) and not self.is_too_wide(x.dtype.to_real()))

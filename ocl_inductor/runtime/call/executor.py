@@ -38,10 +38,10 @@ from ocl_inductor.runtime.call.tensors import KERNEL_DTYPES, reach
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete.bundle import members_of
 from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
+from ocl_inductor.runtime.forms import Forms
 from ocl_inductor.runtime.memory.resident import ResidentMemory, arrival_of
 from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
-from ocl_inductor.runtime.pairs import Pairs
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
 from ocl_inductor.runtime.recording import CallRecording, active_recorder
@@ -114,7 +114,7 @@ class Executor:
         #: Moves results to their device, where needed.
         self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
         #: Complex tensors among inputs and results.
-        self.pairs = Pairs.of(plan)
+        self.forms = Forms.of(plan)
         self.first = True
         self.started = False  # whether this call may have run something
         self.results = Results(
@@ -252,11 +252,11 @@ class Executor:
                 return self._run_locked(inputs)
 
     def _run_locked(self, inputs: list[Any]) -> tuple[Any, ...]:
-        if self.pairs is None:
+        if self.forms is None:
             return self._attempt(inputs)
-        taken = self.pairs.take(inputs)
+        taken = self.forms.take(inputs)
         inputs.clear()
-        return self.pairs.give(self._attempt(taken))
+        return self.forms.give(self._attempt(taken))
 
     def _attempt(self, inputs: list[Any]) -> tuple[Any, ...]:
         """A call; retried once after a shortage of memory, with idle memory freed."""

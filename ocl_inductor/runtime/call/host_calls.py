@@ -13,9 +13,9 @@ from torch.utils import _pytree as pytree
 from ocl_inductor.errors import HostResultError
 from ocl_inductor.plan.plan import BufferSpec, HostCall, SizeRef, TensorRef
 from ocl_inductor.resident.borrowing import Borrowed
+from ocl_inductor.runtime.forms import as_lying
 from ocl_inductor.runtime.host_bytes import host_bytes
 from ocl_inductor.runtime.memory.strategy import Strategy
-from ocl_inductor.runtime.pairs import as_pairs
 from ocl_inductor.runtime.recording import CallRecording
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -147,7 +147,7 @@ class HostCalls:
             self.values[names] = self._outside_scratch(result)
             return
         if isinstance(result, torch.Tensor) and result.dtype in _COMPLEX:
-            result = as_pairs(result)
+            result = as_lying(result, "complex")
         size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
         plain = not result.is_quantized and result.layout is torch.strided
         if not plain or result.size() != size:

@@ -10,7 +10,7 @@ import torch
 
 from ocl_inductor.plan.plan import OutputSpec, Plan
 from ocl_inductor.resident.tensors import note_write
-from ocl_inductor.runtime.pairs import as_form
+from ocl_inductor.runtime.forms import as_lying, as_seen
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -54,9 +54,12 @@ class Results:
                     given.copy_(used)
 
     def _source(self, name: str, o: OutputSpec, produced: Mapping[str, torch.Tensor]) -> Any:
-        """What is copied to an input; complex inputs are pairs here, unless a kernel reads none."""
+        """What is copied to an input, in the form in which that is here."""
+        spec = self.plan_index.inputs.get(name)
         source = self._result(o, produced)
-        return as_form(source, o.form) if self.given[name].is_complex() else source
+        if spec is None or spec.form == o.form:
+            return source
+        return as_lying(as_seen(source, o.form), spec.form)
 
     def _result(self, o: OutputSpec, produced: Mapping[str, torch.Tensor]) -> Any:
         if o.kind == "tensor":
