@@ -34,6 +34,18 @@ class Adjacent:
     stores: Mapping[str, str] = field(default_factory=dict)
 
 
+def adjacent_indices(members: Sequence[Member]) -> frozenset[sympy.Expr]:
+    """Indices that a kernel accesses together with the next or the previous one."""
+    loads = _loads(members)
+    both = {
+        i for buffer, index in loads if (buffer, index + 1) in loads for i in (index, index + 1)
+    }
+    stores = _stores(members)
+    by_name = {m.buffer.name: m for m in members}
+    both |= {by_name[name].store for pair in stores.items() for name in pair}
+    return frozenset(both)
+
+
 def find_adjacent(members: Sequence[Member], v: sympy.Symbol, width: int) -> Adjacent:
     """The pairs of a kernel whose ``width`` lanes run along ``v``."""
 
@@ -41,34 +53,43 @@ def find_adjacent(members: Sequence[Member], v: sympy.Symbol, width: int) -> Adj
         split = lane_stride(index, v, width)
         return split is not None and split[1] == 2
 
-    own = {m.buffer.name for m in members}
-    loads = {
-        (e.payload.buffer, e.payload.index): e
-        for m in members
-        for e in _always_read(m.body)
-        if e.dtype in _DTYPES and not e.args and e.payload.buffer not in own
-        if steps_over_one(e.payload.index)
-    }
+    loads = {k: e for k, e in _loads(members).items() if steps_over_one(e.payload.index)}
     paired: dict[Expr, tuple[Expr, bool]] = {}
     for (buffer, index), first in loads.items():
         second = loads.get((buffer, index + 1))
         if second is not None and first not in paired and second not in paired:
             paired |= {first: (first, False), second: (first, True)}
+    by_name = {m.buffer.name: m for m in members}
+    stores = {k: n for k, n in _stores(members).items() if steps_over_one(by_name[k].store)}
+    return Adjacent(paired, stores)
+
+
+def _loads(members: Sequence[Member]) -> dict[tuple[str, sympy.Expr], Expr]:
+    """What a kernel reads of other memory wherever it computes anything, by buffer and index."""
+    own = {m.buffer.name for m in members}
+    return {
+        (e.payload.buffer, e.payload.index): e
+        for m in members
+        for e in _always_read(m.body)
+        if e.dtype in _DTYPES and not e.args and e.payload.buffer not in own
+    }
+
+
+def _stores(members: Sequence[Member]) -> dict[str, str]:
+    """Members that store next to what the one stores whose buffer they continue."""
     read = {e.payload.buffer for m in members for e in _reads(m)}
     by_name = {m.buffer.name: m for m in members}
-    stores = {
+    return {
         m.buffer.name: m.base
         for m in members
-        if (first_member := by_name.get(m.base)) is not None
+        if (first := by_name.get(m.base)) is not None
         and _is_plain(m)
-        and _is_plain(first_member)
-        and not first_member.base
-        and m.level == first_member.level
-        and m.store == first_member.store + 1
-        and steps_over_one(m.store)
+        and _is_plain(first)
+        and not first.base
+        and m.level == first.level
+        and m.store == first.store + 1
         and read.isdisjoint((m.buffer.name, m.base))
     }
-    return Adjacent(paired, stores)
 
 
 def _is_plain(m: Member) -> bool:

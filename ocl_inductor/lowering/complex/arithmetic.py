@@ -112,6 +112,26 @@ def log(a: Pair) -> Pair:
     return op("log", magnitude(a)), angle(a)
 
 
+def expm1(a: Pair) -> Pair:
+    """``(e^x - 1) cos(y) - 2 sin(y/2)^2`` for the real part: nothing cancels near 0."""
+    re, im = a
+    half = op("sin", op("mul", im, const(0.5, im.dtype)))
+    less = op("mul", const(2, im.dtype), op("mul", half, half))
+    return op("sub", op("mul", op("expm1", re), op("cos", im)), less), exp(a)[1]
+
+
+def log1p(a: Pair) -> Pair:
+    re, im = a
+    unit, two = const(1, re.dtype), const(2, re.dtype)
+    squares = op("add", op("mul", re, op("add", re, two)), op("mul", im, im))
+    size = op("mul", const(0.5, re.dtype), op("log1p", squares))
+    return size, op("atan2", im, op("add", re, unit))
+
+
+def lerp(a: Pair, b: Pair, weight: Pair) -> Pair:
+    return add(a, mul(weight, sub(b, a)))
+
+
 def sqrt(a: Pair) -> Pair:
     """The principal root: the larger part without cancellation, the other one from it."""
     re, im = a
@@ -266,9 +286,13 @@ _COMPLEX: dict[str, Callable[..., Pair]] = {
     "cosh": cosh,
     "div.Tensor div.Scalar true_divide.Tensor true_divide.Scalar": div,
     "exp": exp,
+    "exp2": lambda a: exp(scaled(a, math.log(2))),
+    "expm1": expm1,
+    "lerp.Scalar lerp.Tensor": lerp,
     "log": log,
     "log10": lambda a: scaled(log(a), 1 / math.log(10)),
     "log2": lambda a: scaled(log(a), 1 / math.log(2)),
+    "log1p": log1p,
     "mul.Tensor mul.Scalar": mul,
     "neg": neg,
     "reciprocal": reciprocal,
@@ -410,7 +434,9 @@ def view_as_real(ctx: LoweringContext, z: ComplexValue) -> Value:
 
 
 @complex_rule("_conj _conj_physical conj_physical _conj_copy resolve_conj")
-def conjugated(ctx: LoweringContext, z: ComplexValue) -> ComplexValue:
+def conjugated(ctx: LoweringContext, z: Any) -> ComplexValue:
+    if not isinstance(z, ComplexValue):  # gradients conjugate the program's numbers, too
+        z = as_parts(z, result_dtype(ctx).to_real())
     if ctx.fx_node is not None and ctx.fx_node.target is aten.resolve_conj.default:
         return z
     return conjugate(z)

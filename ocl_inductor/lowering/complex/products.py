@@ -87,6 +87,16 @@ def lower_sum_of_product(
     return _scaled_sum(c, beta, product(ctx, a, b), alpha)
 
 
+@complex_rule("addbmm")
+def lower_sum_of_products(
+    ctx: LoweringContext, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1
+) -> ComplexValue:
+    c, a, b = _operands(ctx, c, a, b)
+    made = product(ctx, a, b)
+    total = ComplexValue(*(ctx.reduce(x, [0], "sum") for x in (made.re, made.im)))
+    return _scaled_sum(c, beta, total, alpha)
+
+
 def _times_vector(ctx: LoweringContext, a: ComplexValue, x: ComplexValue) -> ComplexValue:
     made = product(ctx, a, ComplexValue(*(reshape(p, (p.size[0], 1)) for p in (x.re, x.im))))
     return ComplexValue(*(reshape(p, (p.size[0],)) for p in (made.re, made.im)))

@@ -151,6 +151,15 @@ def _filled(ctx: LoweringContext, *args: Any, **kwargs: Any) -> ComplexValue | V
     return ComplexValue(full(size, number.real, dtype), full(size, number.imag, dtype))
 
 
+def _eye(ctx: LoweringContext, *args: Any, **kwargs: Any) -> ComplexValue:
+    assert ctx.fx_node is not None
+    dtype = result_dtype(ctx).to_real()
+    made = real(ctx.fx_node.target)(ctx, *args, **{**kwargs, "dtype": dtype})
+    return as_parts(made, dtype)
+
+
+for _target in overloads("eye eye.m"):
+    enter(_target, _eye)
 for _data, _names in BY_PARTS.items():
     _enter_by_parts(" ".join(_names.split()), tuple(_data.split()))
 for _target in overloads(" ".join(FILLED.split())):
