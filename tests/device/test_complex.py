@@ -330,3 +330,14 @@ GRADIENTS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
 def test_gradients(name: str, memory: str, driver: str) -> None:
     fn, inputs = GRADIENTS[name]
     _gradients_agree(fn, *inputs, device=driver, memory=memory)
+
+
+# -- the host ------------------------------------------------------------------------------
+
+
+@each_driver
+@pytest.mark.filterwarnings("ignore:.*runs on the host")
+def test_the_first_call_of_an_operator_on_the_host(driver: str) -> None:
+    """AOTAutograd watches it with a mode under which PyTorch's pseudo-inverse is wrong."""
+    z = complexes(5, 3)
+    agree(torch.linalg.pinv, z, device=driver, fallbacks=1, rtol=1e-4, atol=1e-4, reference=False)
