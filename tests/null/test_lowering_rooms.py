@@ -23,8 +23,12 @@ ORDER = (
 MOST_FILES = 15
 
 #: What puts a lowering into the registry, and the modules that only define it.
-REGISTER = {"register", "register_by_name", "register_rows"}
-DEFINES = {f"{PACKAGE}.core.registry", f"{PACKAGE}.pointwise.rows"}
+REGISTER = {"register", "register_by_name", "register_rows", "complex_rule", "enter"}
+DEFINES = {
+    f"{PACKAGE}.core.registry",
+    f"{PACKAGE}.pointwise.rows",
+    f"{PACKAGE}.complex.rules",
+}
 
 FILES = sorted(FOLDER.rglob("*.py"))
 

@@ -21,6 +21,8 @@ from ocl_inductor.schedule.groups import Member
 
 #: The same in memory and in registers.
 _DTYPES = (torch.float32, torch.float64)
+#: Of a scope's key for the vectors that were loaded; no operation of a loop body.
+WHOLE_PAIRS = "pairs"
 #: OpenCL's longest vector.
 MOST_LANES = 16
 

@@ -20,7 +20,12 @@ from ocl_inductor.codegen.printers.primitives import (
     positions_of_a_counter,
     prefetch,
 )
-from ocl_inductor.codegen.statements.adjacent import MOST_LANES, Adjacent, interleaved
+from ocl_inductor.codegen.statements.adjacent import (
+    MOST_LANES,
+    WHOLE_PAIRS,
+    Adjacent,
+    interleaved,
+)
 from ocl_inductor.codegen.statements.emitted import HeldResult, RowCache, Scope, Text
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import (
@@ -278,7 +283,7 @@ class Emitter(StatementWriter):
     def _one_of_pair(self, e: Expr) -> str:
         """The even or the odd ones of twice as many consecutive elements, which are loaded once."""
         first, odd = self.adjacent.loads[e]
-        whole = Expr("pairs", (first,), e.dtype)
+        whole = Expr(WHOLE_PAIRS, (first,), e.dtype)
         scope = self.scope_of(e)
         if whole not in scope.known:
             split = self.lanes_of(first.payload.index)
