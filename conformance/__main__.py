@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from conformance import expectations, report
 from conformance.results import append_result, read_results
-from conformance.rows import DIRECTIONS, DTYPES, Result, Row, Subject, all_rows
+from conformance.rows import DIRECTIONS, DTYPES, ON_REQUEST, Result, Row, Subject, all_rows
 from conformance.subjects import subjects
 
 _RESULTS = Path("conformance_results.jsonl")
@@ -23,7 +23,9 @@ _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 
 @click.command(context_settings={"show_default": True})
 @click.option("--only", multiple=True, help="Pattern for operators' names; may be repeated.")
-@click.option("--dtype", multiple=True, type=click.Choice(DTYPES), help="May be repeated.")
+@click.option(
+    "--dtype", multiple=True, type=click.Choice((*DTYPES, *ON_REQUEST)), help="May be repeated."
+)
 @click.option("--direction", type=click.Choice(DIRECTIONS))
 @click.option("--device", help="Device, as options={'device': ...} takes it.")
 @click.option("--limit", type=int, help="At most this many samples of a row, spread evenly.")

@@ -12,7 +12,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 #: Compiles a function or module, or leaves it as it is.
 Wrap = Callable[[Any], Any]
 
-_WIDE = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64}
+_WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ def widened(tree: Any) -> Any:
 
     def widen(x: Any) -> Any:
         if isinstance(x, torch.Tensor) and x.dtype in _WIDE and x.layout is torch.strided:
-            return x.detach().double().requires_grad_(x.requires_grad)
+            return x.detach().to(_WIDE[x.dtype]).requires_grad_(x.requires_grad)
         return _WIDE.get(x, x) if isinstance(x, torch.dtype) else x
 
     return tree_map(widen, tree)

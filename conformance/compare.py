@@ -50,7 +50,8 @@ def problem(actual: Any, eager: Any, exact: Any, *, values: bool = True) -> str 
 
 
 def _largest(x: Any) -> float:
-    if not isinstance(x, torch.Tensor) or not x.dtype.is_floating_point or x.numel() == 0:
+    floats = isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
+    if not floats or x.numel() == 0:
         return 0.0
     return float(_plain(x).double().nan_to_num(0.0, 0.0, 0.0).abs().max())
 
@@ -65,12 +66,12 @@ def _leaf_problem(a: Any, e: Any, x: Any, values: bool, around: float) -> str | 
         return f"{_describe(a)} instead of {_describe(e)}"
     if not values or e.numel() == 0:
         return None
+    if isinstance(x, torch.Tensor) and x.shape == e.shape:
+        x = _plain(x)
     a, e = _plain(a), _plain(e)
     if not e.dtype.is_floating_point:
         wrong = int((a != e).sum())
         return f"{wrong} of {e.numel()} elements differ" if wrong else None
-    if isinstance(x, torch.Tensor) and x.shape == e.shape:
-        x = _plain(x)
     if not isinstance(x, torch.Tensor) or x.shape != e.shape or x.dtype is not torch.float64:
         x = None
     return _float_problem(a, e, x, CANCELLED.get(e.dtype, 0.0) * around)

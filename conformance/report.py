@@ -18,6 +18,7 @@ from conformance.rows import (
     FALLBACK,
     MODULE,
     NATIVE,
+    ON_REQUEST,
     OPTIMISER,
     Result,
 )
@@ -37,7 +38,7 @@ def counts(results: Iterable[Result]) -> dict[tuple[str, str, str], collections.
         counter[r.status] += 1
         counter[_EXEMPT] += is_exempt(r)
     kinds = ("operators", *_KINDS.values())
-    order = {name: k for k, name in enumerate((*kinds, *DIRECTIONS, *DTYPES))}
+    order = {name: k for k, name in enumerate((*kinds, *DIRECTIONS, *DTYPES, *ON_REQUEST))}
     return dict(sorted(table.items(), key=lambda x: tuple(order[name] for name in x[0])))
 
 

@@ -19,6 +19,8 @@ MODULE, OPTIMISER = "module", "optim"
 
 #: Dtypes of the forward direction, by name; the backward direction is checked in float32.
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+#: Dtypes that are checked where they are asked for, in both directions.
+ON_REQUEST = ("complex64",)
 
 #: Statuses from best to worst. ``eager_fails``: there is nothing to compare with.
 NATIVE, FALLBACK, FAIL, EAGER_FAILS = "native", "fallback", "fail", "eager_fails"
@@ -77,7 +79,7 @@ def all_rows(
     """Rows that eager supports on the CPU. ``only``: patterns, of which one must match a name."""
     for direction in directions:
         for dtype in dtypes:
-            if direction == BACKWARD and dtype != "float32":
+            if direction == BACKWARD and dtype not in ("float32", *ON_REQUEST):
                 continue
             for name, subject in sorted(subjects.items()):
                 if only and not any(re.fullmatch(pattern, name) for pattern in only):

@@ -95,7 +95,10 @@ def report_strides(plan: Plan, free: frozenset[int]) -> None:
         return
     for n, o in enumerate(plan.outputs):
         known = n in free and o.kind == "tensor"
-        context.output_strides.append(tuple(map(int, o.stride)) if known else None)
+        stride = tuple(map(int, o.stride)) if known else ()
+        if o.form in ("complex", "conjugate"):  # in real numbers, with a dimension for the parts
+            stride = tuple(s // 2 for s in stride[:-1])
+        context.output_strides.append(stride if known else None)
 
 
 def take_strides(gm: GraphModule, inputs: Sequence[object]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import sympy
 
+from ocl_inductor.codegen.statements.adjacent import adjacent_indices
 from ocl_inductor.codegen.work import usual_size
 from ocl_inductor.ir.expr import indices, loads
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
@@ -80,13 +81,16 @@ def once_only(m: Member) -> bool:
 
 
 def contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
-    """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather.
+    """How well lanes along ``v`` suit the accesses: 1 contiguous, 0.6 same, 0.15 gather; 0.9 where
+    every gather is one of two adjacent ones (adjacent.py), as those of complex numbers are.
 
     Each is weighted by its count in a sweep, so that an access made once for a whole row does not
     outweigh the row.
     """
     sweep = usual_size(prod(list(group.inner)))
     score = 0.0
+    adjacent = adjacent_indices(group.members)
+    strided: list[tuple[float, bool]] = []
     for m in group.members:
         once = 1.0 / max(1, sweep) if m.row else 1.0
         accesses = [(e, once) for e in indices(m.body)]
@@ -103,5 +107,6 @@ def contiguity(group: LoopGroup, v: sympy.Symbol) -> float:
             elif affine[0][v] == 1:
                 score += weight
             else:
-                score += 0.15 * weight
-    return score
+                strided.append((weight, affine[0][v] == 2 and e in adjacent))
+    each = 0.9 if all(pair for _, pair in strided) else 0.15
+    return score + each * sum(weight for weight, _ in strided)

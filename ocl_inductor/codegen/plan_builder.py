@@ -170,9 +170,10 @@ class _PlanBuilder:
         tensors = [x for x in self.graph.inputs if isinstance(x, Buffer)]
         symbols += [str(n) for x in tensors for n in x.size if isinstance(n, sympy.Symbol)]
         symbols += [symbol for s in calls for symbol, _, _ in s.defines]
+        forms = dict(self.graph.forms)
         return Plan(
             symbols=tuple(dict.fromkeys(symbols)),
-            inputs=tuple(input_spec(x, self.graph.static_inputs) for x in self.graph.inputs),
+            inputs=tuple(input_spec(x, self.graph.static_inputs, forms) for x in self.graph.inputs),
             constants=self.graph.constants,
             buffers=tuple(buffer_specs(self.graph, self.schedule, self.memory)),
             slots=tuple(

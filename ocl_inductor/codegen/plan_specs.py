@@ -23,6 +23,7 @@ from ocl_inductor.plan.plan import (
     SizeText,
     TensorRef,
 )
+from ocl_inductor.plan.tensor_form import TensorForm
 from ocl_inductor.schedule.groups import Schedule
 
 
@@ -56,8 +57,11 @@ def texts(sizes: Sequence[Size]) -> tuple[SizeText, ...]:
     return tuple(size_text(s) for s in sizes)
 
 
-def input_spec(x: Buffer | sympy.Expr | str, static: frozenset[str]) -> InputSpec:
-    """An argument of a plan; ``static``: names of those that are parameters."""
+def input_spec(
+    x: Buffer | sympy.Expr | str, static: frozenset[str], forms: Mapping[str, TensorForm]
+) -> InputSpec:
+    """An argument of a plan; ``static``: names of those that are parameters; ``forms``: of those
+    that the caller sees in another form, which."""
     if isinstance(x, str):
         return InputSpec("host", x)
     if isinstance(x, Buffer):
@@ -69,6 +73,7 @@ def input_spec(x: Buffer | sympy.Expr | str, static: frozenset[str]) -> InputSpe
             texts(x.stride),
             size_text(x.storage),
             x.name in static,
+            forms.get(x.name, "plain"),
         )
     return InputSpec("size", str(x))
 
@@ -106,7 +111,8 @@ def buffer_specs(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> list[B
 def output_spec(o: GraphOutput) -> OutputSpec:
     """A result of a plan."""
     if o.kind == "buffer":
-        return OutputSpec("tensor", o.name, texts(o.size), texts(o.stride), size_text(o.offset))
+        size, stride, offset = texts(o.size), texts(o.stride), size_text(o.offset)
+        return OutputSpec("tensor", o.name, size, stride, offset, form=o.form)
     if o.kind == "host":
         return OutputSpec("host", o.name)
     if isinstance(o.value, sympy.Basic):
@@ -142,7 +148,7 @@ def _argument(x: object) -> object:
         if x.size is None:
             return TensorRef(x.name)
         assert x.stride is not None
-        return TensorRef(x.name, texts(x.size), texts(x.stride), size_text(x.offset))
+        return TensorRef(x.name, texts(x.size), texts(x.stride), size_text(x.offset), x.pairs)
     if isinstance(x, sympy.Basic):
         return SizeRef(size_text(x), real=not x.is_integer)
     return _map_tree(x, _argument)

@@ -13,6 +13,7 @@ import torch
 from ocl_inductor.ir.expr import Expr, loads
 from ocl_inductor.ir.index import Size, loop_vars, prod
 from ocl_inductor.ir.params import TemplateParams
+from ocl_inductor.plan.tensor_form import TensorForm
 
 LoopKind = Literal["pointwise", "reduction", "scan", "scatter"]
 
@@ -156,12 +157,16 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class BufferRef:
-    """A tensor argument of an Extern node: a strided view of a buffer (or a host value)."""
+    """A tensor argument of an Extern node: a strided view of a buffer (or a host value).
+
+    ``pairs``: its last dimension holds the parts of complex numbers, which the operator takes.
+    """
 
     name: str
     size: tuple[Size, ...] | None = None
     stride: tuple[Size, ...] | None = None
     offset: Size = 0
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,7 @@ class GraphOutput:
     """What the compiled function returns at one position.
 
     A strided view of a buffer, a host value made by an Extern node, or a Python constant/size.
+    ``form``: how the caller sees the view.
     """
 
     kind: Literal["buffer", "host", "value"]
@@ -226,6 +232,7 @@ class GraphOutput:
     stride: tuple[Size, ...] = ()
     offset: Size = 0
     value: Any = None
+    form: TensorForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +284,8 @@ class Graph:
     whose storage stays put between calls, so what is computed from them alone may be kept.
     ``constants``: tensors embedded in the FX graph by name. ``updates``: what is written to inputs.
     ``trained``: static inputs whose values an optimiser changes between calls. ``checks``: what
-    kernels may report. ``selections``: how kernels were chosen, for people.
+    kernels may report. ``selections``: how kernels were chosen, for people. ``forms``: of
+    inputs that the caller sees otherwise than their buffers are, how.
     """
 
     inputs: tuple[Buffer | sympy.Expr | str, ...]
@@ -289,6 +297,7 @@ class Graph:
     trained: frozenset[str] = frozenset()
     checks: tuple[IndexCheck, ...] = ()
     selections: tuple[KernelChoice, ...] = ()
+    forms: tuple[tuple[str, TensorForm], ...] = ()
 
     @property
     def results(self) -> tuple[GraphOutput, ...]:

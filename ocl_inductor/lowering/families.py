@@ -6,6 +6,10 @@ from __future__ import annotations
 import ocl_inductor.lowering.attention.attention
 import ocl_inductor.lowering.attention.backward
 import ocl_inductor.lowering.attention.written_attention
+import ocl_inductor.lowering.complex.arithmetic
+import ocl_inductor.lowering.complex.fourier
+import ocl_inductor.lowering.complex.products
+import ocl_inductor.lowering.complex.structure
 import ocl_inductor.lowering.conv.backward
 import ocl_inductor.lowering.conv.conv
 import ocl_inductor.lowering.ctc.ctc
@@ -58,3 +62,4 @@ import ocl_inductor.lowering.views.concat
 import ocl_inductor.lowering.views.replication_backward
 import ocl_inductor.lowering.views.strided_scatter
 import ocl_inductor.lowering.views.views
+import ocl_inductor.lowering.views.window_sum

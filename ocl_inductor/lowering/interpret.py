@@ -16,16 +16,13 @@ from ocl_inductor.errors import VerifyError
 from ocl_inductor.ir.index import is_static, same
 from ocl_inductor.ir.nodes import Graph
 from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
+from ocl_inductor.lowering.complex.pairs import as_seen, form_of, from_pairs
+from ocl_inductor.lowering.complex.rules import COMPLEX_RULES
 from ocl_inductor.lowering.core.context import LoweringContext, Tune
-from ocl_inductor.lowering.core.fakes import (
-    fake_leaves,
-    is_device_tensor,
-    storage_of,
-    tensor_leaves,
-)
+from ocl_inductor.lowering.core.fakes import fake_leaves, storage_of, tensor_leaves
 from ocl_inductor.lowering.core.inlining import finish_value
-from ocl_inductor.lowering.core.registry import CannotLower, lowering_of
-from ocl_inductor.lowering.core.values import HostValue, Value, buffer_value
+from ocl_inductor.lowering.core.registry import CannotLower, Lowering, lowering_of
+from ocl_inductor.lowering.core.values import ComplexValue, HostValue, Value, buffer_value
 from ocl_inductor.lowering.graph.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.graph.host import HostLowering
 from ocl_inductor.lowering.graph.in_flight import is_collective, is_view, waits
@@ -40,6 +37,7 @@ from ocl_inductor.lowering.graph.uses import (
 )
 from ocl_inductor.lowering.graph.walk import TRAINED, Walk, origin_of
 from ocl_inductor.lowering.pointwise.float8 import computed_in_float32, in_float32
+from ocl_inductor.plan.tensor_form import TensorForm
 from ocl_inductor.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,6 +101,8 @@ class _GraphLowering:
         self.results = results
         # Inputs that the graph writes: the placeholder, and what goes there.
         self.written: list[tuple[FxNode, FxNode]] = []
+        # How the caller sees inputs, where it is not as they lie in memory.
+        self.forms: dict[str, TensorForm] = {}
 
     def run(self) -> Graph:
         self.ctx.value_of = self.walk.env.get
@@ -124,6 +124,7 @@ class _GraphLowering:
             frozenset(self.walk.trained_names),
             tuple(self.ctx.checks),
             tuple(self.ctx.selections),
+            tuple(self.forms.items()),
         )
 
     def run_placeholder(self, node: FxNode) -> object:
@@ -134,7 +135,7 @@ class _GraphLowering:
             self.walk.inputs.append(sympy.sympify(size))
             return size
         name = f"in{position}"
-        if not is_device_tensor(value) or node in self.walk.in_flight:
+        if not self.walk.lies_on_device(value) or node in self.walk.in_flight:
             self.walk.inputs.append(name)
             return HostValue(name)
         buffer = self.walk.buffer_like(name, value)
@@ -147,7 +148,10 @@ class _GraphLowering:
                 self.walk.trained_names.add(name)
             else:
                 self.ctx.kept.add(name)
-        return buffer_value(buffer)
+        made = buffer_value(buffer)
+        if value.is_complex() or value.is_neg():
+            self.forms[name] = form_of(value)
+        return as_seen(from_pairs(made) if value.is_complex() else made, value)
 
     def run_get_attr(self, node: FxNode) -> object:
         owner: object = self.walk.gm
@@ -156,13 +160,16 @@ class _GraphLowering:
         if not isinstance(owner, torch.Tensor):
             return owner  # a subgraph of a higher-order operator
         name = f"const{len(self.walk.constants)}"
-        self.walk.constants[name] = owner
-        if not is_device_tensor(owner):
+        if not self.walk.on_device(owner):
+            self.walk.constants[name] = owner
             return HostValue(name)
-        buffer = self.walk.buffer_like(name, owner)
+        stored = owner.detach().resolve_conj() if owner.is_complex() else owner
+        buffer = self.walk.buffer_like(name, stored)
+        self.walk.constants[name] = torch.view_as_real(stored) if owner.is_complex() else owner
         self.ctx.buffers[name] = buffer
         self.ctx.kept.add(name)
-        return buffer_value(buffer)
+        value = buffer_value(buffer)
+        return from_pairs(value) if owner.is_complex() else value
 
     def run_call_function(self, node: FxNode) -> object:
         meta = node.meta.get("val")
@@ -181,7 +188,7 @@ class _GraphLowering:
         if writes_input(node):
             # Nothing computes with what it returns, which is the input.
             self.written.append((node.args[0], node.args[1]))
-            return args[0]
+            return self.walk.env[node.args[0]]
         flow = control_flow(node)
         if flow is not None and self.host.compile_plan is not None:
             try:
@@ -195,11 +202,14 @@ class _GraphLowering:
             return args[0]
         if node.target in BELONGS_ON_HOST or self._communicates(node):
             return self.host.host_call(node, node.target, node.args)
-        reason = self._why_not(node, args, kwargs)
+        part = self._part(node)
+        if part is not None:
+            return part
+        lowering = self._lowering(node, args, kwargs)
+        reason = self._why_not(node, lowering, args, kwargs)
         if reason is None:
             mark = self.ctx.mark()
             try:
-                lowering = lowering_of(node.target)
                 assert lowering is not None
                 if computed_in_float32(node.target, *_dtypes(node, args, kwargs)):
                     lowering = in_float32(lowering, node.target)
@@ -210,6 +220,29 @@ class _GraphLowering:
             else:
                 return self._finish(node, self.as_eager(node, result))
         return self.host.fall_back(node, reason)
+
+    def _lowering(self, node: FxNode, args: object, kwargs: object) -> Lowering | None:
+        """What computes a call: by the other table where complex tensors are involved."""
+        made = fake_leaves(node.meta.get("val"))
+        if any(t.is_complex() for t in made) or _takes_complex((args, kwargs)):
+            return COMPLEX_RULES.get(node.target)
+        found = lowering_of(node.target)
+        if found is None and any(t.is_neg() for t in made):
+            # The imaginary part of a conjugate is a negated view of what is in memory.
+            return COMPLEX_RULES.get(node.target)
+        return found
+
+    def _part(self, node: FxNode) -> Value | None:
+        """``view_as_real(z)[..., n]`` as a part of ``z``, which need not be written for it."""
+        if node.target is not torch.ops.aten.select.int:
+            return None
+        seen, dim, position = node.args
+        if not isinstance(seen, FxNode) or seen.target is not torch.ops.aten.view_as_real.default:
+            return None
+        z = self.walk.env[seen.args[0]]  # type: ignore[index]
+        if not isinstance(z, ComplexValue) or dim not in (-1, z.ndim):
+            return None
+        return (z.re, z.im)[position]  # type: ignore[index]
 
     def _communicates(self, node: FxNode) -> bool:
         """Whether it is a collective, or a wait for one, or a view of what is not there yet."""
@@ -233,9 +266,12 @@ class _GraphLowering:
                 return given if base.dtype is viewed.dtype and node.args[3] is not None else None
         return None
 
-    def _why_not(self, node: FxNode, args: object, kwargs: object) -> str | None:
-        if lowering_of(node.target) is None:
-            return "no lowering for this operator"
+    def _why_not(
+        self, node: FxNode, lowering: Lowering | None, args: object, kwargs: object
+    ) -> str | None:
+        if lowering is None:
+            known = lowering_of(node.target) is not None
+            return "complex numbers" if known else "no lowering for this operator"
         if node.name in self.ctx.on_host:
             return "the driver's compiler does not build its kernel"
         if self.walk.deciding((args, kwargs)):
@@ -246,9 +282,9 @@ class _GraphLowering:
             if node.target not in VIEW_OPERATORS and self.walk.is_too_wide(v.dtype):
                 return "the device has no double precision"
         for t in fake_leaves(node.meta.get("val")):
-            if not is_device_tensor(t):
+            if not self.walk.on_device(t) and not t.is_neg():
                 return f"result of dtype {t.dtype} and layout {t.layout} only lives on the host"
-            if node.target not in VIEW_OPERATORS and self.walk.is_too_wide(t.dtype):
+            if node.target not in VIEW_OPERATORS and self.walk.is_too_wide(t.dtype.to_real()):
                 return "the device has no double precision"
             if self.walk.decided_by_data(t):
                 return "the data decide the size of its result"
@@ -258,18 +294,28 @@ class _GraphLowering:
         return only_moved(node.target, *dtypes)
 
     def _finish(self, node: FxNode, result: object) -> object:
-        uses = effective_uses(node)
-        if isinstance(result, Value) and uses > 1 and any(map(writes_input, node.users)):
-            # It goes to memory anyway. Those who computed it again would want the old contents.
-            return self.ctx.realize(result)
+        if isinstance(result, ComplexValue):
+            return ComplexValue(*(self._finish_value(node, x) for x in (result.re, result.im)))
         if isinstance(result, Value):
-            return finish_value(self.ctx, result, uses, in_memory=wanted_in_memory(node))
+            return self._finish_value(node, result)
         if isinstance(result, (tuple, list)):
             return type(result)(
-                finish_value(self.ctx, v, item_uses(node, i)) if isinstance(v, Value) else v
-                for i, v in enumerate(result)
+                self._finish_item(v, item_uses(node, i)) for i, v in enumerate(result)
             )
         return result
+
+    def _finish_value(self, node: FxNode, result: Value) -> Value:
+        uses = effective_uses(node)
+        if uses > 1 and any(map(writes_input, node.users)):
+            # It goes to memory anyway. Those who computed it again would want the old contents.
+            return self.ctx.realize(result)
+        return finish_value(self.ctx, result, uses, in_memory=wanted_in_memory(node))
+
+    def _finish_item(self, x: object, uses: int) -> object:
+        """The same for one of several results."""
+        if isinstance(x, ComplexValue):
+            return ComplexValue(*(finish_value(self.ctx, p, uses) for p in (x.re, x.im)))
+        return finish_value(self.ctx, x, uses) if isinstance(x, Value) else x
 
     def as_eager(self, node: FxNode, result: object) -> object:
         """Check dtype and shape against eager's meta function; take over its symbolic sizes.
@@ -284,10 +330,21 @@ class _GraphLowering:
         return self.value_as_eager(node, result, meta)
 
     def value_as_eager(self, node: FxNode, got: object, want: object) -> object:
+        if isinstance(got, ComplexValue) and isinstance(want, torch.Tensor):
+            dtype = want.dtype if want.is_complex() else None
+            if got.dtype is not dtype:
+                raise VerifyError("lowering", f"{node.target} gave {got.dtype}, eager {want.dtype}")
+            return ComplexValue(*(self._as_sized(node, x, want) for x in (got.re, got.im)))
         if not (isinstance(got, Value) and isinstance(want, torch.Tensor)):
             return got
+        if got.dtype is not want.dtype:
+            raise VerifyError("lowering", f"{node.target} gave {got.dtype}, eager {want.dtype}")
+        return self._as_sized(node, got, want)
+
+    def _as_sized(self, node: FxNode, got: Value, want: torch.Tensor) -> Value:
+        """The same for the size alone."""
         size = tuple(self.walk.size(s) for s in want.shape)
-        fits = got.dtype == want.dtype == got.body.dtype and len(got.size) == len(size)
+        fits = got.dtype == got.body.dtype and len(got.size) == len(size)
         for a, b in zip(got.size, size, strict=False):
             static = is_static(a) and is_static(b)
             fits = fits and (same(a, b) or (not static and self.ctx.hint(a) == self.ctx.hint(b)))
@@ -298,6 +355,12 @@ class _GraphLowering:
                 f"eager gives {want.dtype}{list(size)}",
             )
         return Value(size, got.dtype, got.body)
+
+
+def _takes_complex(arguments: object) -> bool:
+    """Whether a complex tensor or number is among a call's arguments."""
+    leaves = torch.utils._pytree.tree_leaves(arguments)
+    return any(isinstance(x, (ComplexValue, complex)) for x in leaves)
 
 
 def _dtypes(

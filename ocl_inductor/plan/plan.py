@@ -13,8 +13,9 @@ import torch
 
 from ocl_inductor.plan.launch_example import LaunchExample
 from ocl_inductor.plan.residence import Residence
+from ocl_inductor.plan.tensor_form import TensorForm
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 #: A static size, or a Python expression over size symbols.
 SizeText = int | str
@@ -22,7 +23,10 @@ SizeText = int | str
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """One positional argument: a tensor, a size (``symbol``), or a value only the host uses."""
+    """One positional argument: a tensor, a size (``symbol``), or a value only the host uses.
+
+    ``form``: how the caller sees it; sizes, strides and extent are of the real numbers in memory.
+    """
 
     kind: Literal["tensor", "size", "host"]
     name: str
@@ -31,6 +35,7 @@ class InputSpec:
     stride: tuple[SizeText, ...] = ()
     extent: SizeText = 0
     static: bool = False
+    form: TensorForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +109,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:
-    """A strided view of a buffer as an argument of a host call."""
+    """A strided view of a buffer as an argument of a host call; ``pairs``: of complex numbers."""
 
     name: str
     size: tuple[SizeText, ...] | None = None
     stride: tuple[SizeText, ...] | None = None
     offset: SizeText = 0
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +183,7 @@ DIVIDED_BY_ZERO = "ZeroDivisionError"
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
     """A returned tensor (view of an output buffer), host value, size (or real number made of sizes)
-    or constant.
+    or constant. ``form``: how the caller sees it; sizes, strides and offset are of real numbers.
     """
 
     kind: Literal["tensor", "host", "size", "real", "constant"]
@@ -186,6 +192,7 @@ class OutputSpec:
     stride: tuple[SizeText, ...] = ()
     offset: SizeText = 0
     value: Any = None
+    form: TensorForm = "plain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,8 @@ def assert_same(
         assert a.dtype == e.dtype
         assert a.shape == e.shape
         assert _strides(a) == _strides(e)
+        assert (a.is_conj(), a.is_neg()) == (e.is_conj(), e.is_neg())
+        a, e = _real(a), _real(e)
         r, t = rtol, atol
         if r is None and e.dtype is torch.float32:
             # Sums in another order differ by some units in the last place of their terms.
@@ -181,6 +183,11 @@ def assert_same(
             r = 4 * torch.finfo(e.dtype).eps
             t = r * (1 + _largest(e)) / 2
         torch.testing.assert_close(a, e, rtol=r, atol=t, equal_nan=True)
+
+
+def _real(t: torch.Tensor) -> torch.Tensor:
+    """The real numbers of a complex tensor; others as they are."""
+    return torch.view_as_real(t.detach().resolve_conj()) if t.is_complex() else t
 
 
 def _strides(t: torch.Tensor) -> tuple[int, ...]:
@@ -199,6 +206,8 @@ def in_float64(tree: Any) -> Any:
     def convert(x: Any) -> Any:
         if isinstance(x, torch.Tensor) and x.dtype.is_floating_point:
             return x.detach().double()
+        if isinstance(x, torch.Tensor) and x.is_complex():
+            return x.detach().to(torch.complex128)
         return x
 
     return torch.utils._pytree.tree_map(convert, tree)
@@ -251,10 +260,10 @@ def agree(
 
 def check_accuracy(actual: Any, eager: Any, fn: Function, args: Sequence[Any]) -> None:
     """No further from float64 than twice what eager is, give or take some partial sums."""
-    mine, its = tensors(actual), tensors(eager)
+    mine, its = ([_real(t) for t in tensors(tree)] for tree in (actual, eager))
     if not any(t.dtype is torch.float32 for t in its):
         return
-    exact = tensors(fn(*in_float64(clone(tuple(args)))))
+    exact = [_real(t) for t in tensors(fn(*in_float64(clone(tuple(args)))))]
     for a, e, x in zip(mine, its, exact, strict=True):
         if a.dtype is not torch.float32 or x.dtype is not torch.float64 or a.numel() == 0:
             continue

@@ -125,6 +125,21 @@ def test_numbers_that_are_only_seen_conjugated_or_negated() -> None:
     assert there.cpu().equal(x)
 
 
+def test_complex_numbers_in_compiled_graphs() -> None:
+    def program(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (a * b).abs(), a.conj(), a @ b, torch.fft.fft(a), torch.view_as_real(b) + 1
+
+    inputs = [torch.randn(6, 6, dtype=torch.complex64) for _ in range(2)]
+    counters["opencl"].clear()
+    function = torch.compile(program, backend="opencl")
+    for _ in range(2):
+        results = function(*(x.to("ocl") for x in inputs))
+        for ours, right in zip(results, program(*inputs), strict=True):
+            assert ours.device.type == "ocl" and ours.is_conj() == right.is_conj()
+            torch.testing.assert_close(ours.cpu(), right)
+    assert counters["opencl"]["fallbacks"] == 0
+
+
 def test_a_number_beside_integers_has_the_default_dtype() -> None:
     x = torch.arange(4)
     for dtype in (torch.float32, torch.float64):

@@ -16,15 +16,19 @@ FOLDER = Path(ocl_inductor.lowering.__file__).parent
 #: folders come above all of them.
 ORDER = (
     "core pointwise random reduce views norms sort matmul conv attention indexing pooling resize "
-    "ctc linalg recurrent graph"
+    "ctc linalg recurrent complex graph"
 ).split()
 
 #: Files of a folder, which a reader still takes in.
 MOST_FILES = 15
 
 #: What puts a lowering into the registry, and the modules that only define it.
-REGISTER = {"register", "register_by_name", "register_rows"}
-DEFINES = {f"{PACKAGE}.core.registry", f"{PACKAGE}.pointwise.rows"}
+REGISTER = {"register", "register_by_name", "register_rows", "complex_rule", "enter"}
+DEFINES = {
+    f"{PACKAGE}.core.registry",
+    f"{PACKAGE}.pointwise.rows",
+    f"{PACKAGE}.complex.rules",
+}
 
 FILES = sorted(FOLDER.rglob("*.py"))
 

@@ -28,6 +28,7 @@ from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_load, emit_primitive, emit_store
 from ocl_inductor.codegen.statements.accumulators import COMBINE, Accumulator, identity
+from ocl_inductor.codegen.statements.adjacent import find_adjacent
 from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
@@ -109,6 +110,8 @@ class LoopKernel:
             streamed=self.streamed,
             outside=self.outside,
         )
+        if lanes.var is not None and lanes.width > 1 and not self.in_place:
+            writer.adjacent = find_adjacent(self.group.members, lanes.var, lanes.width)
         writer.scopes.append(Scope(variables))
         return writer
 

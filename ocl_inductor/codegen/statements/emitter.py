@@ -9,6 +9,8 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.printers.conversions import literal, widen_by_parts
+from ocl_inductor.codegen.printers.forms import EmitTarget
+from ocl_inductor.codegen.printers.nontemporal import emit_streamed
 from ocl_inductor.codegen.printers.primitives import (
     emit_gather_lanes,
     emit_load,
@@ -17,6 +19,12 @@ from ocl_inductor.codegen.printers.primitives import (
     emit_store,
     positions_of_a_counter,
     prefetch,
+)
+from ocl_inductor.codegen.statements.adjacent import (
+    MOST_LANES,
+    WHOLE_PAIRS,
+    Adjacent,
+    interleaved,
 )
 from ocl_inductor.codegen.statements.emitted import HeldResult, RowCache, Scope, Text
 from ocl_inductor.codegen.statements.index_checks import Outside
@@ -74,6 +82,9 @@ class Emitter(StatementWriter):
         self.row_cache: dict[Expr, RowCache] = {}
         #: Prefetch distances of the buffers that are loaded (prefetch.py).
         self.prefetches: Prefetches = {}
+        #: Accesses to pairs of elements (adjacent.py), and what the first of a pair stores.
+        self.adjacent = Adjacent()
+        self._held_back: dict[str, str] = {}
         self._free: dict[Expr, frozenset[sympy.Symbol]] = {}
 
     def free(self, e: Expr) -> frozenset[sympy.Symbol]:
@@ -264,8 +275,33 @@ class Emitter(StatementWriter):
                 aligned = split[1] == 1 and self.is_aligned(split[0])
                 text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
                 return Text(text, split[1] == 1)
+        if e in self.adjacent.loads and not self.scopes[-1].guarded:
+            return Text(self._one_of_pair(e), True)
         indices = positions_of_lanes(self, self.scope_of(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def _one_of_pair(self, e: Expr) -> str:
+        """The even or the odd ones of twice as many consecutive elements, which are loaded once."""
+        first, odd = self.adjacent.loads[e]
+        whole = Expr(WHOLE_PAIRS, (first,), e.dtype)
+        scope = self.scope_of(e)
+        if whole not in scope.known:
+            split = self.lanes_of(first.payload.index)
+            assert split is not None
+            each = min(2 * self.width, MOST_LANES)
+            target, names = EmitTarget(each, self.device), []
+            for begin in range(0, 2 * self.width, each):
+                names.append(self.fresh("p"))
+                at = self.index_text(split[0] + begin, {})
+                text = emit_load(target, e.dtype, first.payload.buffer, at)
+                kind = register_type(e.dtype, each)
+                scope.lines.append(f"const {kind} {names[-1]} = {text};")
+            scope.known[whole] = Text(",".join(names), True)
+        half = "odd" if odd else "even"
+        parts = [f"{name}.{half}" for name in scope.known[whole].text.split(",")]
+        if len(parts) == 1:
+            return parts[0]
+        return f"({register_type(e.dtype, self.width)})({', '.join(parts)})"
 
     def _is_rounded(self, e: Expr, dtype: torch.dtype) -> bool:
         """Whether this is a widened element of a half type, straight from memory."""
@@ -298,7 +334,34 @@ class Emitter(StatementWriter):
 
     def store(self, buffer: str, dtype: torch.dtype, index: sympy.Expr, value: Text) -> None:
         """Store a value at an affine or computed index (no indirection)."""
+        if self.width > 1 and buffer in self.adjacent.stores.values():
+            self._held_back[buffer] = self.fresh("x")
+            text = f"{self._held_back[buffer]} = {self.broadcast(value, dtype)}"
+            self.line(f"const {register_type(dtype, self.width)} {text};")
+            return
+        first = self._held_back.pop(self.adjacent.stores.get(buffer, ""), None)
+        if first is not None:
+            self._store_pairs(buffer, dtype, index, first, self.broadcast(value, dtype))
+            return
         store_elements(self, buffer, dtype, index, {}, False, value)
+
+    def _store_pairs(
+        self, buffer: str, dtype: torch.dtype, index: sympy.Expr, first: str, second: str
+    ) -> None:
+        """Store two registers, whose elements alternate; ``index`` is that of the second."""
+        split = self.lanes_of(index)
+        assert split is not None
+        named = self.fresh("x")
+        self.line(f"const {register_type(dtype, self.width)} {named} = {second};")
+        each = min(2 * self.width, MOST_LANES)
+        target, kind = EmitTarget(each, self.device), register_type(dtype, each)
+        for number, elements in enumerate(interleaved(first, named, self.width)):
+            at = self.index_text(split[0] - 1 + number * each, {})
+            text = f"({kind})({elements})"
+            if buffer in self.streamed:
+                self.line(emit_streamed(dtype, each, buffer, at, text))
+            else:
+                self.line(emit_store(target, dtype, buffer, at, text))
 
     # -- what may be read only where a condition holds --------------------------------------
 

@@ -91,6 +91,8 @@ class LoweringContext:
     #: Inputs and constants that nothing changes between calls: what depends on them alone is
     #: computed once.
     kept: set[str] = field(default_factory=set)
+    #: Tensors that are part of the program.
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
 
     # -- names and sizes -------------------------------------------------------------------
 
@@ -118,6 +120,18 @@ class LoweringContext:
         return self.check(1, None, False, refused=says)
 
     # -- memory ----------------------------------------------------------------------------
+
+    def constant(self, tensor: torch.Tensor) -> Value:
+        """A dense tensor whose contents are known now; equal ones are stored once."""
+        for name, known in self.constants.items():
+            alike = known.dtype is tensor.dtype and known.shape == tensor.shape
+            if alike and known.is_contiguous() and torch.equal(known, tensor):
+                return buffer_value(self.buffers[name])
+        name = f"const{len(self.constants)}"
+        self.constants[name] = tensor
+        self.buffers[name] = dense_buffer(name, tensor.dtype, tuple(tensor.shape))
+        self.kept.add(name)
+        return buffer_value(self.buffers[name])
 
     def add(self, node: Node) -> None:
         reads = node.reads()
@@ -241,6 +255,21 @@ class LoweringContext:
         order = sorted(range(value.ndim), key=lambda d: (-self.hint(stride[d]), d))
         self._emit_loop(value, buffer, "pointwise", order, [], "")
         return buffer.name
+
+    def interleave(self, parts: Sequence[Value], stride: tuple[Size, ...], storage: Size) -> str:
+        """Store ``parts`` of one size next to each other, element by element; the buffer's name.
+
+        It has a last dimension for the parts, of stride 1; ``stride``: of the others, in elements
+        of the buffer. Each part is a loop of its own, as in ``concatenate``.
+        """
+        size, base = (*parts[0].size, len(parts)), ""
+        order = sorted(range(parts[0].ndim), key=lambda d: (-self.hint(stride[d]), d))
+        for number, part in enumerate(parts):
+            whole = Buffer(self.new_name(), part.dtype, size, (*stride, 1), storage)
+            one = Value((*part.size, 1), part.dtype, part.body)
+            self._emit_loop(one, whole, "pointwise", [*order, part.ndim], [], "", number, base)
+            base = whole.name
+        return base
 
     def reduce(
         self, value: Value, dims: Sequence[int], how: str, dtype: torch.dtype | None = None

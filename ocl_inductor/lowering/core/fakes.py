@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
 from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
 from ocl_inductor.ir.index import same
-from ocl_inductor.lowering.core.values import HostValue, Value
+from ocl_inductor.lowering.core.values import ComplexValue, HostValue, Value
 
 
 def storage_of(fake: torch.Tensor) -> Any:
@@ -49,10 +49,24 @@ def is_device_tensor(x: object) -> bool:
     )
 
 
+def is_pair(x: object) -> TypeGuard[torch.Tensor]:
+    """Whether kernels can work on a complex tensor, as pairs of real numbers."""
+    return (
+        isinstance(x, torch.Tensor)
+        and x.dtype in (torch.complex64, torch.complex128)
+        and x.layout is torch.strided
+        and x.device.type == "cpu"
+        and not x.is_neg()
+    )
+
+
 def tensor_leaves(tree: object) -> list[Any]:
-    """Values of tensors inside tuples, lists and dictionaries, in order."""
+    """Values of tensors inside tuples, lists and dictionaries, in order; both parts of complex
+    ones."""
     if isinstance(tree, (Value, HostValue)):
         return [tree]
+    if isinstance(tree, ComplexValue):
+        return [tree.re, tree.im]
     if isinstance(tree, (tuple, list)):
         return [leaf for item in tree for leaf in tensor_leaves(item)]
     if isinstance(tree, dict):

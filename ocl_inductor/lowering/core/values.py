@@ -56,8 +56,28 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class ComplexValue:
+    """A complex tensor as its real and its imaginary part, of one size and one real dtype."""
+
+    re: Value
+    im: Value
+
+    @property
+    def size(self) -> tuple[Size, ...]:
+        return self.re.size
+
+    @property
+    def ndim(self) -> int:
+        return self.re.ndim
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.re.dtype.to_complex()
+
+
+@dataclass(frozen=True, slots=True)
 class HostValue:
-    """Something only the host can hold (complex, quantised or sparse tensor, tuple, generator)."""
+    """Something only the host can hold (quantised or sparse tensor, tuple, generator)."""
 
     name: str
 

@@ -13,13 +13,19 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.ir.index import contiguous_strides, extent, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
+from ocl_inductor.lowering.complex.pairs import from_pairs, seen_pairs, stored_pairs
 from ocl_inductor.lowering.core.fakes import (
-    is_device_tensor,
     overlaps,
     same_strides,
     storage_of,
 )
-from ocl_inductor.lowering.core.values import HostValue, Value, buffer_value, strided_view
+from ocl_inductor.lowering.core.values import (
+    ComplexValue,
+    HostValue,
+    Value,
+    buffer_value,
+    strided_view,
+)
 from ocl_inductor.lowering.graph.auto_functionalized import AUTO_FUNCTIONALIZED, functionalized
 from ocl_inductor.lowering.graph.control_flow import CompileBody, ControlFlow, compile_body
 from ocl_inductor.lowering.graph.in_flight import is_view, waits
@@ -118,16 +124,17 @@ class HostLowering:
                 if self.walk.decided_by_data(value):
                     host.append(path)
                     return HostValue(path), path
-            if is_device_tensor(value) and not stays:
+            if self.walk.on_device(value) and not stays:
                 outputs.append(self.result_buffer(path, value))
-                return buffer_value(outputs[-1]), path
+                made = buffer_value(outputs[-1])
+                return from_pairs(made) if value.is_complex() else made, path
             host.append(path)
             return HostValue(path), path
 
         # What isend returns to be waited for has another shape than it was traced with.
         ignored = waits(node) and not node.users
-        made = None if ignored else node.meta.get("val")
-        result, results = wrap(made, f"host{len(self.ctx.nodes)}", _unused(node))
+        traced = None if ignored else node.meta.get("val")
+        result, results = wrap(traced, f"host{len(self.ctx.nodes)}", _unused(node))
         lend = self._lent if _returns_views(target) else self._host_argument
         args = torch.fx.node.map_aggregate(node_args, lend)
         kwargs = torch.fx.node.map_aggregate(node.kwargs, lend)
@@ -154,6 +161,8 @@ class HostLowering:
         Many operators of aten demand strides that the operators around them have taken care of.
         """
         value = self.walk.argument(x)
+        if isinstance(value, ComplexValue):
+            return self._pairs_argument(x, value)
         if not isinstance(value, Value):
             return value
         stride = tuple(self.walk.size(s) for s in x.meta["val"].stride())
@@ -166,9 +175,32 @@ class HostLowering:
         name = self.ctx.store_with_strides(value, stride, reach)
         return buffer_value(self.ctx.buffers[name])
 
+    def _pairs_argument(self, x: FxNode, value: ComplexValue) -> ComplexValue:
+        """The same for a complex tensor: its parts side by side."""
+        fake = x.meta["val"]
+        size, stride = self.walk.shape_in_memory(fake)
+        reach = extent(size, stride)
+        seen = seen_pairs(value)
+        dense = same(prod(size), reach)
+        if seen is not None and (not dense or same_strides(size, seen.stride, stride)):
+            return value
+        name = self.ctx.interleave(
+            (value.re, value.im),
+            stride[:-1] if dense else contiguous_strides(size)[:-1],
+            prod(size),
+        )
+        return from_pairs(buffer_value(self.ctx.buffers[name]))
+
     def _lent(self, x: Any) -> Any:
         """An argument of which a view goes out: no input's memory, unless it is so in eager."""
         value = self._host_argument(x)
+        if isinstance(value, ComplexValue):
+            seen = seen_pairs(value)
+            if seen is None or seen.buffer not in self.walk.foreign_buffers():
+                return value
+            if seen.buffer in self.walk.input_storage.get(storage_of(x.meta["val"]), ()):
+                return value
+            return from_pairs(stored_pairs(self.ctx, value))
         view = strided_view(value) if isinstance(value, Value) else None
         if view is None or view.buffer not in self.walk.foreign_buffers():
             return value
@@ -186,6 +218,12 @@ class HostLowering:
                 name = self.ctx.store_with_strides(x, dense, prod(x.size))
                 return BufferRef(name, x.size, dense)
             return BufferRef(view.buffer, view.size, view.stride, view.offset)
+        if isinstance(x, ComplexValue):
+            seen = seen_pairs(x)
+            if seen is None or any(sympy.sympify(s).is_negative for s in seen.stride):
+                seen = seen_pairs(from_pairs(stored_pairs(self.ctx, x)))
+            assert seen is not None
+            return BufferRef(seen.buffer, seen.size, seen.stride, seen.offset, pairs=True)
         if isinstance(x, HostValue):
             return BufferRef(x.name)
         if isinstance(x, (tuple, list)):

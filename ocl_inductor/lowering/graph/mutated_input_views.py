@@ -56,6 +56,8 @@ def _view(walk: Walk, result: FxNode, given: FxNode, contents: FxNode) -> GraphO
     target = walk.env[given]
     if not isinstance(target, Value) or not isinstance(walk.env[result], Value):
         return None
+    if target.body.op != "load":
+        return None
     fake, old, new = (n.meta["val"] for n in (result, given, contents))
     if storage_of(fake) != storage_of(new) or fake.dtype != old.dtype:
         return None

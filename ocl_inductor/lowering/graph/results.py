@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +12,15 @@ from torch.fx import Node as FxNode
 
 from ocl_inductor.ir.index import extent, loop_vars, prod, same
 from ocl_inductor.ir.nodes import GraphOutput, Loop, Update
+from ocl_inductor.lowering.complex.pairs import as_seen, form_of, seen_pairs
 from ocl_inductor.lowering.core.fakes import overlaps, same_strides, storage_of
-from ocl_inductor.lowering.core.values import HostValue, Value, reindex, strided_view
+from ocl_inductor.lowering.core.values import (
+    ComplexValue,
+    HostValue,
+    Value,
+    reindex,
+    strided_view,
+)
 from ocl_inductor.lowering.graph.mutated_input_views import views_of_renewed
 from ocl_inductor.lowering.graph.walk import Walk, origin_of
 
@@ -56,17 +64,20 @@ class ResultLowering:
         self.ctx.pending = self.walk.carried([source])
         if isinstance(target, HostValue):
             return Update(target.name, self._output(source, taken))
-        buffer = self.ctx.buffers[target.body.payload.buffer]
+        fake = placeholder.meta["val"]
+        lying, value = as_seen(target, fake), as_seen(value, fake)
+        part = lying.re if isinstance(lying, ComplexValue) else lying
+        buffer = self.ctx.buffers[part.body.payload.buffer]
         if (
-            not isinstance(value, Value)
-            or value.dtype != buffer.dtype
-            or len(value.size) != len(buffer.size)
-            or not all(map(same, value.size, buffer.size))
+            not isinstance(value, type(lying))
+            or value.dtype != lying.dtype
+            or len(value.size) != len(lying.size)
+            or not all(map(same, value.size, lying.size))
             or self.walk.is_too_wide(buffer.dtype)
-            or overlaps(placeholder.meta["val"])
+            or overlaps(fake)
         ):
             return Update(buffer.name, self._output(source, taken))
-        view = strided_view(value)
+        view = None if isinstance(value, ComplexValue) else strided_view(value)
         if (
             view is not None
             and view.buffer not in self.walk.foreign_buffers()
@@ -78,9 +89,9 @@ class ResultLowering:
         ):
             name = view.buffer
         else:
-            name = self.ctx.store_with_strides(value, buffer.stride, buffer.storage)
+            name = self._stored(value, buffer.stride, buffer.storage)
             taken[name] = source
-        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0)
+        made = GraphOutput("buffer", name, buffer.size, buffer.stride, 0, form=form_of(fake))
         return Update(buffer.name, made, exact=True)
 
     def _store_shared_results(self, results: Sequence[object]) -> None:
@@ -89,27 +100,36 @@ class ResultLowering:
         Not where one of them sees its bytes as another dtype: those are apart here.
         """
         nodes = {
-            r for r in results if isinstance(r, FxNode) and isinstance(self.walk.env[r], Value)
+            r
+            for r in results
+            if isinstance(r, FxNode) and isinstance(self.walk.env[r], (Value, ComplexValue))
         }
         dtypes: dict[object, list[torch.dtype]] = {}
         for r in nodes:
-            dtypes.setdefault(storage_of(r.meta["val"]), []).append(r.meta["val"].dtype)
+            fake = r.meta["val"]
+            dtypes.setdefault(storage_of(fake), []).append(fake.dtype.to_real())
         shared = {s for s, of in dtypes.items() if len(of) > 1} - self.walk.input_storage.keys()
         for node in self.walk.gm.graph.nodes if shared else ():
             value, fake = self.walk.env.get(node), node.meta.get("val")
             self.ctx.origin = origin_of(node)
             self.ctx.pending = self.walk.carried([node])
-            if not isinstance(value, Value) or storage_of(fake) not in shared:
+            if not isinstance(value, (Value, ComplexValue)) or storage_of(fake) not in shared:
                 continue
             # The first node with a storage is the one it was made for.
             shared.remove(storage_of(fake))
-            if set(dtypes[storage_of(fake)]) != {fake.dtype}:
+            if set(dtypes[storage_of(fake)]) != {fake.dtype.to_real()}:
                 continue
-            stride = tuple(self.walk.size(s) for s in fake.stride())
-            reach = extent(value.size, stride)
-            if same(prod(value.size), reach) and same(fake.storage_offset(), 0):
-                name = self.ctx.store_with_strides(value, stride, reach)
+            size, stride = self.walk.shape_in_memory(fake)
+            reach = extent(size, stride)
+            if same(prod(size), reach) and same(fake.storage_offset(), 0):
+                name = self._stored(as_seen(value, fake), stride, reach)
                 self.result_storage[storage_of(fake)] = name
+
+    def _stored(self, value: Value | ComplexValue, stride: tuple[Any, ...], reach: Any) -> str:
+        """The buffer of a result that is written now; strides of real numbers."""
+        if isinstance(value, ComplexValue):
+            return self.ctx.interleave((value.re, value.im), stride[:-1], reach)
+        return self.ctx.store_with_strides(value, stride, reach)
 
     def _output(self, x: object, taken: dict[str, FxNode], free: bool = False) -> GraphOutput:
         if not isinstance(x, FxNode):
@@ -121,6 +141,9 @@ class ResultLowering:
         self.ctx.pending = self.walk.carried([x])
         if isinstance(value, HostValue):
             return GraphOutput("host", value.name)
+        if isinstance(value, ComplexValue) or (isinstance(value, Value) and x.meta["val"].is_neg()):
+            made = self._tensor_output(x, as_seen(value, x.meta["val"]), taken)
+            return dataclasses.replace(made, form=form_of(x.meta["val"]))
         if not isinstance(value, Value):
             return GraphOutput("value", value=value)
         found = self._as_it_lies(x, value, taken) if free else None
@@ -152,45 +175,49 @@ class ResultLowering:
         taken[view.buffer] = node
         return GraphOutput("buffer", view.buffer, value.size, tuple(stride), 0)
 
-    def _tensor_output(self, node: FxNode, value: Value, taken: dict[str, FxNode]) -> GraphOutput:
-        """Give the result the strides eager gives it, in memory no other result shares."""
+    def _tensor_output(
+        self, node: FxNode, value: Value | ComplexValue, taken: dict[str, FxNode]
+    ) -> GraphOutput:
+        """Give the result the strides eager gives it, in memory no other result shares.
+
+        Of a complex one sizes, strides and offset are those of its real numbers.
+        """
         fake = node.meta["val"]
-        want = tuple(self.walk.size(s) for s in fake.stride())
+        size, want = self.walk.shape_in_memory(fake)
+        each = 2 if fake.is_complex() else 1
         storage = storage_of(fake)
         if storage in self.result_storage:
-            offset = self.walk.size(fake.storage_offset())
-            return GraphOutput("buffer", self.result_storage[storage], value.size, want, offset)
-        view = strided_view(value)
+            offset = self.walk.size(each * fake.storage_offset())
+            return GraphOutput("buffer", self.result_storage[storage], size, want, offset)
+        view = seen_pairs(value) if isinstance(value, ComplexValue) else strided_view(value)
         if view is not None and self.walk.is_too_wide(value.dtype):
-            return GraphOutput("buffer", view.buffer, value.size, view.stride, view.offset)
+            return GraphOutput("buffer", view.buffer, size, view.stride, view.offset)
         if view is not None and view.buffer in self.walk.input_storage.get(storage, ()):
-            return GraphOutput("buffer", view.buffer, value.size, want, view.offset)
+            return GraphOutput("buffer", view.buffer, size, want, view.offset)
         given = self._input_seen(fake)
         if given is not None:
             name, offset = given
-            return GraphOutput("buffer", name, value.size, want, offset)
+            return GraphOutput("buffer", name, size, want, offset)
         if (
             view is not None
             and view.buffer not in self.walk.foreign_buffers()
             and taken.setdefault(view.buffer, node) is node
             and same(view.offset, 0)
-            and same_strides(value.size, view.stride, want)
-            and same(prod(value.size), self.ctx.buffers[view.buffer].storage)
+            and same_strides(size, view.stride, want)
+            and same(prod(size), self.ctx.buffers[view.buffer].storage)
         ):
-            return GraphOutput("buffer", view.buffer, value.size, want, 0)
+            return GraphOutput("buffer", view.buffer, size, want, 0)
         # Stride-0 dimensions (an expanded result) are stored once and expanded on return.
-        repeated = [d for d, s in enumerate(want) if same(s, 0) and not same(value.size[d], 1)]
-        compact = value
-        if repeated:
-            size = [1 if d in repeated else s for d, s in enumerate(value.size)]
-            index = [
-                sympy.Integer(0) if d in repeated else v
-                for d, v in enumerate(loop_vars(value.ndim))
-            ]
-            compact = reindex(value, size, index)
-        name = self.ctx.store_with_strides(compact, want, extent(compact.size, want))
+        repeated = [d for d, s in enumerate(want) if same(s, 0) and not same(size[d], 1)]
+        once = [1 if d in repeated else s for d, s in enumerate(size)]
+        compact = (
+            ComplexValue(*(_without(x, repeated) for x in (value.re, value.im)))
+            if isinstance(value, ComplexValue)
+            else _without(value, repeated)
+        )
+        name = self._stored(compact, want, extent(once, want))
         taken[name] = node
-        return GraphOutput("buffer", name, value.size, want, 0)
+        return GraphOutput("buffer", name, size, want, 0)
 
     def _input_seen(self, fake: torch.Tensor) -> tuple[str, Any] | None:
         """The input of which a result is a view, as PyTorch traced it, and its offset there.
@@ -199,8 +226,9 @@ class ResultLowering:
         with symbolic sizes: AOTAutograd takes a result's offset for that of a view of the input.
         """
         for name, given in self.walk.input_storage.get(storage_of(fake), {}).items():
-            if given.dtype == fake.dtype and given.is_conj() == fake.is_conj():
-                return name, self.walk.size(fake.storage_offset() - given.storage_offset())
+            if given.dtype == fake.dtype:
+                each = 2 if fake.is_complex() else 1
+                return name, self.walk.size(each * (fake.storage_offset() - given.storage_offset()))
         return None
 
     def _shared_memory(self) -> set[str]:
@@ -208,3 +236,12 @@ class ResultLowering:
         bases = {n.base for n in self.ctx.nodes if isinstance(n, Loop)}
         returned = {o.name for o in self.outputs}
         return bases | returned | {*self.result_storage.values()}
+
+
+def _without(value: Value, repeated: Sequence[int]) -> Value:
+    """``value`` with an extent of 1 in the dimensions ``repeated``."""
+    if not repeated:
+        return value
+    size = [1 if d in repeated else s for d, s in enumerate(value.size)]
+    index = [sympy.Integer(0) if d in repeated else v for d, v in enumerate(loop_vars(value.ndim))]
+    return reindex(value, size, index)

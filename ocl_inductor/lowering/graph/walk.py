@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import sympy
 import torch
@@ -16,7 +16,7 @@ from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import as_size, extent, is_static
 from ocl_inductor.ir.nodes import Buffer, Origin
 from ocl_inductor.lowering.core.context import LoweringContext, Pending
-from ocl_inductor.lowering.core.fakes import tensor_leaves
+from ocl_inductor.lowering.core.fakes import is_device_tensor, is_pair, tensor_leaves
 from ocl_inductor.lowering.core.values import Value, strided_view
 from ocl_inductor.lowering.graph.in_flight import in_flight
 
@@ -44,7 +44,7 @@ class Walk:
         self.inputs: list[Buffer | sympy.Expr | str] = []
         self.static_names: set[str] = set()
         self.trained_names: set[str] = set()
-        self.constants: dict[str, torch.Tensor] = {}
+        self.constants = ctx.constants
         # Storages of the traced inputs, with the inputs that lie there, as traced: results that
         # share one must share memory here as well.
         self.input_storage: dict[Any, dict[str, torch.Tensor]] = {}
@@ -90,10 +90,30 @@ class Walk:
         return size
 
     def buffer_like(self, name: str, x: torch.Tensor) -> Buffer:
-        """A buffer that lies in memory as a traced tensor does."""
+        """A buffer that lies in memory as a traced tensor does.
+
+        A complex tensor is one of its real numbers, with a last dimension for the two parts.
+        """
+        size, stride = self.shape_in_memory(x)
+        return Buffer(name, x.dtype.to_real(), size, stride, extent(size, stride))
+
+    def shape_in_memory(self, x: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Sizes and strides of a traced tensor, of its real numbers where it is complex."""
         size = tuple(self.size(s) for s in x.shape)
         stride = tuple(self.size(s) for s in x.stride())
-        return Buffer(name, x.dtype, size, stride, extent(size, stride))
+        if not x.is_complex():
+            return size, stride
+        return (*size, 2), (*(as_size(2 * s) for s in stride), 1)
+
+    def lies_on_device(self, x: Any) -> bool:
+        """The same, whatever bits of PyTorch's say about what is in its memory."""
+        if isinstance(x, torch.Tensor) and x.is_neg() and not x.is_complex():
+            return x.layout is torch.strided and x.device.type == "cpu" and x.is_floating_point()
+        return self.on_device(x)
+
+    def on_device(self, x: object) -> TypeGuard[torch.Tensor]:
+        """Whether kernels can work on a traced tensor, on a complex one by its parts."""
+        return is_device_tensor(x) or (is_pair(x) and not self.is_too_wide(x.dtype.to_real()))
 
     def argument(self, x: object) -> Any:
         """An operator's argument, with values for FX nodes and expressions for symbolic sizes."""

@@ -38,6 +38,7 @@ from ocl_inductor.runtime.call.tensors import KERNEL_DTYPES, reach
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete.bundle import members_of
 from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
+from ocl_inductor.runtime.forms import Forms
 from ocl_inductor.runtime.memory.resident import ResidentMemory, arrival_of
 from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
@@ -112,6 +113,8 @@ class Executor:
         self.arena: Arena | None = None  # during a call
         #: Moves results to their device, where needed.
         self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
+        #: Complex tensors among inputs and results.
+        self.forms = Forms.of(plan)
         self.first = True
         self.started = False  # whether this call may have run something
         self.results = Results(
@@ -249,6 +252,13 @@ class Executor:
                 return self._run_locked(inputs)
 
     def _run_locked(self, inputs: list[object]) -> tuple[Any, ...]:
+        if self.forms is None:
+            return self._attempt(inputs)
+        taken = self.forms.take(inputs)
+        inputs.clear()
+        return self.forms.give(self._attempt(taken))
+
+    def _attempt(self, inputs: list[object]) -> tuple[Any, ...]:
         """A call; retried once after a shortage of memory, with idle memory freed."""
         try:
             return self._try(inputs)

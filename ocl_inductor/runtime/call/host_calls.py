@@ -13,10 +13,14 @@ from torch.utils import _pytree as pytree
 from ocl_inductor.errors import HostResultError
 from ocl_inductor.plan.plan import BufferSpec, HostCall, SizeRef, TensorRef
 from ocl_inductor.resident.borrowing import Borrowed
+from ocl_inductor.runtime.forms import as_lying
 from ocl_inductor.runtime.host_bytes import host_bytes
 from ocl_inductor.runtime.memory.strategy import Strategy
 from ocl_inductor.runtime.recording import CallRecording
 from ocl_inductor.runtime.sizes import Sizes
+
+#: Results of these dtypes have buffers of real numbers.
+_COMPLEX = (torch.complex64, torch.complex128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class HostCalls:
         if isinstance(x, SizeRef):
             return self.sizes.number(x.value) if x.real else self.sizes(x.value)
         if isinstance(x, TensorRef):
-            return self._tensor(x)
+            return self._seen(x)
         if isinstance(x, (tuple, list)):
             return type(x)([self._argument(y) for y in x])
         if isinstance(x, dict):
@@ -94,12 +98,17 @@ class HostCalls:
     def _lasting_argument(self, x: object) -> Any:
         """The same where no later step writes it: memory that the plan writes is copied."""
         if isinstance(x, TensorRef):
-            tensor = self._tensor(x)
+            tensor = self._seen(x)
             name = self.root(x.name)
             return tensor.clone() if name in self.buffers or name in self.written else tensor
         if isinstance(x, (tuple, list)):
             return type(x)([self._lasting_argument(y) for y in x])
         return self._argument(x)
+
+    def _seen(self, ref: TensorRef) -> Any:
+        """A tensor as the operator takes it."""
+        tensor = self._tensor(ref)
+        return torch.view_as_complex(tensor) if ref.pairs else tensor
 
     def _tensor(self, ref: TensorRef) -> Any:
         if ref.size is None:
@@ -137,6 +146,8 @@ class HostCalls:
             # The result may be a view of scratch memory that is about to be reused.
             self.values[names] = self._outside_scratch(result)
             return
+        if isinstance(result, torch.Tensor) and result.dtype in _COMPLEX:
+            result = as_lying(result, "complex")
         size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
         plain = not result.is_quantized and result.layout is torch.strided
         if not plain or result.size() != size:
@@ -162,4 +173,9 @@ class HostCalls:
 
 
 def _call(operator: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return operator(*args, **kwargs)
+    if getattr(operator, "namespace", "") != "aten":
+        return operator(*args, **kwargs)
+    # AOTAutograd watches the first call with a dispatch mode, under which operators that call
+    # others on conjugated tensors, as the pseudo-inverse does, give wrong numbers (PyTorch 2.13).
+    with torch._C._DisableTorchDispatch():
+        return operator(*args, **kwargs)

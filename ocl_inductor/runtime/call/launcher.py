@@ -23,6 +23,7 @@ from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.call.binding import Binding
 from ocl_inductor.runtime.call.fast_path import OUTPUT, VIEW, FastPath
 from ocl_inductor.runtime.call.reuse import Reuse
+from ocl_inductor.runtime.forms import Forms
 from ocl_inductor.runtime.memory.resident import Arrival
 from ocl_inductor.runtime.memory.scratch import Scratch
 from ocl_inductor.runtime.pressure import is_shortage
@@ -41,6 +42,7 @@ class Launched(Protocol):
     binding: Binding
     reuse: Reuse | None
     arrive: Arrival | None
+    forms: Forms | None
 
     def run(self, inputs: list[object]) -> tuple[Any, ...]:
         """The general path."""
@@ -120,6 +122,7 @@ class Launcher:
             and fast_path.replay is None
             and not fast_path.draws
             and executor.arrive is None
+            and executor.forms is None
             and executor.reuse is None
             and (executor.plan.residence is None or not any(s.static for s in executor.plan.inputs))
             and bool(executor.plan.inputs)

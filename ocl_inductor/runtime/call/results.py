@@ -10,6 +10,7 @@ import torch
 
 from ocl_inductor.plan.plan import OutputSpec, Plan
 from ocl_inductor.resident.tensors import note_write
+from ocl_inductor.runtime.forms import as_lying, as_seen
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -40,7 +41,7 @@ class Results:
         with torch.no_grad():
             specs = self.plan.updates
             inputs = any(o.name in self.plan_index.inputs for _, o in specs)
-            sources = [(name, self._result(o, produced)) for name, o in specs]
+            sources = [(name, self._source(name, o, produced)) for name, o in specs]
             if inputs and len(specs) > 1:  # one may be a view of an input that another fills
                 sources = [(n, x.clone()) for n, x in sources]
             for name, source in sources:
@@ -51,6 +52,14 @@ class Results:
                     note_write(used)
                 if used.data_ptr() != given.data_ptr():
                     given.copy_(used)
+
+    def _source(self, name: str, o: OutputSpec, produced: Mapping[str, torch.Tensor]) -> Any:
+        """What is copied to an input, in the form in which that is here."""
+        spec = self.plan_index.inputs.get(name)
+        source = self._result(o, produced)
+        if spec is None or spec.form == o.form:
+            return source
+        return as_lying(as_seen(source, o.form), spec.form)
 
     def _result(self, o: OutputSpec, produced: Mapping[str, torch.Tensor]) -> Any:
         if o.kind == "tensor":

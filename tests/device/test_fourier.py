@@ -1,0 +1,216 @@
+"""Fourier transforms and what audio models make of them, as kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from agreement import PROFILES, agree, compiled, poisoned_memory, two_drivers
+from agreement import random as numbers
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+each_driver = pytest.mark.parametrize("driver", two_drivers())
+everywhere = pytest.mark.parametrize(
+    "driver,profile", [(d, p) for d in two_drivers() for p in PROFILES]
+)
+
+
+def complexes(*size: int) -> Tensor:
+    return torch.randn(size, dtype=torch.complex64)
+
+
+def _is_near(fn: Callable[..., Any], *inputs: Tensor, fallbacks: int = 0, **options: Any) -> None:
+    """Against float64: the error of a transform grows with the logarithm of its length, that of the
+    products it is made of here with the square root of theirs."""
+    counters.clear()
+    with poisoned_memory():
+        results = compiled(fn, **options)(*inputs)
+    wide = [x.to(torch.complex128 if x.is_complex() else torch.float64) for x in inputs]
+    for mine, eager, best in zip(results, fn(*inputs), fn(*wide), strict=True):
+        assert (mine.dtype, mine.shape, mine.stride()) == (eager.dtype, eager.shape, eager.stride())
+        error = float((mine.to(best.dtype) - best).abs().max())
+        scale = float(best.abs().square().mean().sqrt())
+        assert error <= 4e-6 * scale, (error, scale)
+    assert counters["opencl"]["fallbacks"] == fallbacks
+
+
+#: Products, also of a prime number of points; splits in two, three and four.
+LENGTHS = (1, 2, 7, 64, 97, 100, 400, 1024, 4096, 16384)
+
+
+@pytest.mark.parametrize(
+    ("driver", "profile", "n"),
+    [
+        (driver, profile, n)
+        for driver in two_drivers()
+        for profile, lengths in (("vector", LENGTHS), ("simt", (7, 400, 1024)))
+        for n in lengths
+    ],
+)
+def test_lengths(n: int, driver: str, profile: str) -> None:
+    def program(z: Tensor, half: Tensor) -> Any:
+        return (
+            torch.fft.fft(z), torch.fft.ifft(z), torch.fft.rfft(z.real),
+            torch.fft.irfft(half, n=n),
+        )  # fmt: skip
+
+    _is_near(program, complexes(3, n), complexes(3, n // 2 + 1), device=driver, profile=profile)
+
+
+@each_driver
+@pytest.mark.parametrize("norm", ["forward", "backward", "ortho"])
+def test_norms_and_dimensions(norm: str, driver: str) -> None:
+    def program(z: Tensor, x: Tensor) -> Any:
+        fft = torch.fft
+        return (
+            fft.fft(z, norm=norm), fft.ifft(z, dim=0, norm=norm), fft.fft(x, dim=1, norm=norm),
+            fft.fft2(z, norm=norm), fft.ifftn(z, norm=norm), fft.rfft2(x, norm=norm),
+            fft.rfftn(x, dim=(2, 0), norm=norm), fft.irfftn(z, norm=norm),
+            fft.irfft2(z, s=(6, 13), norm=norm), fft.hfft(z, norm=norm), fft.ihfft(x, norm=norm),
+            fft.fft(z, n=20, norm=norm), fft.fftshift(fft.fft(z.conj(), norm=norm)),
+        )  # fmt: skip
+
+    _is_near(program, complexes(4, 6, 10), numbers(4, 6, 10), device=driver)
+
+
+@each_driver
+def test_double_precision(driver: str) -> None:
+    z = torch.randn(3, 400, dtype=torch.complex128)
+    agree(torch.fft.fft, z, device=driver, rtol=1e-12, atol=1e-12)
+
+
+@each_driver
+def test_a_symbolic_number_of_rows(driver: str) -> None:
+    def program(x: Tensor) -> Tensor:
+        return torch.fft.rfft(x).abs()
+
+    function = compiled(program, driver, dynamic=None)
+    for rows in (3, 5):
+        x = numbers(rows, 400)
+        torch._dynamo.mark_dynamic(x, 0)
+        agree(program, x, device=driver, compiled_fn=function, rtol=1e-5, atol=1e-4)
+
+
+@each_driver
+@pytest.mark.filterwarnings("ignore:.*runs on the host")
+def test_large_primes_run_on_the_host(driver: str) -> None:
+    _is_near(lambda z: (torch.fft.fft(z * 2) + 1,), complexes(3, 1009), device=driver, fallbacks=1)
+
+
+@each_driver
+@pytest.mark.parametrize(("n", "kernels"), [(64, 1), (400, 5), (4096, 5)])
+def test_number_of_kernels(n: int, kernels: int, driver: str, unchained: None) -> None:
+    """A product; or the input in columns, a product, factors and columns, a product, the result."""
+    counters.clear()
+    z = complexes(3, n)
+    agree(torch.fft.fft, z, device=driver, rtol=1e-4, atol=1e-3, reference=False)
+    assert counters["opencl"]["kernels"] == kernels
+
+
+# -- audio ---------------------------------------------------------------------------------
+
+#: Whisper's, and of a split transform.
+SETTINGS = [(400, 160), (1024, 256)]
+
+
+@each_driver
+@pytest.mark.parametrize(("n", "hop"), SETTINGS)
+def test_spectrogram(n: int, hop: int, driver: str) -> None:
+    """As Whisper's: the squares of magnitudes, on the mel scale, as logarithms."""
+    filters, window = torch.rand(n // 2 + 1, 80) + 0.01, torch.hann_window(n)
+
+    def program(x: Tensor, filters: Tensor, window: Tensor) -> Any:
+        spectrum = torch.stft(x, n, hop, window=window, return_complex=True)
+        power = spectrum[..., :-1].abs() ** 2
+        return spectrum, torch.log10((power.mT @ filters).clamp(min=1e-10))
+
+    _is_near(program, numbers(2, 8000), filters, window, device=driver)
+
+
+@each_driver
+@pytest.mark.parametrize(("n", "hop"), SETTINGS)
+def test_there_and_back(n: int, hop: int, driver: str) -> None:
+    def program(x: Tensor, window: Tensor) -> Any:
+        spectrum = torch.stft(x, n, hop, window=window, return_complex=True)
+        return (torch.istft(spectrum * 2, n, hop, window=window, length=x.shape[-1]),)
+
+    _is_near(program, numbers(2, 8192), torch.hann_window(n), device=driver)
+
+
+@each_driver
+def test_convolution_by_spectra(driver: str) -> None:
+    """As long convolutions of state-space models."""
+
+    def program(x: Tensor, k: Tensor) -> Any:
+        n = 2 * x.shape[-1]
+        spectrum = torch.fft.rfft(x, n=n) * torch.fft.rfft(k, n=n)
+        return (torch.fft.irfft(spectrum, n=n)[..., : x.shape[-1]],)
+
+    _is_near(program, numbers(2, 16, 512), numbers(16, 512), device=driver)
+
+
+def _spectrum(x: Tensor) -> Tensor:
+    window = torch.hann_window(64, dtype=x.dtype)
+    return torch.stft(x, 64, 16, window=window, return_complex=True).abs().square()
+
+
+def _convolved(x: Tensor, k: Tensor) -> Tensor:
+    return torch.fft.irfft(torch.fft.rfft(x, n=64) * torch.fft.rfft(k, n=64), n=64)[..., :32]
+
+
+def _inverse(z: Tensor) -> Tensor:
+    return torch.istft(z, 64, 16, window=torch.hann_window(64, dtype=z.real.dtype))
+
+
+GRADIENTS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+    "spectrum": (_spectrum, (numbers(2, 800),)),
+    "convolution": (_convolved, (numbers(2, 16, 32), numbers(16, 32))),
+    "inverse": (_inverse, (complexes(2, 33, 20),)),
+    "two dimensions": (lambda x: torch.fft.fft2(x).abs(), (numbers(3, 12, 20),)),
+    "long": (lambda z: torch.fft.fft(z, norm="ortho"), (complexes(3, 400),)),
+}
+
+
+@each_driver
+@pytest.mark.parametrize("memory", ["unified", "discrete"])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name: str, memory: str, driver: str) -> None:
+    fn, inputs = GRADIENTS[name]
+    counters.clear()
+    function = compiled(fn, driver, memory=memory)
+    fresh = [torch.randn_like(x).requires_grad_() for x in inputs]
+    wide = [
+        x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_()
+        for x in fresh
+    ]
+    with poisoned_memory():
+        result = function(*fresh)
+        tangent = torch.randn_like(result)
+        ours = torch.autograd.grad(result, fresh, tangent)
+    exact = fn(*wide)
+    best = torch.autograd.grad(exact, wide, tangent.to(exact.dtype))
+    for mine, right in zip((result, *ours), (exact, *best), strict=True):
+        scale = float(right.detach().abs().square().mean().sqrt())
+        error = float((mine.detach().to(right.dtype) - right.detach()).abs().max())
+        assert error <= 1e-5 * scale
+    assert counters["opencl"]["fallbacks"] == 0
+
+
+# -- sums of windows -----------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
+@pytest.mark.parametrize(("size", "step"), [(5, 2), (3, 3), (2, 5), (20, 1), (1, 1)])
+def test_sums_of_windows(
+    size: int, step: int, dtype: torch.dtype, driver: str, profile: str
+) -> None:
+    def program(x: Tensor) -> Tensor:
+        return torch.ops.aten.unfold_backward(x * 2, [3, 40, 2], 1, size, step)
+
+    x = numbers(3, math.floor((40 - size) / step) + 1, 2, size, dtype=dtype)
+    agree(program, x, device=driver, profile=profile)
