@@ -36,13 +36,13 @@ def compiled(op: Any, args: Sequence[Any], kwargs: dict[str, Any], call: Call) -
     """For these sizes, strides and numbers; None where the host has to run it."""
 
     def graph(mode: FakeTensorMode, fakes: list[Any]) -> GraphModule:
-        _check(op, args, kwargs)
+        check_arguments(op, args, kwargs)
         return _graph(op, args, kwargs, call)
 
     return _made(op, graph, call, call.numbers)
 
 
-def _check(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def check_arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Raise eager's errors about the arguments' sizes, types and numbers, as far as PyTorch can
     determine them from these."""
 

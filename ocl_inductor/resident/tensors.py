@@ -55,12 +55,18 @@ def over(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """A tensor of ``nbytes`` of a block."""
-    # The requested bytes, not the block's: users see the size of a storage.
-    storage = _storage(block.pointer, place_device(), nbytes)
-    storage.block = block
+    storage = storage_over(block, nbytes)
     tensor = _empty_tensor((0,), dtype)
     _set.redispatch(ON_CPU, tensor, storage, offset, size, stride)
     return tensor
+
+
+def storage_over(block: Block, nbytes: int) -> Any:
+    """A storage of ``nbytes`` of a block."""
+    # The requested bytes, not the block's: users see the size of a storage.
+    storage = _storage(block.pointer, place_device(), nbytes)
+    storage.block = block
+    return storage
 
 
 class Number:
