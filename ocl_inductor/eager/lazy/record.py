@@ -95,7 +95,7 @@ class Record:
         with self._lock:
             if self._flushing:
                 return UNRECORDED
-            where = site(2)
+            where = site()
             if self._dtype is not _default_dtype() or self._fixed is not _deterministic():
                 self.flush()
                 self._begin()
@@ -223,7 +223,7 @@ class Record:
         size, stride, offset = x.size(), x.stride(), x.storage_offset()
         step = self._advance("input", x.dtype, size, stride, of)
         # Neither what autograd knows of the tensor, nor another storage that it gets later.
-        self._inputs.append(_reinterpret_tensor(x, size, stride, offset))
+        self._inputs.append(_reinterpret_tensor(x, size, stride, 0))
         self._offsets.append(offset)
         return step
 
@@ -364,7 +364,7 @@ class Record:
         if not fits:  # PyTorch says why
             self.ready(storage)
             return None
-        return _reinterpret_tensor(x, size, stride, start)  # type: ignore[no-any-return]
+        return _reinterpret_tensor(x, size, stride, start - x.storage_offset())  # type: ignore[no-any-return]
 
     def settle(self, args: Any, kwargs: dict[str, Any] | None = None) -> None:
         """Compute the values of all tensors among arguments."""

@@ -24,9 +24,9 @@ _MARK = re.compile(r'File "lazy graph", line (\d+), in call: [^)\n]*')
 _library: dict[CodeType, bool] = {}
 
 
-def site(depth: int) -> Site:
-    """The innermost call of the program itself, ``depth`` frames above this function's caller."""
-    frame: Any = sys._getframe(depth + 1)
+def site() -> Site:
+    """The innermost call of the program itself."""
+    frame: Any = sys._getframe(2)  # of the kernel
     while frame is not None:
         code = frame.f_code
         inside = _library.get(code)
