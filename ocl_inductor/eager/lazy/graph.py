@@ -150,5 +150,5 @@ def graph_of(
         return tuple(values.of_slot[slot] for slot in results)
 
     with fx_traceback.preserve_node_meta():
-        gm = make_fx(function)(*fakes)
+        gm = make_fx(function, tracing_mode="fake")(*fakes)
     return gm, fakes
