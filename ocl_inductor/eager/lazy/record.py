@@ -27,6 +27,8 @@ _log = logger(__name__)
 Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
 _empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
+_weak = weakref.ref
+_NUMBERS = (int, float)
 _default_dtype = torch.get_default_dtype
 _deterministic = torch._C._get_deterministic_algorithms
 
@@ -99,9 +101,8 @@ class Record:
             if self._dtype is not _default_dtype() or self._fixed is not _deterministic():
                 self.flush()
                 self._begin()
-            at = self._at
-            if at.calls >= CALLS_OF_A_LOOP and (
-                self._first == (operator, where) or at.calls >= self.most_calls
+            elif self._at.calls >= CALLS_OF_A_LOOP and (
+                self._first == (operator, where) or self._at.calls >= self.most_calls
             ):
                 self.flush()
             try:
@@ -117,51 +118,9 @@ class Record:
     def _add(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], where: Site
     ) -> Any:
+        """Each operator goes through here: what is unrolled in it is time of every call."""
         key: list[Any] = [operator]
         numbers: list[float] = []
-        self._tokens(args, key, numbers)
-        if kwargs:
-            for name in sorted(kwargs):
-                key.append(name)
-                self._tokens((kwargs[name],), key, numbers)
-        at = self._at
-        step = at.children.get(tuple(key))
-        if step is not None and step.__class__ is Step and step.kind == "values":
-            step = step.children.get(tuple([numbers[n] for n in step.valued]))
-        if step is None:
-            step = self._new(tuple(key), operator, args, kwargs, numbers)
-        if step.__class__ is not Step:
-            if step is APART:
-                raise _ApartError
-            raise NotRecordableError
-        if numbers:
-            for n, least, most in step.checked:
-                x = numbers[n]
-                if (x < least or x > most) and x - x == 0:  # infinities may be
-                    raise NotRecordableError
-            self._numbers += numbers
-        if at.calls == 0:
-            self._first = operator, where
-        self._sites.append(where)
-        self._at = step
-        piece = step.single
-        if piece is not None:
-            return self._made(piece)
-        if step.returned is None:
-            return tuple([None if p is None else self._made(p) for p in step.made])
-        found = [args[k] if k.__class__ is int else kwargs[k] for k in step.returned]
-        return None if not found else found[0] if len(found) == 1 else tuple(found)
-
-    def _made(self, piece: Piece) -> Tensor:
-        x = _pending(piece.size, piece.stride, piece.dtype)
-        storage = storage_of(x)
-        storage.block = piece
-        self._live.append(weakref.ref(storage))
-        self._offsets.append(0)
-        return x
-
-    def _tokens(self, args: Any, key: list[Any], numbers: list[float]) -> None:
-        """Add what of arguments belongs to a step's key, and their numbers."""
         for x in args:
             kind = x.__class__
             if kind is Tensor or kind is _Parameter:
@@ -169,35 +128,102 @@ class Record:
                 piece = storage.block.piece
                 if piece is None:
                     piece = self._enter(x, storage)
-                size, stride = x.size(), x.stride()
                 if (
-                    size == piece.size
-                    and stride == piece.stride
+                    x.size() == piece.size
+                    and x.stride() == piece.stride
                     and x.dtype is piece.dtype
                     and x.storage_offset() == self._offsets[piece.slot]
                 ):
                     key.append(piece.slot)
                 else:
-                    key.append(self._view(x, piece, size, stride))
+                    key.append(self._view(x, piece))
             elif kind is float or kind is int:
                 key.append(kind)
                 numbers.append(x)
-            elif kind is list or kind is tuple:
-                inner: list[Any] = []
-                self._listed(x, inner)
-                key.append(tuple(inner))
-            elif kind is complex or isinstance(x, (torch.Generator, Tensor)):
+            else:
+                key.append(self._other(x))
+        if kwargs:
+            for name in sorted(kwargs):
+                x = kwargs[name]
+                kind = x.__class__
+                key.append(name)
+                if kind is float or kind is int:
+                    key.append(kind)
+                    numbers.append(x)
+                else:
+                    key.append(self._token(x))
+        at = self._at
+        found = tuple(key)
+        step = at.children.get(found)
+        if numbers:
+            if step.__class__ is Step and step.kind == "values":
+                step = step.children.get(tuple([numbers[n] for n in step.valued]))
+            if step.__class__ is Step:
+                for n, least, most in step.checked:
+                    x = numbers[n]
+                    if (x < least or x > most) and x - x == 0:  # infinities may be
+                        raise NotRecordableError
+        if step.__class__ is not Step:
+            if step is None:
+                step = self._new(found, operator, args, kwargs, numbers)
+            if step is APART:
+                raise _ApartError
+            if step is REFUSED:
                 raise NotRecordableError
-            else:
-                key.append((kind, x))
+        if at.calls == 0:
+            self._first = operator, where
+        if numbers:
+            self._numbers += numbers
+        self._sites.append(where)
+        self._at = step
+        piece = step.single
+        if piece is not None:
+            x = _empty_tensor(piece.size, piece.dtype)
+            if not piece.plain:
+                x = _reinterpret_tensor(x, piece.size, piece.stride, 0)
+            storage = storage_of(x)
+            storage.block = piece
+            self._live.append(_weak(storage))
+            self._offsets.append(0)
+            return x
+        if step.returned is None:
+            return tuple([None if p is None else self._made(p) for p in step.made])
+        written = [args[k] if k.__class__ is int else kwargs[k] for k in step.returned]
+        return None if not written else written[0] if len(written) == 1 else tuple(written)
 
-    def _listed(self, args: Any, key: list[Any]) -> None:
-        """The same within a list, whose numbers belong to the key."""
-        for x in args:
-            if x.__class__ is int or x.__class__ is float:
-                key.append((x.__class__, x))
-            else:
-                self._tokens((x,), key, [])
+    def _made(self, piece: Piece) -> Tensor:
+        x = _pending(piece.size, piece.stride, piece.dtype)
+        storage = storage_of(x)
+        storage.block = piece
+        self._live.append(_weak(storage))
+        self._offsets.append(0)
+        return x
+
+    def _token(self, x: Any) -> Any:
+        """The part of a step's key for an argument, numbers apart."""
+        if x.__class__ is not Tensor and x.__class__ is not _Parameter:
+            return self._other(x)
+        storage = storage_of(x)
+        piece = storage.block.piece
+        if piece is None:
+            piece = self._enter(x, storage)
+        if (
+            x.size() == piece.size
+            and x.stride() == piece.stride
+            and x.dtype is piece.dtype
+            and x.storage_offset() == self._offsets[piece.slot]
+        ):
+            return piece.slot
+        return self._view(x, piece)
+
+    def _other(self, x: Any) -> Any:
+        """The same for what is no tensor; numbers in a list belong to the key."""
+        kind = x.__class__
+        if kind is list or kind is tuple:
+            return tuple([(y.__class__, y) if y.__class__ in _NUMBERS else self._token(y) for y in x])
+        if kind is complex or isinstance(x, (torch.Generator, Tensor)):
+            raise NotRecordableError
+        return kind, x
 
     def _enter(self, x: Tensor, storage: Any) -> Piece:
         """A storage that the record did not have: memory that nothing was written to yet, or an
@@ -207,7 +233,7 @@ class Record:
             step = self._advance("empty", block.dtype, block.size, block.stride)
             assert step.single is not None
             storage.block = step.single
-            self._live.append(weakref.ref(storage))
+            self._live.append(_weak(storage))
             self._offsets.append(0)
             return step.single
         step = self._input(x)
@@ -253,8 +279,9 @@ class Record:
         self._at = step
         return step
 
-    def _view(self, x: Tensor, piece: Piece, size: Any, stride: Any) -> Any:
+    def _view(self, x: Tensor, piece: Piece) -> Any:
         """The part of a key for a tensor that sees a storage in another way than the first one."""
+        size, stride = x.size(), x.stride()
         if x.dtype is not piece.dtype:
             raise _ApartError
         slot = piece.slot
@@ -326,7 +353,7 @@ class Record:
         x = _pending(block.size, block.stride, dtype)
         storage = storage_of(x)
         storage.block = block
-        self._fresh.append(weakref.ref(storage))
+        self._fresh.append(_weak(storage))
         if len(self._fresh) > 4 * MOST_CALLS:
             self._fresh = [r for r in self._fresh if r() is not None]
         return x

@@ -9,16 +9,27 @@ from typing import Any, Literal
 import torch
 
 
+def contiguous(size: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor without gaps, in the order of its dimensions."""
+    found, reach = [], 1
+    for n in reversed(size):
+        found.append(reach)
+        reach *= max(n, 1)
+    return tuple(reversed(found))
+
+
 class Piece:
     """A storage of a record: its number, and its first geometry. In the place of a ``Block`` as
     long as the storage has no memory."""
 
-    __slots__ = ("dtype", "piece", "size", "slot", "stride")
+    __slots__ = ("dtype", "piece", "plain", "size", "slot", "stride")
 
     def __init__(
         self, slot: int, dtype: torch.dtype, size: tuple[int, ...], stride: tuple[int, ...]
     ) -> None:
         self.slot, self.dtype, self.size, self.stride = slot, dtype, size, stride
+        #: Whether it is contiguous.
+        self.plain = 0 not in size and stride == contiguous(size)
         #: As blocks have it: what the storage is in the record.
         self.piece: Piece = self
 
