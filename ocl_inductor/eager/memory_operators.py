@@ -205,6 +205,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,
     "as_strided": as_strided,
+    "as_strided_": _by_cpu(aten.as_strided_.default),
     "view": _by_cpu(aten.view.default, checks=False),
     "_reshape_alias": _by_cpu(aten._reshape_alias.default, checks=False),
     "unfold": _by_cpu(aten.unfold.default),

@@ -14,8 +14,9 @@ from ocl_inductor.eager.lazy.gates import storage_of
 from ocl_inductor.eager.lazy.graph import Values, run
 from ocl_inductor.eager.lazy.plans import Plans, copied, fits
 from ocl_inductor.eager.lazy.steps import Piece, Step
-from ocl_inductor.errors import DeviceMemoryError, NotComputedError
+from ocl_inductor.errors import NotComputedError
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.pressure import is_shortage
 
 Tensor = torch.Tensor
 
@@ -82,9 +83,10 @@ def _values(
     if plan is not None:
         try:
             return plan.run(ended.inputs, ended.numbers)
-        except DeviceMemoryError:
-            if ended.at.written & ended.at.outside:
-                raise  # some may be written already
+        except Exception as error:
+            # Some arguments may be written already.
+            if not is_shortage(error) or ended.at.written & ended.at.outside:
+                raise
     return _one_by_one(ended, results)
 
 

@@ -23,6 +23,12 @@ _STATISTICS, _TRAINING = (3, 4), 5
 _RESULTS = ("Tensor", "Optional[Tensor]")
 
 
+def _tags(op: Any) -> set[Any]:
+    """Those of all overloads: ``randperm.out`` has none of its own."""
+    packet = op.overloadpacket
+    return {tag for name in packet.overloads() for tag in getattr(packet, name).tags}
+
+
 class Operator:
     """One overload, and what its calls in records have in common. Compared by identity.
 
@@ -49,7 +55,8 @@ class Operator:
         self.recorded = (
             op.namespace == "aten"
             and not returns_a_view(op)
-            and not any(tag in op.tags for tag in _TAGS)
+            and not any(tag in _tags(op) for tag in _TAGS)
+            and not any(a.name == "generator" for a in schema.arguments)
             and self.name not in _UNTOLD
             and all(str(r.type) in _RESULTS for r in schema.returns)
             # An operator with results of its own returns all of these, or none.
