@@ -303,7 +303,7 @@ class NoLazyModeError(OpenCLInductorError):
     def __init__(self, version: str) -> None:
         super().__init__(
             f"PyTorch {version} has no lazy mode on ocl: its storages cannot be given memory after "
-            "they were made. PyTorch 2.13 can. Without torch.ocl.lazy() everything works as before.",
+            "they were made. PyTorch 2.13 can. Without torch.ocl.lazy() all works as before.",
             version=version,
         )
 

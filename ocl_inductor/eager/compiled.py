@@ -179,7 +179,6 @@ def kernel_of(op: Any) -> Callable[..., Any]:
     """
     if returns_a_view(op):
 
-
         def view(*args: Any, **kwargs: Any) -> Any:
             settle(args)
             return op.redispatch(tensors.ON_CPU, *args, **kwargs)

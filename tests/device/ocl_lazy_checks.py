@@ -197,7 +197,10 @@ def test_parts_of_a_batch_need_one_graph() -> None:
     there = data.to("ocl")
     with torch.ocl.lazy():
         for n in range(5):
-            close((there[2 * n : 2 * n + 2] + 1).relu().sum(1), (data[2 * n : 2 * n + 2] + 1).relu().sum(1))
+            close(
+                (there[2 * n : 2 * n + 2] + 1).relu().sum(1),
+                (data[2 * n : 2 * n + 2] + 1).relu().sum(1),
+            )
         assert graphs() == 1
 
 
@@ -207,21 +210,21 @@ ASKING: dict[str, Callable[[Tensor], Any]] = {
     "item": lambda x: x[0, 0].item(),
     "cpu": lambda x: x.cpu(),
     "copy": lambda x: torch.empty(3, 3).copy_(x),
-    "print": lambda x: repr(x),
+    "print": repr,
     "bool": lambda x: bool((x > 0).any()),
     "nonzero": lambda x: x.nonzero(),
     "mask": lambda x: x[x > 0],
     "tolist": lambda x: x.tolist(),
     "equal": lambda x: torch.equal(x, x.clone()),
     "save": lambda x: torch.save(x, io.BytesIO()),
-    "deepcopy": lambda x: copy.deepcopy(x),
+    "deepcopy": copy.deepcopy,
     "address": lambda x: x.data_ptr(),
     "storage": lambda x: x.untyped_storage().data_ptr(),
     "synchronize": lambda x: torch.ocl.synchronize(),
     "event": lambda x: torch.ocl.Event().record(),
     "stream": lambda x: torch.ocl.Stream().synchronize(),
     "on the host": lambda x: torch.linalg.svdvals(x).cpu(),
-    "compiled": lambda x: torch.compile(lambda t: t * 2, backend="opencl")(x),
+    "compiled": torch.compile(lambda t: t * 2, backend="opencl"),
     "resize": lambda x: x.resize_(3, 3),
     "complex": lambda x: torch.view_as_complex(x[0, :2]),
     "other type": lambda x: x.view(torch.int32) + 1,
@@ -255,7 +258,9 @@ def test_what_is_asked_for_is_right() -> None:
         close(copy.deepcopy(y - 1), x.exp() - 1)
         close(torch.compile(lambda t: t * 2, backend="opencl")(y + 1), (x.exp() + 1) * 2)
         close((y + 1)[y > 1], (x.exp() + 1)[x.exp() > 1])
-        torch.testing.assert_close(torch.linalg.svdvals(y * 3).cpu(), torch.linalg.svdvals(x.exp() * 3))
+        torch.testing.assert_close(
+            torch.linalg.svdvals(y * 3).cpu(), torch.linalg.svdvals(x.exp() * 3)
+        )
         count = 0
         while y.sum() > 1:  # control flow on data
             y = y / 2
@@ -341,7 +346,9 @@ def test_views_are_read(name: str, ready: bool) -> None:
             close(y, x * 2)
 
 
-@pytest.mark.parametrize("name", [k for k in VIEWS if k not in ("expanded", "unfold", "flipped parts")])
+@pytest.mark.parametrize(
+    "name", [k for k in VIEWS if k not in ("expanded", "unfold", "flipped parts")]
+)
 @pytest.mark.parametrize("ready", [False, True], ids=["pending", "ready"])
 def test_views_are_written(name: str, ready: bool) -> None:
     x = torch.randn(4, 6)
@@ -670,17 +677,16 @@ def test_an_error_in_a_backward_pass() -> None:
         close(x.grad, torch.full((3,), 2.0))
 
 
-def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_memory_than_there_is() -> None:
     x = torch.randn(100).to("ocl")
     with torch.ocl.lazy():
         with pytest.raises(DeviceMemoryError, match="asked"):
             torch.empty(1 << 50, dtype=torch.uint8, device="ocl")
         small = x * 2
         big = x[:, None, None, None, None].expand(100, 100, 100, 1000, 1000) + 1  # too much
-        with pytest.raises((DeviceMemoryError, RuntimeError)) as found:
-            big.cpu()
-        text = str(found.value) + "".join(getattr(found.value, "__notes__", ()))
-        assert "# too much" in text
+        with pytest.raises(DeviceMemoryError) as found:
+            torch.ocl.synchronize()
+        assert "# too much" in str(found.value)
         del big
         with pytest.raises(NotComputedError):
             small.cpu()
@@ -694,8 +700,8 @@ class Small(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(8 * 16, 10),
+            nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 16, 10),
         )  # fmt: skip
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ocl_inductor.eager.lazy import sites
 from ocl_inductor.eager.lazy.budget import Budget
@@ -17,8 +18,6 @@ from ocl_inductor.eager.lazy.steps import Piece, Step
 from ocl_inductor.errors import NotComputedError
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.pressure import is_shortage
-
-Tensor = torch.Tensor
 
 
 @dataclass(slots=True)
@@ -105,7 +104,7 @@ def _one_by_one(ended: Ended, results: Sequence[Piece]) -> list[Tensor]:
             run(ended.at.path(), values, watch)
     except Exception as error:
         if 0 <= number < len(ended.sites):
-            error.add_note(f"called in {sites.text_of(ended.sites[number])}")
+            sites.add_line(error, ended.sites[number])
         raise
     found, seen = [], {storage_of(x)._cdata for x in ended.inputs}
     for piece in results:

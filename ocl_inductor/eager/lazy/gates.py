@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,19 +24,14 @@ def open_gates(ready: Callable[[Any], None]) -> None:
         return storage
 
     def data_ptr(self: torch.Tensor) -> int:
-        try:
+        with contextlib.suppress(NotImplementedError):  # without a storage: PyTorch's own error
             ready(storage_of(self))
-        except NotImplementedError:  # a tensor without a storage: PyTorch's own error
-            pass
         return _data_ptr(self)
 
-    for own in (untyped_storage, data_ptr):
-        own.__doc__ = getattr(torch._C.TensorBase, own.__name__).__doc__
-        setattr(torch.Tensor, own.__name__, untraced(own))
+    torch.Tensor.untyped_storage = untraced(untyped_storage)  # type: ignore[method-assign]
+    torch.Tensor.data_ptr = untraced(data_ptr)  # type: ignore[method-assign]
 
 
 def close_gates() -> None:
     """Undo ``open_gates``."""
-    for name in ("untyped_storage", "data_ptr"):
-        if name in torch.Tensor.__dict__:
-            delattr(torch.Tensor, name)
+    del torch.Tensor.untyped_storage, torch.Tensor.data_ptr

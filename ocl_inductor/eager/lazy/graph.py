@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.fx.traceback as fx_traceback
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -18,7 +19,6 @@ from ocl_inductor.eager.lazy.views import view_of
 from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import takes_numbers
 
-Tensor = torch.Tensor
 #: Is told of each call: its number among the record's.
 Watch = Callable[[int, Step], None]
 

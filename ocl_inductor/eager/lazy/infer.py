@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ocl_inductor.eager.changing import dtype_of_numbers, range_of_numbers
@@ -15,8 +16,6 @@ from ocl_inductor.eager.one_node import check_arguments
 from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import takes_numbers
 from ocl_inductor.resident.tensors import reach_of
-
-Tensor = torch.Tensor
 
 
 class NotRecordableError(Exception):
@@ -94,7 +93,7 @@ def infer(
         aliased=at.aliased,
         form=(form_of(args), form_of(tuple(kwargs.items()))),
     )
-    _number(step, at, tensors, {**dict(enumerate(args)), **kwargs})
+    _number(step, at, tensors, dict([*enumerate(args), *kwargs.items()]))
     return step
 
 
@@ -140,12 +139,10 @@ def _check_writes(
         raise NotRecordableError
 
 
-def _number(
-    step: Step, at: Step, tensors: Sequence[Tensor], given: dict[int | str, Any]
-) -> None:
+def _number(step: Step, at: Step, tensors: Sequence[Tensor], given: dict[Any, Any]) -> None:
     """Which numbers belong to the structure, and ranges of the others."""
     operator = step.operator
-    own = [
+    own: list[tuple[Any, type]] = [
         (key, type(given[key]))
         for key, x in (*enumerate(step.args), *step.kwargs.items())
         if isinstance(x, Number)
@@ -173,4 +170,3 @@ def _leaves(x: Any) -> Any:
             yield from _leaves(y)
     else:
         yield x
-

@@ -32,8 +32,9 @@ def _tags(op: Any) -> set[Any]:
 class Operator:
     """One overload, and what its calls in records have in common. Compared by identity.
 
-    written: positions and names of the arguments that it writes. number_arguments: by position and
-    by name, whether a number there can become a tensor. refused: forms of it that no graph can have.
+    written: positions and names of the arguments that it writes.
+    number_arguments: by position and by name, whether a number there can become a tensor.
+    refused: forms of it that no graph can have.
     """
 
     __slots__ = ("name", "number_arguments", "op", "recorded", "refused", "written")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 
 from ocl_inductor.compile import compile_with
 from ocl_inductor.eager.lazy.budget import Budget
@@ -20,7 +21,6 @@ from ocl_inductor.resident import tensors
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
-Tensor = torch.Tensor
 Numbers: TypeAlias = tuple[Any, ...]
 
 #: How often the numbers that change may turn out to be more than known.
@@ -29,9 +29,7 @@ _MOST_FORMS = 6
 
 def comparable(numbers: Sequence[float]) -> Numbers:
     """0.0 and -0.0 are equal, and no NaN equals itself; an integer is no real number."""
-    return tuple(
-        x if type(x) is int else (x, 0) if x and x == x else x.hex() for x in numbers
-    )
+    return tuple(x if type(x) is int else (x, 0) if x and x == x else x.hex() for x in numbers)
 
 
 @dataclass(slots=True)

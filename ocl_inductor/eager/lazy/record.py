@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ocl_inductor.eager.lazy.budget import Budget
@@ -24,7 +25,6 @@ from ocl_inductor.resident.places import place
 from ocl_inductor.resident.tensors import reach_of
 
 _log = logger(__name__)
-Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
 _empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 _weak = weakref.ref
@@ -220,7 +220,9 @@ class Record:
         """The same for what is no tensor; numbers in a list belong to the key."""
         kind = x.__class__
         if kind is list or kind is tuple:
-            return tuple([(y.__class__, y) if y.__class__ in _NUMBERS else self._token(y) for y in x])
+            return tuple(
+                [(y.__class__, y) if y.__class__ in _NUMBERS else self._token(y) for y in x]
+            )
         if kind is complex or isinstance(x, (torch.Generator, Tensor)):
             raise NotRecordableError
         return kind, x
@@ -296,6 +298,7 @@ class Record:
         known = self._aliases.get((slot, size, stride, offset))
         if known is None:
             step = self._input(x, slot)
+            assert step.single is not None
             known = self._aliases[slot, size, stride, offset] = step.single
         return known.slot
 
@@ -471,6 +474,7 @@ def _ref(token: Any, x: Any, count: Any) -> Any:
         return Number(next(count))
     if isinstance(x, (list, tuple)):
         return tuple(
-            y if type(y) in (int, float) else _ref(t, y, count) for t, y in zip(token, x, strict=True)
+            y if type(y) in (int, float) else _ref(t, y, count)
+            for t, y in zip(token, x, strict=True)
         )
     return x

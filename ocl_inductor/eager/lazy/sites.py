@@ -76,3 +76,10 @@ def with_lines(error: BaseException, sites: list[Site]) -> None:
     facts = getattr(error, "facts", None)
     if isinstance(facts, dict):
         facts.update({k: named(v) for k, v in facts.items()})
+
+
+def add_line(error: BaseException, where: Site) -> None:
+    """Have an error's message end with the program's line."""
+    text, *rest = error.args or ("",)
+    if isinstance(text, str):
+        error.args = (f"{text} (called in {text_of(where)})", *rest)

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-Tensor = torch.Tensor
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
@@ -65,9 +65,7 @@ def _reordered(base: Tensor, size: Sequence[int], stride: Sequence[int]) -> Tens
     return shaped.permute([order.index(d) for d in range(len(size))])
 
 
-def _part(
-    base: Tensor, size: Sequence[int], stride: Sequence[int], offset: int
-) -> Tensor | None:
+def _part(base: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor | None:
     """A slice in each dimension, of which some are left out."""
     if base.dim() < len(size):
         return None
