@@ -684,7 +684,7 @@ def test_more_memory_than_there_is() -> None:
             torch.empty(1 << 50, dtype=torch.uint8, device="ocl")
         small = x * 2
         big = x[:, None, None, None, None].expand(100, 100, 100, 1000, 1000) + 1  # too much
-        with pytest.raises(DeviceMemoryError) as found:
+        with pytest.raises(RuntimeError) as found:  # or a DeviceMemoryError, which is one
             torch.ocl.synchronize()
         assert "# too much" in str(found.value)
         del big
