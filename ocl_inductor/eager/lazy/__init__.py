@@ -7,7 +7,7 @@ one for the process, under a lock.
 
 **A tensor without a value** is a real ``ocl`` tensor over a storage without memory, whose
 ``block`` is a ``Piece`` of the record. Views, ``detach`` and what autograd saves share the storage,
-whoever makes them, in C++ too. When the value is computed, the storage itself gets the memory
+wherever it is made, in C++ too. When the value is computed, the storage itself gets the memory
 (``UntypedStorage._swap_data_ptr_``). The record has weak references to storages: one that is dead
 is no result of the graph. What ``empty`` makes gets memory as late, or never.
 

@@ -13,8 +13,8 @@ from ocl_inductor.eager.lazy import sites
 from ocl_inductor.eager.lazy.budget import Budget
 from ocl_inductor.eager.lazy.gates import storage_of
 from ocl_inductor.eager.lazy.graph import Values, run
-from ocl_inductor.eager.lazy.plans import Plans, copied, fits
-from ocl_inductor.eager.lazy.steps import Piece, Step
+from ocl_inductor.eager.lazy.plans import LazyPlans, copied, fits
+from ocl_inductor.eager.lazy.steps import Piece, RecordedStep
 from ocl_inductor.errors import NotComputedError
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.pressure import is_shortage
@@ -24,7 +24,7 @@ from ocl_inductor.runtime.pressure import is_shortage
 class Ended:
     """A record: its last step, its storages, arguments, numbers, and lines of its calls."""
 
-    at: Step
+    at: RecordedStep
     live: list[Any]
     inputs: list[Tensor]
     numbers: list[float]
@@ -58,7 +58,7 @@ def finish(ended: Ended, budget: Budget) -> None:
     key = tuple([p.slot for p in results])
     plans = at.plans.get(key)
     if plans is None:
-        plans = at.plans[key] = Plans(at, results)
+        plans = at.plans[key] = LazyPlans(at, results)
     try:
         values = _values(ended, plans, results, budget)
     except Exception as error:
@@ -76,7 +76,7 @@ def finish(ended: Ended, budget: Budget) -> None:
 
 
 def _values(
-    ended: Ended, plans: Plans, results: Sequence[Piece], budget: Budget
+    ended: Ended, plans: LazyPlans, results: Sequence[Piece], budget: Budget
 ) -> Sequence[Tensor]:
     plan = plans.find(ended.inputs, ended.numbers, budget)
     if plan is not None:
@@ -95,7 +95,7 @@ def _one_by_one(ended: Ended, results: Sequence[Piece]) -> list[Tensor]:
     values = Values(ended.inputs, ended.numbers)
     number = -1
 
-    def watch(n: int, step: Step) -> None:
+    def watch(n: int, step: RecordedStep) -> None:
         nonlocal number
         number = n
 

@@ -14,13 +14,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ocl_inductor.eager.changing import arithmetic
 from ocl_inductor.eager.lazy.sites import mark
-from ocl_inductor.eager.lazy.steps import Number, Ref, Step
+from ocl_inductor.eager.lazy.steps import NumberArgument, RecordedStep, Ref
 from ocl_inductor.eager.lazy.views import view_of
 from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import takes_numbers
 
 #: Is told of each call: its number among the record's.
-Watch = Callable[[int, Step], None]
+Watch = Callable[[int, RecordedStep], None]
 
 
 class Values:
@@ -40,14 +40,14 @@ class Values:
             case Ref(slot, geometry):
                 assert geometry is not None
                 return view_of(self.of_slot[slot], geometry)
-            case Number(place):
+            case NumberArgument(place):
                 return self.numbers[place]
             case tuple() | list():
                 return [self.given(y) for y in x]
         return x
 
 
-def run(steps: Sequence[Step], values: Values, watch: Watch | None = None) -> None:
+def run(steps: Sequence[RecordedStep], values: Values, watch: Watch | None = None) -> None:
     """All steps, on real or on fake tensors."""
     calls = 0
     for step in steps:
@@ -68,7 +68,7 @@ def run(steps: Sequence[Step], values: Values, watch: Watch | None = None) -> No
                 _call(step, values)
 
 
-def _call(step: Step, values: Values) -> None:
+def _call(step: RecordedStep, values: Values) -> None:
     args = [values.given(x) for x in step.args]
     kwargs = {k: values.given(x) for k, x in step.kwargs.items()}
     changing = [
@@ -85,12 +85,12 @@ def _call(step: Step, values: Values) -> None:
             values.of_slot[piece.slot] = x
 
 
-def _numbers(step: Step) -> Iterator[Number]:
-    return (x for x in (*step.args, *step.kwargs.values()) if isinstance(x, Number))
+def _numbers(step: RecordedStep) -> Iterator[NumberArgument]:
+    return (x for x in (*step.args, *step.kwargs.values()) if isinstance(x, NumberArgument))
 
 
 def _with_tensors(
-    step: Step, values: Values, args: Any, kwargs: Any, changing: Sequence[Tensor]
+    step: RecordedStep, values: Values, args: Any, kwargs: Any, changing: Sequence[Tensor]
 ) -> Any:
     """The operator's arithmetic on tensors in the place of numbers (``eager/changing.py``)."""
     out = kwargs.pop("out", None)
@@ -98,7 +98,7 @@ def _with_tensors(
     device = changing[0].device
 
     def tensor(x: Any, given: Any) -> Any:
-        if not isinstance(x, Number) or x.dtype is None or isinstance(given, Tensor):
+        if not isinstance(x, NumberArgument) or x.dtype is None or isinstance(given, Tensor):
             return given
         return torch.full((), given, dtype=x.dtype, device=device)
 
@@ -110,7 +110,7 @@ def _with_tensors(
             *zip(step.args, args, strict=True),
             *((step.kwargs[k], y) for k, y in kwargs.items()),
         )
-        if isinstance(x, Number)
+        if isinstance(x, NumberArgument)
     ]
     made = arithmetic(step.operator.name, numbers, args, kwargs)
     target = out if out is not None else args[0] if step.writes else None
@@ -123,7 +123,7 @@ def _with_tensors(
 
 
 def graph_of(
-    steps: Sequence[Step],
+    steps: Sequence[RecordedStep],
     inputs: Sequence[Tensor],
     numbers: Sequence[Any],
     changing: Sequence[tuple[Sequence[int], torch.dtype]],
@@ -143,8 +143,8 @@ def graph_of(
                 own[place] = x
         values = Values(given[: len(inputs)], own)
 
-        def watch(number: int, step: Step) -> None:
-            fx_traceback.current_meta["stack_trace"] = mark(number, step.operator.op)
+        def watch(number: int, step: RecordedStep) -> None:
+            fx_traceback.set_stack_trace([mark(number, step.operator.op)])
 
         run(steps, values, watch)
         return tuple(values.of_slot[slot] for slot in results)

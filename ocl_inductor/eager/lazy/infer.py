@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ocl_inductor.eager.changing import dtype_of_numbers, range_of_numbers
 from ocl_inductor.eager.lazy.operators import Operator
-from ocl_inductor.eager.lazy.steps import Number, Piece, Ref, Step
+from ocl_inductor.eager.lazy.steps import NumberArgument, Piece, RecordedStep, Ref
 from ocl_inductor.eager.one_node import check_arguments
 from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import takes_numbers
@@ -32,14 +32,14 @@ def form_of(args: Any) -> Any:
 
 
 def infer(
-    at: Step,
+    at: RecordedStep,
     operator: Operator,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     refs: Sequence[Any],
     named_refs: dict[str, Any],
-) -> Step:
-    """The step. ``refs``: the arguments, with ``Ref`` for tensors and ``Number`` for numbers.
+) -> RecordedStep:
+    """The step. ``refs``: the arguments, with ``Ref`` for tensors, ``NumberArgument`` for numbers.
 
     Raises:
         NotRecordableError: the call has to run by itself.
@@ -75,7 +75,7 @@ def infer(
     writes = tuple(slot for slot in written if slot is not None)
     _check_writes(args, kwargs, operator, refs, named_refs, writes)
     pieces = [p for p in made if p is not None]
-    step = Step(
+    step = RecordedStep(
         "call",
         at,
         operator,
@@ -139,13 +139,15 @@ def _check_writes(
         raise NotRecordableError
 
 
-def _number(step: Step, at: Step, tensors: Sequence[Tensor], given: dict[Any, Any]) -> None:
+def _number(
+    step: RecordedStep, at: RecordedStep, tensors: Sequence[Tensor], given: dict[Any, Any]
+) -> None:
     """Which numbers belong to the structure, and ranges of the others."""
     operator = step.operator
     own: list[tuple[Any, type]] = [
         (key, type(given[key]))
         for key, x in (*enumerate(step.args), *step.kwargs.items())
-        if isinstance(x, Number)
+        if isinstance(x, NumberArgument)
     ]
     kind = float if any(k is float for _, k in own) else int
     dtype = dtype_of_numbers(operator.name, tensors, kind) if own else None
@@ -154,10 +156,10 @@ def _number(step: Step, at: Step, tensors: Sequence[Tensor], given: dict[Any, An
     for n, (key, _) in enumerate(own):
         if dtype is None or not operator.number_arguments.get(key, False):
             valued.append(n)
-            replaced[key] = Number(at.numbers + n)
+            replaced[key] = NumberArgument(at.numbers + n)
         else:
             checked.append((n, least, most))
-            replaced[key] = Number(at.numbers + n, dtype, least, most)
+            replaced[key] = NumberArgument(at.numbers + n, dtype, least, most)
     step.args = tuple(replaced.get(n, x) for n, x in enumerate(step.args))
     step.kwargs = {k: replaced.get(k, x) for k, x in step.kwargs.items()}
     step.valued, step.checked = tuple(valued), tuple(checked)

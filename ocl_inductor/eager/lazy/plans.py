@@ -14,7 +14,7 @@ from ocl_inductor.eager.lazy.budget import Budget
 from ocl_inductor.eager.lazy.gates import storage_of
 from ocl_inductor.eager.lazy.graph import graph_of
 from ocl_inductor.eager.lazy.sites import marked
-from ocl_inductor.eager.lazy.steps import Number, Piece, Step
+from ocl_inductor.eager.lazy.steps import NumberArgument, Piece, RecordedStep
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
@@ -33,7 +33,7 @@ def comparable(numbers: Sequence[float]) -> Numbers:
 
 
 @dataclass(slots=True)
-class Plan:
+class LazyPlan:
     """One graph. ``groups``: places of numbers that have the same, changing value, with its type;
     ``fixed``: places and values of the others."""
 
@@ -106,19 +106,19 @@ def copied(x: Tensor, piece: Piece) -> Tensor:
     return made
 
 
-class Plans:
+class LazyPlans:
     """Those of the records that end at one step, with the same storages alive."""
 
-    def __init__(self, end: Step, results: Sequence[Piece]) -> None:
+    def __init__(self, end: RecordedStep, results: Sequence[Piece]) -> None:
         self._end, self._results = end, tuple(results)
-        self._exact: dict[Numbers, Plan | None] = {}
-        self._general: Plan | None = None
+        self._exact: dict[Numbers, LazyPlan | None] = {}
+        self._general: LazyPlan | None = None
         self._seen: list[Numbers] = []
         self._closed = False
 
     def find(
         self, inputs: Sequence[Tensor], numbers: Sequence[float], budget: Budget
-    ) -> Plan | None:
+    ) -> LazyPlan | None:
         """A plan; None: the record has to run operator by operator."""
         known = comparable(numbers) if numbers else ()
         plan = self._exact.get(known)
@@ -134,7 +134,7 @@ class Plans:
 
     def _new(
         self, inputs: Sequence[Tensor], numbers: Sequence[float], known: Numbers
-    ) -> Plan | None:
+    ) -> LazyPlan | None:
         if not self._seen:
             self._seen.append(known)
             self._exact[known] = plan = self._compile(inputs, numbers, (), ())
@@ -147,7 +147,7 @@ class Plans:
             x.place: x.dtype
             for step in self._end.path()
             for x in (*step.args, *step.kwargs.values())
-            if isinstance(x, Number) and x.dtype is not None
+            if isinstance(x, NumberArgument) and x.dtype is not None
         }
         histories: dict[Any, list[int]] = {}
         fixed = []
@@ -163,7 +163,7 @@ class Plans:
 
     def _compile(
         self, inputs: Sequence[Tensor], numbers: Sequence[float], groups: Any, fixed: Any
-    ) -> Plan | None:
+    ) -> LazyPlan | None:
         options = {"fallback": "error"}
         try:
             with torch.no_grad(), torch._C._DisableAutocast():
@@ -178,7 +178,7 @@ class Plans:
             return None
         count("lazy_graphs")
         slots = [tensors.Number(dtype) for _, dtype in groups]
-        return Plan(function, self._results, groups, fixed, slots)
+        return LazyPlan(function, self._results, groups, fixed, slots)
 
     def _note(self, error: Exception) -> None:
         """Record no call again that a graph cannot have."""

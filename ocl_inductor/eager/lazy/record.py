@@ -16,7 +16,15 @@ from ocl_inductor.eager.lazy.gates import storage_of
 from ocl_inductor.eager.lazy.infer import NotRecordableError, form_of, infer
 from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.eager.lazy.sites import Site, site
-from ocl_inductor.eager.lazy.steps import APART, REFUSED, Fresh, Number, Piece, Ref, Step
+from ocl_inductor.eager.lazy.steps import (
+    APART,
+    REFUSED,
+    Fresh,
+    NumberArgument,
+    Piece,
+    RecordedStep,
+    Ref,
+)
 from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.allocator import allocator_of
@@ -46,7 +54,12 @@ class _ApartError(Exception):
     """This call belongs to the next record."""
 
 
-class Record:
+#: What shows that a call cannot be recorded: a tensor of another device or layout, which has no
+#: block of ours or no storage, and arguments that are not hashable, too.
+_NOT_HERE = (_ApartError, NotRecordableError, AttributeError, NotImplementedError, TypeError)
+
+
+class LazyRecord:
     """What was recorded since the last flush. One for a process, as its operators have one order.
 
     ``most_calls``: a record ends after so many operators.
@@ -57,7 +70,7 @@ class Record:
         self._lock = threading.RLock()
         self._flushing = False
         self._budget = Budget()
-        self._roots: dict[tuple[torch.dtype, bool], Step] = {}
+        self._roots: dict[tuple[torch.dtype, bool], RecordedStep] = {}
         self._steps = 0
         self._errors: dict[Operator, int] = {}
         self._dtype, self._fixed = _default_dtype(), _deterministic()
@@ -72,7 +85,7 @@ class Record:
             self._steps = 0
         root = self._roots.get((self._dtype, self._fixed))
         if root is None:
-            root = self._roots[self._dtype, self._fixed] = Step("root", None)
+            root = self._roots[self._dtype, self._fixed] = RecordedStep("root", None)
         self._at = root
         #: Each storage that has no memory, by weak references; arguments from outside.
         self._live: list[weakref.ref[Any]] = []
@@ -111,7 +124,7 @@ class Record:
                 except _ApartError:
                     self.flush()
                     return self._add(operator, args, kwargs, where)
-            except (_ApartError, NotRecordableError, AttributeError):
+            except _NOT_HERE:
                 self.settle(args, kwargs)
                 return UNRECORDED
 
@@ -156,14 +169,14 @@ class Record:
         found = tuple(key)
         step = at.children.get(found)
         if numbers:
-            if step.__class__ is Step and step.kind == "values":
+            if step.__class__ is RecordedStep and step.kind == "values":
                 step = step.children.get(tuple([numbers[n] for n in step.valued]))
-            if step.__class__ is Step:
+            if step.__class__ is RecordedStep:
                 for n, least, most in step.checked:
                     x = numbers[n]
                     if (x < least or x > most) and x - x == 0:  # infinities may be
                         raise NotRecordableError
-        if step.__class__ is not Step:
+        if step.__class__ is not RecordedStep:
             if step is None:
                 step = self._new(found, operator, args, kwargs, numbers)
             if step is APART:
@@ -244,7 +257,7 @@ class Record:
         self._blocks.append(block)
         return step.single
 
-    def _input(self, x: Tensor, of: int | None = None) -> Step:
+    def _input(self, x: Tensor, of: int | None = None) -> RecordedStep:
         """``of``: the slot with which it shares memory."""
         if x.dtype.is_complex or x.is_neg() or x.layout is not torch.strided:
             raise NotRecordableError
@@ -257,14 +270,14 @@ class Record:
 
     def _advance(
         self, kind: Any, dtype: torch.dtype, size: Any, stride: Any, of: int | None = None
-    ) -> Step:
+    ) -> RecordedStep:
         at, key = self._at, (kind, of, dtype, size, stride)
-        step: Step | None = at.children.get(key)
+        step: RecordedStep | None = at.children.get(key)
         if step is None:
             slot = at.slots
             piece = Piece(slot, dtype, tuple(size), tuple(stride))
             nbytes = reach_of(size, stride) * dtype.itemsize if kind == "empty" else 0
-            step = at.children[key] = Step(
+            step = at.children[key] = RecordedStep(
                 kind,
                 at,
                 made=(piece,),
@@ -339,7 +352,7 @@ class Record:
             return step
         head = at.children.get(key)
         if head is None:
-            head = at.children[key] = Step("values", at, valued=step.valued)
+            head = at.children[key] = RecordedStep("values", at, valued=step.valued)
         step.parent = head
         head.children[tuple([numbers[n] for n in head.valued])] = step
         return step
@@ -471,7 +484,7 @@ def _ref(token: Any, x: Any, count: Any) -> Any:
             return Ref(slot, (tuple(size), tuple(stride), offset))
         return Ref(token)
     if type(x) in (int, float):
-        return Number(next(count))
+        return NumberArgument(next(count))
     if isinstance(x, (list, tuple)):
         return tuple(
             y if type(y) in (int, float) else _ref(t, y, count)

@@ -54,7 +54,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberArgument:
     """A number among a step's arguments. ``place``: among the record's; ``dtype``: that of a tensor
     in its place, and ``least``, ``most``: what that may be; None: it cannot be one."""
 
@@ -68,12 +68,12 @@ Kind = Literal["root", "input", "empty", "call", "values"]
 
 
 @dataclass(eq=False, slots=True)
-class Step:
+class RecordedStep:
     """One step of a record.
 
     kind: an argument from outside, memory, an operator, or the numbers of the operator before it
         that belong to the structure (``values``).
-    args, kwargs: of an operator, with ``Ref`` and ``Number``.
+    args, kwargs: of an operator, with ``Ref`` and ``NumberArgument``.
     made: the pieces of new results; None for a result that is not a tensor.
     writes: slots that the operator writes; ``written``: those that the path so far does.
     returned: which argument (position or name) a writing operator returns.
@@ -83,7 +83,7 @@ class Step:
     """
 
     kind: Kind
-    parent: Step | None
+    parent: RecordedStep | None
     operator: Any = None
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -107,10 +107,10 @@ class Step:
     #: Of records that end here: by which of their storages live.
     plans: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
-    def path(self) -> list[Step]:
+    def path(self) -> list[RecordedStep]:
         """The steps from the root to this one."""
-        found: list[Step] = []
-        at: Step | None = self
+        found: list[RecordedStep] = []
+        at: RecordedStep | None = self
         while at is not None and at.kind != "root":
             found.append(at)
             at = at.parent

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from ocl_inductor.eager.lazy.gates import close_gates, open_gates
-from ocl_inductor.eager.lazy.record import Record
+from ocl_inductor.eager.lazy.record import LazyRecord
 from ocl_inductor.errors import NoLazyModeError
 from ocl_inductor.resident.deferred import Deferred
 
@@ -18,7 +18,7 @@ class _State:
     """How often it was switched on; the record stays, with all that it has compiled."""
 
     depth = 0
-    record: Record | None = None
+    record: LazyRecord | None = None
     lock = threading.RLock()
 
 
@@ -56,7 +56,7 @@ def _enter() -> None:
         if not hasattr(torch.UntypedStorage, "_swap_data_ptr_"):
             raise NoLazyModeError(torch.__version__)
         if _State.record is None:
-            _State.record = Record()
+            _State.record = LazyRecord()
         _State.depth += 1
         if _State.depth == 1:
             open_gates(_State.record.ready)
