@@ -297,6 +297,26 @@ class DeviceMemoryError(OpenCLInductorError):
         )
 
 
+class NoLazyModeError(OpenCLInductorError):
+    """``torch.ocl.lazy`` with a PyTorch whose storages cannot get memory later."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(
+            f"PyTorch {version} has no lazy mode on ocl: its storages cannot be given memory after "
+            "they were made. PyTorch 2.13 can. Without torch.ocl.lazy() all works as before.",
+            version=version,
+        )
+
+
+class NotComputedError(OpenCLInductorError):
+    """A tensor of a lazy graph that has failed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"This tensor was not computed: its lazy graph has failed. {reason}", reason=reason
+        )
+
+
 class IndexOutOfRangeError(OpenCLInductorError, IndexError):
     """An index that is no position of the dimension it is for.
 

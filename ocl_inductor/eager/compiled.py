@@ -20,6 +20,7 @@ import torch
 from ocl_inductor.capture.torch_versions import untraced
 from ocl_inductor.eager.calls import Call, call_of
 from ocl_inductor.eager.changing import name_of, range_of_numbers
+from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.eager.on_host import on_host_of
 from ocl_inductor.eager.one_node import (
     Function,
@@ -28,6 +29,7 @@ from ocl_inductor.eager.one_node import (
     places_that_change,
 )
 from ocl_inductor.resident import tensors
+from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
 from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
 
@@ -91,6 +93,10 @@ class _Form:
         return tuple(x for n, x in enumerate(numbers) if n not in self.places)
 
 
+class _Here(threading.local):
+    compiling = False
+
+
 class _GraphFunctions:
     """The compiled functions, by operator, form and numbers."""
 
@@ -99,7 +105,7 @@ class _GraphFunctions:
         self._lock = threading.RLock()
         self._counts: Counter[Any] = Counter()
         #: Whether the thread is compiling, whose own operators are not compiled in turn.
-        self.here = threading.local()
+        self.here = _Here()
 
     def run(
         self,
@@ -184,13 +190,24 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
     It raises the errors of the CPU's kernel, and DeviceMemoryError.
     """
     if returns_a_view(op):
-        return lambda *args, **kwargs: op.redispatch(tensors.ON_CPU, *args, **kwargs)
+
+        def view(*args: Any, **kwargs: Any) -> Any:
+            settle(args)
+            return op.redispatch(tensors.ON_CPU, *args, **kwargs)
+
+        return untraced(view)
     writes, results = op._schema.is_mutable, len(op._schema.returns)
     on_host = on_host_of(op)
     in_place, here, functions = tensors.in_place, _functions.here, _functions
+    deferred, operator = Deferred, Operator(op)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if in_place() or getattr(here, "compiling", False):
+        recorder = deferred.recorder
+        if recorder is not None and not here.compiling:
+            recorded = recorder.add(operator, args, kwargs)
+            if recorded is not UNRECORDED:
+                return recorded
+        if in_place() or here.compiling:
             return on_host(args, kwargs)
         own = call_of(op, args, kwargs)
         found = None if own is None else functions.run(op, args, kwargs, own)

@@ -9,12 +9,15 @@ from typing import Any
 import torch
 
 from ocl_inductor.eager.compiled import run
+from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.resident import tensors
+from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
 from ocl_inductor.resident.places import index_of, is_resident
 from ocl_inductor.resident.tensors import ON_CPU
 
 aten = torch.ops.aten
 _copying = threading.local()
+_COPY = Operator(aten.copy_.default)
 
 
 def empty(
@@ -26,8 +29,7 @@ def empty(
     pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
-    stride = _strides(size, memory_format)
-    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), index_of(device))
+    return _new(size, _strides(size, memory_format), dtype, device)
 
 
 def empty_strided(
@@ -39,13 +41,24 @@ def empty_strided(
     device: object = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
-    return tensors.empty_strided(size, stride, dtype or torch.get_default_dtype(), index_of(device))
+    return _new(size, stride, dtype, device)
+
+
+def _new(size: Any, stride: Any, dtype: torch.dtype | None, device: Any) -> torch.Tensor:
+    index, kind = index_of(device), dtype or torch.get_default_dtype()
+    if Deferred.recorder is not None and index == 0:
+        found = Deferred.recorder.empty(size, stride, kind)
+        if found is not None:
+            return found
+    return tensors.empty_strided(size, stride, kind, index)
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> object:
     """``target.copy_(source)`` where one of them, or both, are on ``ocl``."""
     if is_resident(target):
         if is_resident(source):
+            if _recorded(target, source):
+                return target
             if not tensors.copy_on_device(target, source):
                 _copy_by_kernel(target, source)
         else:
@@ -53,6 +66,16 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
     else:
         target.copy_(tensors.to_host(source))
     return target
+
+
+def _recorded(target: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether a copy was recorded (``eager/lazy``), instead of made."""
+    recorder = Deferred.recorder
+    if recorder is None:
+        return False
+    if any(x.is_neg() or x.is_conj() for x in (target, source)):
+        return False
+    return recorder.add(_COPY, (target, source), {}) is not UNRECORDED
 
 
 def _copy_by_kernel(target: torch.Tensor, source: torch.Tensor) -> None:
@@ -85,6 +108,7 @@ def resize(
     x: torch.Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
 ) -> torch.Tensor:
     """In place; existing elements stay at the start of the memory."""
+    settle((x,))
     stride = _strides(size, memory_format)
     needed = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     storage = x.untyped_storage()
@@ -145,9 +169,29 @@ def _strides(size: Sequence[int], memory_format: torch.memory_format | None) -> 
     return torch.empty(list(size), device="meta", memory_format=memory_format).stride()
 
 
-def _by_cpu(overload: Any) -> Callable[..., Any]:
-    """The CPU's kernel, which only creates another tensor over the same memory."""
-    return lambda *args, **kwargs: overload.redispatch(ON_CPU, *args, **kwargs)
+def as_strided(
+    x: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> torch.Tensor:
+    if Deferred.recorder is not None:
+        found = Deferred.recorder.view(x, size, stride, offset)
+        if found is not None:
+            return found
+    own = aten.as_strided.default
+    return own.redispatch(ON_CPU, x, size, stride, offset)  # type: ignore[no-any-return]
+
+
+def _by_cpu(overload: Any, *, checks: bool = True) -> Callable[..., Any]:
+    """The CPU's kernel, which only creates another tensor over the same memory.
+
+    ``checks``: whether it asks for the bytes of the memory, which has to be there then.
+    """
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if checks:
+            settle(args)
+        return overload.redispatch(ON_CPU, *args, **kwargs)
+
+    return kernel
 
 
 #: By overload of aten.
@@ -160,9 +204,10 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "resize_": resize,
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,
-    "as_strided": _by_cpu(aten.as_strided.default),
-    "view": _by_cpu(aten.view.default),
-    "_reshape_alias": _by_cpu(aten._reshape_alias.default),
+    "as_strided": as_strided,
+    "as_strided_": _by_cpu(aten.as_strided_.default),
+    "view": _by_cpu(aten.view.default, checks=False),
+    "_reshape_alias": _by_cpu(aten._reshape_alias.default, checks=False),
     "unfold": _by_cpu(aten.unfold.default),
     "view_as_real": _by_cpu(aten.view_as_real.default),
     "view_as_complex": _by_cpu(aten.view_as_complex.default),

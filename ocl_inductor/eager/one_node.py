@@ -20,6 +20,7 @@ from ocl_inductor.eager.changing import (
     can_change,
     dtype_of_numbers,
     name_of,
+    range_of_numbers,
 )
 from ocl_inductor.eager.kept_plans import KeptPlan
 from ocl_inductor.log import logger
@@ -38,13 +39,13 @@ def compiled(
     """For these sizes, strides and numbers; None where the host has to run it."""
 
     def graph(mode: FakeTensorMode, fakes: list[object]) -> GraphModule:
-        _check(op, args, kwargs)
+        check_arguments(op, args, kwargs)
         return _graph(op, args, kwargs, call)
 
     return _made(op, graph, call, call.numbers)
 
 
-def _check(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def check_arguments(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Raise eager's errors about the arguments' sizes, types and numbers, as far as PyTorch can
     determine them from these."""
 
@@ -60,6 +61,7 @@ def _check(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any
     if name == "pow" and integers and type(args[1]) is int and args[1] < 0:
         # PyTorch does not raise this for tensors without memory.
         raise RuntimeError("integers to negative integer powers")
+    _check_ranges(name, args, kwargs)
     there, named = form(args), {k: form(x) for k, x in kwargs.items()}
     with contextlib.suppress(
         NotImplementedError
@@ -70,6 +72,22 @@ def _check(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any
     if isinstance(target, torch.Tensor) and plain is not None:
         with contextlib.suppress(NotImplementedError):  # likewise
             _check_cast(plain(*there, **named), target)
+
+
+def _check_ranges(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raise where only eager's kernel knows what a number becomes in the tensors' type."""
+    given = [*args, *kwargs.values()]
+    numbers = [x for x in given if type(x) in (int, float)]
+    if name not in FORMS or not numbers:
+        return
+    tensors = [x for x in given if isinstance(x, torch.Tensor)]
+    kind = float if any(type(x) is float for x in numbers) else int
+    dtype = dtype_of_numbers(name, tensors, kind)
+    if dtype is None:
+        return
+    least, most = range_of_numbers(name, tensors, dtype)
+    if any((x < least or x > most) and x - x == 0 for x in numbers):
+        raise ValueError(f"a number for {name} is not between {least} and {most}")
 
 
 def _check_cast(made: object, target: torch.Tensor) -> None:

@@ -15,6 +15,7 @@ from ocl_inductor.eager.interface.modules import keep_identity_of_parameters
 from ocl_inductor.eager.interface.pinned import register_pinning
 from ocl_inductor.eager.interface.serialization import register_loading
 from ocl_inductor.eager.interface.storages import copy_storages_here
+from ocl_inductor.eager.lazy.switch import is_lazy, lazy, set_lazy
 from ocl_inductor.eager.recurrent_cells import CELLS
 from ocl_inductor.errors import ForeignBackendError
 from ocl_inductor.log import logger
@@ -49,6 +50,8 @@ def register() -> None:
         raise ForeignBackendError(name)
     if torch.cuda.is_available():
         _log.warning("%s", _WITH_CUDA)
+    for function in (lazy, set_lazy, is_lazy):
+        setattr(device_module, function.__name__, function)
     setup = backend_registration._setup_privateuseone_for_python_backend  # type: ignore[attr-defined]
     setup(NAME, device_module, device_module.Hooks(), device_module.Guard())
     aten = torch.library.Library("aten", "IMPL")

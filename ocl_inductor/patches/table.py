@@ -335,6 +335,16 @@ _PYTORCH = (
         "ocl_inductor.eager.interface.storages:copy_storages_here",
         required="tensors on `ocl` could not be copied",
     ),
+    Patch(
+        "ocl_lazy",
+        "PyTorch",
+        "`Tensor.data_ptr` and `Tensor.untyped_storage` compute what is recorded first, in "
+        "`torch.ocl.lazy()`.",
+        "They would return an address and a storage without memory.",
+        _TORCH_OF_OCL,
+        "ocl_inductor.eager.lazy.gates:open_gates",
+        required="programs would read memory that is not there",
+    ),
 )
 
 PATCHES: tuple[Patch, ...] = _PROCESS + _LIBRARY + _PYTORCH

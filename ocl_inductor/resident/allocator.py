@@ -33,12 +33,14 @@ ALIGNMENT = 512
 class Block:
     """Memory of one storage. Dropping the last reference returns it to the allocator."""
 
-    __slots__ = ("_allocator", "nbytes", "owner", "pointer", "writes")
+    __slots__ = ("_allocator", "nbytes", "owner", "piece", "pointer", "writes")
 
     def __init__(self, allocator: Allocator, pointer: int, nbytes: int, owner: Any) -> None:
         self._allocator, self.pointer, self.nbytes, self.owner = allocator, pointer, nbytes, owner
         #: Number of writes (tensors.note_write).
         self.writes = 0
+        #: What it is among the arguments of recorded operators, if any is (``eager/lazy``).
+        self.piece: Any = None
 
     def __del__(self) -> None:
         self._allocator.take_back(self.pointer, self.nbytes, self.owner)

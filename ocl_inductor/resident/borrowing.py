@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.resident import tensors
+from ocl_inductor.resident.deferred import settle
 from ocl_inductor.resident.places import NAME, is_resident
 from ocl_inductor.resident.schemas import written_arguments
 
@@ -33,6 +34,7 @@ class Borrowed:
             return x
         known = self._hosts.get(id(x))
         if known is None:
+            settle((x,))
             if self.in_place:
                 if not self._hosts:
                     tensors.synchronize()

@@ -11,6 +11,7 @@ from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-def
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.resident.allocator import Block, allocator_of
+from ocl_inductor.resident.deferred import settle
 from ocl_inductor.resident.places import place, place_device
 from ocl_inductor.runtime.discrete.pinned import pinned_pool_of
 from ocl_inductor.runtime.discrete.transfers import Downloads, SharedRange, Uploads
@@ -55,12 +56,18 @@ def over(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """A tensor of ``nbytes`` of a block."""
-    # The requested bytes, not the block's: users see the size of a storage.
-    storage = _storage(block.pointer, place_device(), nbytes)
-    storage.block = block
+    storage = storage_over(block, nbytes)
     tensor = _empty_tensor((0,), dtype)
     _set.redispatch(ON_CPU, tensor, storage, offset, size, stride)
     return tensor
+
+
+def storage_over(block: Block, nbytes: int) -> Any:
+    """A storage of ``nbytes`` of a block."""
+    # The requested bytes, not the block's: users see the size of a storage.
+    storage = _storage(block.pointer, place_device(), nbytes)
+    storage.block = block
+    return storage
 
 
 class Number:
@@ -161,6 +168,7 @@ def _host_base(storage: Any, dtype: torch.dtype) -> torch.Tensor | None:
 
 def to_host(x: torch.Tensor) -> torch.Tensor:
     """A copy of an ``ocl`` tensor on the CPU; waits for it."""
+    settle((x,))
     if in_place():
         synchronize()
         return host_view(x).clone()
@@ -199,6 +207,7 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
     """Copy between two tensors of one device with the same memory layout, or in host memory; False
     in other cases."""
+    settle((target, source))
     if in_place():
         synchronize()
         note_write(target)

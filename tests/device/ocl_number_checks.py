@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 import ocl_inductor.eager  # noqa: F401
 
+LAZY = "OCL_INDUCTOR_TEST_LAZY" in os.environ
 DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
 Case = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
@@ -192,7 +193,8 @@ def check(name: str, dtype: torch.dtype, numbers: tuple[float, ...]) -> None:
     # Negative numbers for what has none are eager's to decide on.
     wraps = dtype == torch.uint8 and name in ("clamp", "clamp_")
     products = dtype == torch.float16 and name in PRODUCTS
-    if DISCRETE and name not in OTHERS and not wraps and not products:
+    # PyTorch itself calls other operators for some numbers (addr with 1.0): another lazy graph.
+    if DISCRETE and not LAZY and name not in OTHERS and not wraps and not products:
         assert work() == before
 
 

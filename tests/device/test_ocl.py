@@ -32,6 +32,28 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
     _run([f"ocl_{kind}checks.py" for kind in kinds], name, memory, 600)
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_lazy_mode(device: Device, memory: str) -> None:
+    if memory == "auto" or device.info.shared_memory:
+        _run(["ocl_lazy_checks.py"], device.short_name, memory, 900)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
+    if memory == "auto" or device.info.shared_memory:
+        files = ["ocl_checks.py", "ocl_operator_checks.py", "ocl_half_checks.py"]
+        _run(files, device.short_name, memory, 900, lazy=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2500)
+def test_numbers_that_change_in_lazy_mode(device: Device) -> None:
+    files = ["ocl_number_checks.py", "ocl_norm_checks.py", "ocl_interface_checks.py"]
+    _run(files, device.short_name, "auto", 2400, lazy=True)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1300)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
@@ -40,12 +62,17 @@ def test_numbers_that_change(device: Device, memory: str) -> None:
         _run(["ocl_number_checks.py"], device.short_name, memory, 1200)
 
 
-def _run(checks: list[str], device: str, memory: str, seconds: int) -> None:
+def _run(checks: list[str], device: str, memory: str, seconds: int, *, lazy: bool = False) -> None:
     environment = {**os.environ, "OCL_INDUCTOR_DEVICE": device, "OCL_INDUCTOR_MEMORY": memory}
+    plugins = ["no:cacheprovider", "no:xdist"]
+    if lazy:
+        path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment |= {"OCL_INDUCTOR_TEST_LAZY": "1", "PYTHONPATH": os.pathsep.join(path)}
+        plugins.append("ocl_lazily")
     files = [str(HERE / name) for name in checks]
-    command = [sys.executable, "-m", "pytest", *files, "-q", "-x", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *files, "-q", "-x", "--noconftest"]
     ended = subprocess.run(
-        [*command, "--noconftest", "-p", "no:xdist", "-o", "timeout=600"],
+        [*command, *(x for name in plugins for x in ("-p", name)), "-o", "timeout=600"],
         env=environment,
         capture_output=True,
         text=True,

@@ -48,6 +48,8 @@ CASES = [
         ["'k0'", "SIGABRT"],
     ),
     (errors.DeviceMemoryError(4096, 1 << 20, 100), ["4,096 bytes", "1,048,576", "100 bytes"]),
+    (errors.NoLazyModeError("2.11.0"), ["2.11.0", "torch.ocl.lazy"]),
+    (errors.NotComputedError("index 7 is out"), ["not computed", "index 7 is out"]),
     (
         errors.IndexOutOfRangeError("aten.gather", 12, 1, 10, "model.py:3 in forward"),
         ["index 12", "dimension 1 with size 10", "aten.gather", "model.py:3"],

@@ -18,6 +18,7 @@ from ocl_inductor.eager.interface.streams import (
     stream,
 )
 from ocl_inductor.resident.allocator import allocator_of
+from ocl_inductor.resident.deferred import flush
 from ocl_inductor.resident.places import index_of, place, place_count
 from ocl_inductor.resident.tensors import synchronize as _wait
 
@@ -107,6 +108,7 @@ def get_device_capability(device: Where = None) -> tuple[int, int]:
 def synchronize(device: Where = None) -> None:
     """Wait for everything that was enqueued on the device."""
     set_device(device)
+    flush()
     _wait()
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.resident.deferred import flush
 from ocl_inductor.resident.places import NAME, index_of, place
 from ocl_inductor.resident.tensors import synchronize
 
@@ -38,6 +39,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait for everything that was enqueued."""
+        flush()
         synchronize()
 
     def query(self) -> bool:
@@ -89,6 +91,7 @@ class Event:
         self._time = 0
 
     def record(self, stream: Stream | None = None) -> None:
+        flush()
         queue = place().queue
         self._marker = load_pyopencl().enqueue_marker(queue)
         queue.flush()

@@ -1,0 +1,130 @@
+"""The tree of all records: each path from the root is a sequence of operators that was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+
+def contiguous(size: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor without gaps, in the order of its dimensions."""
+    found, reach = [], 1
+    for n in reversed(size):
+        found.append(reach)
+        reach *= max(n, 1)
+    return tuple(reversed(found))
+
+
+class Piece:
+    """A storage of a record: its number, and its first geometry. In the place of a ``Block`` as
+    long as the storage has no memory."""
+
+    __slots__ = ("dtype", "piece", "plain", "size", "slot", "stride")
+
+    def __init__(
+        self, slot: int, dtype: torch.dtype, size: tuple[int, ...], stride: tuple[int, ...]
+    ) -> None:
+        self.slot, self.dtype, self.size, self.stride = slot, dtype, size, stride
+        #: Whether it is contiguous.
+        self.plain = 0 not in size and stride == contiguous(size)
+        #: As blocks have it: what the storage is in the record.
+        self.piece: Piece = self
+
+
+class Fresh:
+    """The ``block`` of a storage that was allocated and not used yet."""
+
+    __slots__ = ("dtype", "size", "stride")
+    piece = None
+
+    def __init__(self, dtype: torch.dtype, size: Any, stride: Any) -> None:
+        self.dtype, self.size, self.stride = dtype, tuple(size), tuple(stride)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A tensor among a step's arguments. ``geometry``: size, stride and offset, from the first
+    element of the storage's first geometry; None: that itself."""
+
+    slot: int
+    geometry: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberArgument:
+    """A number among a step's arguments. ``place``: among the record's; ``dtype``: that of a tensor
+    in its place, and ``least``, ``most``: what that may be; None: it cannot be one."""
+
+    place: int
+    dtype: torch.dtype | None = None
+    least: float = 0.0
+    most: float = 0.0
+
+
+Kind = Literal["root", "input", "empty", "call", "values"]
+
+
+@dataclass(eq=False, slots=True)
+class RecordedStep:
+    """One step of a record.
+
+    kind: an argument from outside, memory, an operator, or the numbers of the operator before it
+        that belong to the structure (``values``).
+    args, kwargs: of an operator, with ``Ref`` and ``NumberArgument``.
+    made: the pieces of new results; None for a result that is not a tensor.
+    writes: slots that the operator writes; ``written``: those that the path so far does.
+    returned: which argument (position or name) a writing operator returns.
+    valued: places, among the operator's own numbers, of those that belong to the structure.
+    checked: places among its numbers, with their ranges.
+    calls, nbytes: operators so far, and bytes of the storages that they make.
+    """
+
+    kind: Kind
+    parent: RecordedStep | None
+    operator: Any = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    made: tuple[Piece | None, ...] = ()
+    single: Piece | None = None
+    writes: tuple[int, ...] = ()
+    returned: Any = None
+    valued: tuple[int, ...] = ()
+    checked: tuple[tuple[int, float, float], ...] = ()
+    written: frozenset[int] = frozenset()
+    slots: int = 0
+    numbers: int = 0
+    calls: int = 0
+    nbytes: int = 0
+    #: Slots of arguments from outside; of these, the ones that share memory with another slot.
+    outside: frozenset[int] = frozenset()
+    aliased: frozenset[int] = frozenset()
+    #: Of an operator: what a graph depends on, to be refused elsewhere as well.
+    form: Any = None
+    children: dict[Hashable, Any] = field(default_factory=dict)
+    #: Of records that end here: by which of their storages live.
+    plans: dict[tuple[int, ...], Any] = field(default_factory=dict)
+
+    def path(self) -> list[RecordedStep]:
+        """The steps from the root to this one."""
+        found: list[RecordedStep] = []
+        at: RecordedStep | None = self
+        while at is not None and at.kind != "root":
+            found.append(at)
+            at = at.parent
+        return found[::-1]
+
+    def refuse(self) -> None:
+        """Record no such call again."""
+        self.operator.refused.add(self.form)
+        assert self.parent is not None
+        for key, child in self.parent.children.items():
+            if child is self:
+                self.parent.children[key] = REFUSED
+                return
+
+
+#: Children that are no steps. The operator has to run now; it belongs to a new record.
+REFUSED, APART = object(), object()
