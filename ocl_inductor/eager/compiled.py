@@ -182,6 +182,10 @@ class _GraphFunctions:
 
 _functions = _GraphFunctions()
 
+#: A graph for each length would soon be one too many, and the host has other numbers for a seed: a
+#: seed has to give the same ones, whatever was computed before.
+_ON_HOST = frozenset((torch.ops.aten.randperm,))
+
 
 @functools.cache
 def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
@@ -198,6 +202,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
         return untraced(view)
     writes, results = op._schema.is_mutable, len(op._schema.returns)
     on_host = on_host_of(op)
+    always_on_host = op.overloadpacket in _ON_HOST
     in_place, here, functions = tensors.in_place, _functions.here, _functions
     deferred, operator = Deferred, Operator(op)
 
@@ -207,7 +212,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
             recorded = recorder.add(operator, args, kwargs)
             if recorded is not UNRECORDED:
                 return recorded
-        if in_place() or here.compiling:
+        if always_on_host or in_place() or here.compiling:
             return on_host(args, kwargs)
         own = call_of(op, args, kwargs)
         found = None if own is None else functions.run(op, args, kwargs, own)

@@ -152,6 +152,16 @@ def test_generators() -> None:
     nn.init.trunc_normal_(torch.empty(5, 5, device="ocl"), generator=one)
 
 
+def test_a_permutation_of_a_seed_is_that_of_the_host() -> None:
+    """In either kind of memory, and however many lengths there were before."""
+    for n in range(1, 11):
+        torch.randperm(n, device="ocl")
+    torch.manual_seed(4)
+    found = torch.randperm(11, device="ocl")
+    torch.manual_seed(4)
+    assert torch.equal(found.cpu(), torch.randperm(11))
+
+
 # -- streams, events, memory -------------------------------------------------------------------
 
 

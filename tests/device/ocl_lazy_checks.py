@@ -533,7 +533,7 @@ def test_random_numbers_are_those_of_eager() -> None:
         y = F.dropout(x * 2, 0.5)
         z = torch.randn_like(y) + torch.rand(4, device=x.device)[:, None]
         w = (y + z).bernoulli_(0.5) + torch.empty_like(x).normal_()
-        return [y, z, w]
+        return [y, z, w, torch.randperm(7, device=x.device)]
 
     x = torch.randn(4, 6).to("ocl")
     torch.manual_seed(3)
