@@ -194,7 +194,7 @@ _PYTORCH = (
         "`codecache.init_backend_registration` does nothing, and the passes of Inductor's back "
         "ends are left out of keys, while one of our graphs is compiled.",
         "To list them imports all of Inductor's code generation: 0.6 s of a warm start of 3 s.",
-        _TORCH,
+        "PyTorch 2.13 and 2.14; 2.11 and 2.12 list nothing",
         f"{_OURS}.pytorch.inductor_passes:leave_out",
     ),
     Patch(
