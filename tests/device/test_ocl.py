@@ -39,6 +39,7 @@ def test_lazy_mode(device: Device, memory: str) -> None:
         _run(["ocl_lazy_checks.py"], device.short_name, memory, 900)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
