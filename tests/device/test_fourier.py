@@ -23,7 +23,13 @@ def complexes(*size: int) -> Tensor:
     return torch.randn(size, dtype=torch.complex64)
 
 
-def _is_near(fn: Callable[..., Any], *inputs: Tensor, fallbacks: int = 0, **options: Any) -> None:
+def _is_near(
+    fn: Callable[..., Any],
+    *inputs: Tensor,
+    fallbacks: int = 0,
+    most: float = 4e-6,
+    **options: Any,
+) -> None:
     """Against float64: the error of a transform grows with the logarithm of its length, that of the
     products it is made of here with the square root of theirs."""
     counters.clear()
@@ -34,7 +40,7 @@ def _is_near(fn: Callable[..., Any], *inputs: Tensor, fallbacks: int = 0, **opti
         assert (mine.dtype, mine.shape, mine.stride()) == (eager.dtype, eager.shape, eager.stride())
         error = float((mine.to(best.dtype) - best).abs().max())
         scale = float(best.abs().square().mean().sqrt())
-        assert error <= 4e-6 * scale, (error, scale)
+        assert error <= most * scale, (error, scale)
     assert counters["opencl"]["fallbacks"] == fallbacks
 
 
@@ -138,7 +144,8 @@ def test_there_and_back(n: int, hop: int, driver: str) -> None:
         spectrum = torch.stft(x, n, hop, window=window, return_complex=True)
         return (torch.istft(spectrum * 2, n, hop, window=window, length=x.shape[-1]),)
 
-    _is_near(program, numbers(2, 8192), torch.hann_window(n), device=driver)
+    # Two products of up to 512 points: 2.0e-6 to 3.9e-6 in 60 draws of 400 points.
+    _is_near(program, numbers(2, 8192), torch.hann_window(n), most=8e-6, device=driver)
 
 
 @each_driver
