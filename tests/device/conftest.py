@@ -65,13 +65,14 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The templates that are lowered to."""
     from ocl_inductor.lowering.core.context import LoweringContext
+    from ocl_inductor.templates.spec import TemplateSpec
 
     found: list[str] = []
     real = LoweringContext.template
 
-    def counting(self: LoweringContext, spec: str, *args: Any, **params: Any) -> Any:
-        found.append(spec)
-        return real(self, spec, *args, **params)
+    def counting(self: LoweringContext, spec: TemplateSpec[Any], *args: Any) -> Any:
+        found.append(spec.name)
+        return real(self, spec, *args)
 
     monkeypatch.setattr(LoweringContext, "template", counting)
     monkeypatch.setenv("OCL_INDUCTOR_CACHE", "0")  # plans that were made before are not lowered
