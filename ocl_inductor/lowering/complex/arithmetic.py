@@ -411,6 +411,8 @@ def truth(x: Any) -> Any:
 
 @complex_rule("complex")
 def from_parts(ctx: LoweringContext, re: Value, im: Value) -> ComplexValue:
+    if re.dtype is not im.dtype:
+        raise CannotLower("parts of two dtypes, which eager refuses")
     dtype = result_dtype(ctx).to_real()
     size = broadcast_sizes([re.size, im.size])
     return ComplexValue(*(cast_value(expand(x, size), dtype) for x in (re, im)))
