@@ -202,7 +202,8 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
         return untraced(view)
     writes, results = op._schema.is_mutable, len(op._schema.returns)
     on_host = on_host_of(op)
-    always_on_host = op.overloadpacket in _ON_HOST
+    if op.overloadpacket in _ON_HOST:
+        return untraced(lambda *args, **kwargs: on_host(args, kwargs))
     in_place, here, functions = tensors.in_place, _functions.here, _functions
     deferred, operator = Deferred, Operator(op)
 
@@ -212,7 +213,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
             recorded = recorder.add(operator, args, kwargs)
             if recorded is not UNRECORDED:
                 return recorded
-        if always_on_host or in_place() or here.compiling:
+        if in_place() or here.compiling:
             return on_host(args, kwargs)
         own = call_of(op, args, kwargs)
         found = None if own is None else functions.run(op, args, kwargs, own)

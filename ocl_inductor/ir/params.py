@@ -13,6 +13,11 @@ from ocl_inductor.ir.index import Size
 P = TypeVar("P", bound="TemplateParams")
 
 
+def bytes_of(acc: str) -> int:
+    """Of one number of type ``acc``."""
+    return 4 if acc == "float" else 8
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateParams:
     """Base of every template's parameters: hashable, and part of the node.
@@ -22,6 +27,11 @@ class TemplateParams:
     """
 
     acc: str
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element in the type of ``acc``."""
+        return bytes_of(self.acc)
 
     def values(self) -> list[object]:
         """The value of each field."""

@@ -19,7 +19,7 @@ def returns_a_view(op: torch._ops.OpOverload) -> bool:
 
 
 @functools.cache
-def _written(op: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
+def written_places(op: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
     """Position and name of each argument that it writes."""
     return tuple(
         (n, own.name)
@@ -31,7 +31,7 @@ def _written(op: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
 def _arguments(
     op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[Any]:
-    return [args[n] if n < len(args) else kwargs.get(name) for n, name in _written(op)]
+    return [args[n] if n < len(args) else kwargs.get(name) for n, name in written_places(op)]
 
 
 def written_arguments(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.ir.params import bytes_of
 from ocl_inductor.templates.tile_tables import TileTable, tile_table
 
 #: Rounds of the innermost loop from a prefetch to the use of its line.
@@ -28,7 +29,7 @@ def prefetching(device: DeviceInfo, nr: int, acc: str, rounds: Size) -> dict[str
     ``prefetched``: positions in a row, one in each cache line; ``ahead``: rows ahead. Nothing where
     the device cannot, or where a loop of that many ``rounds`` ends before it would help.
     """
-    elements = numbers_of_a_line(device, 8 if acc == "double" else 4)
+    elements = numbers_of_a_line(device, bytes_of(acc))
     useful = device.prefetch and not (is_static(rounds) and int(rounds) < PREFETCH_ROUNDS)
     return {"prefetched": range(0, nr, elements) if useful else (), "ahead": PREFETCH_ROUNDS}
 

@@ -8,6 +8,7 @@ from functools import cache
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, same
+from ocl_inductor.ir.params import bytes_of
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.tuned_values import tuned_values
 
@@ -183,7 +184,7 @@ def operand_fill(
     ``step``: elements in memory between neighbours along the dense dimension; ``others``: offset,
     strides and sizes that are multiples of a vector where vectors are aligned.
     """
-    width = min(VECTOR_BYTES // _item_bytes(acc), tile.slab if deep else extent)
+    width = min(VECTOR_BYTES // bytes_of(acc), tile.slab if deep else extent)
     dense = same(step, 1) and device.aligned_buffers
     if not dense or not all(is_static(x) and int(x) % width == 0 for x in others):
         width = 1
@@ -297,8 +298,4 @@ def _fitting_tiles(device: DeviceInfo, work: ProductWork) -> list[SimtTile]:
 def local_bytes(tile: SimtTile, acc: str) -> int:
     """Local memory of both operands' slabs, at most."""
     slice_elements = tile.rows + tile.columns + 2 * _NEIGHBOURS
-    return tile.buffers * tile.slab * slice_elements * _item_bytes(acc)
-
-
-def _item_bytes(acc: str) -> int:
-    return 8 if acc == "double" else 4
+    return tile.buffers * tile.slab * slice_elements * bytes_of(acc)

@@ -213,6 +213,28 @@ def in_float64(tree: Any) -> Any:
     return torch.utils._pytree.tree_map(convert, tree)
 
 
+def with_gradients(
+    function: Function, exact: Function, inputs: Sequence[torch.Tensor]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Results and gradients of ``function`` for random tensors as ``inputs`` are, real or complex,
+    each beside that of ``exact`` in float64."""
+    fresh = [torch.randn_like(x).requires_grad_() for x in inputs]
+    wide = [
+        x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_()
+        for x in fresh
+    ]
+    with poisoned_memory():
+        result = function(*fresh)
+        tangent = torch.randn_like(result)
+        ours = torch.autograd.grad(result, fresh, tangent)
+    right = exact(*wide)
+    best = torch.autograd.grad(right, wide, tangent.to(right.dtype))
+    return [
+        (mine.detach().to(x.dtype), x.detach())
+        for mine, x in zip((result, *ours), (right, *best), strict=True)
+    ]
+
+
 def clone(tree: Any) -> Any:
     """Copies that keep strides, storage offsets and sharing within one tensor."""
 

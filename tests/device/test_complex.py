@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from agreement import PROFILES, agree, assert_same, compiled, poisoned_memory, two_drivers
+from agreement import (
+    PROFILES,
+    agree,
+    assert_same,
+    compiled,
+    poisoned_memory,
+    two_drivers,
+    with_gradients,
+)
 from agreement import random as numbers
 from torch import Tensor
 from torch._dynamo.utils import counters
@@ -125,6 +133,15 @@ each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__na
 def test_operators(program: Callable[..., Any], driver: str, profile: str) -> None:
     inputs = complexes(6, 10), complexes(6, 10), numbers(6, 10)
     agree(program, *inputs, device=driver, profile=profile, rtol=2e-5, atol=2e-5)
+
+
+@everywhere
+def test_log1p_near_its_pole(driver: str, profile: str) -> None:
+    """Where ``|1 + z|^2 - 1`` has lost its digits."""
+    z = (complexes(64, 10) * 10 ** -torch.linspace(0, 4, 64)[:, None]) - 1
+    found = compiled(torch.log1p, driver, profile=profile)(z)
+    exact = torch.log1p(z.to(torch.complex128))
+    torch.testing.assert_close(found.to(exact.dtype), exact, rtol=2e-6, atol=2e-6)
 
 
 @each_driver
@@ -290,21 +307,9 @@ def _gradients_agree(
     counters.clear()
     function = compiled(fn, device, **options)
     for _ in range(2):
-        fresh = [torch.randn_like(x).requires_grad_() for x in inputs]
-        wide = [
-            x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_()
-            for x in fresh
-        ]
-        with poisoned_memory():
-            result = function(*fresh)
-            tangent = torch.randn_like(result)
-            ours = torch.autograd.grad(result, fresh, tangent)
-        exact = fn(*wide)
-        best = torch.autograd.grad(exact, wide, tangent.to(exact.dtype))
-        for mine, right in zip((result, *ours), (exact, *best), strict=True):
-            close = mine.detach().to(right.dtype)
-            scale = float(right.detach().abs().max())
-            torch.testing.assert_close(close, right.detach(), rtol=1e-4, atol=1e-5 * (1 + scale))
+        for mine, right in with_gradients(function, fn, inputs):
+            scale = float(right.abs().max())
+            torch.testing.assert_close(mine, right, rtol=1e-4, atol=1e-5 * (1 + scale))
     assert counters["opencl"]["fallbacks"] == fallbacks
 
 

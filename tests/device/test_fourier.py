@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from agreement import PROFILES, agree, compiled, poisoned_memory, two_drivers
+from agreement import PROFILES, agree, compiled, poisoned_memory, two_drivers, with_gradients
 from agreement import random as numbers
 from torch import Tensor
 from torch._dynamo.utils import counters
@@ -64,7 +64,9 @@ def test_lengths(n: int, driver: str, profile: str) -> None:
             torch.fft.irfft(half, n=n),
         )  # fmt: skip
 
-    _is_near(program, complexes(3, n), complexes(3, n // 2 + 1), device=driver, profile=profile)
+    given = complexes(3, n), complexes(3, n // 2 + 1)
+    # The longest one is a product of a product: up to 3.4e-6 in 30 draws.
+    _is_near(program, *given, most=6e-6 if n > 4096 else 4e-6, device=driver, profile=profile)
 
 
 @each_driver
@@ -189,21 +191,9 @@ def test_gradients(name: str, memory: str, driver: str) -> None:
     fn, inputs = GRADIENTS[name]
     counters.clear()
     function = compiled(fn, driver, memory=memory)
-    fresh = [torch.randn_like(x).requires_grad_() for x in inputs]
-    wide = [
-        x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_()
-        for x in fresh
-    ]
-    with poisoned_memory():
-        result = function(*fresh)
-        tangent = torch.randn_like(result)
-        ours = torch.autograd.grad(result, fresh, tangent)
-    exact = fn(*wide)
-    best = torch.autograd.grad(exact, wide, tangent.to(exact.dtype))
-    for mine, right in zip((result, *ours), (exact, *best), strict=True):
-        scale = float(right.detach().abs().square().mean().sqrt())
-        error = float((mine.detach().to(right.dtype) - right.detach()).abs().max())
-        assert error <= 1e-5 * scale
+    for mine, right in with_gradients(function, fn, inputs):
+        scale = float(right.abs().square().mean().sqrt())
+        assert float((mine - right).abs().max()) <= 1e-5 * scale
     assert counters["opencl"]["fallbacks"] == 0
 
 

@@ -36,7 +36,7 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_lazy_mode(device: Device, memory: str) -> None:
     if memory == "auto" or device.info.shared_memory:
-        _run(["ocl_lazy_checks.py"], device.short_name, memory, 900)
+        _run(["ocl_lazy_checks.py", "ocl_lazy_program_checks.py"], device.short_name, memory, 900)
 
 
 @pytest.mark.slow
@@ -64,11 +64,16 @@ def test_numbers_that_change(device: Device, memory: str) -> None:
 
 
 def _run(checks: list[str], device: str, memory: str, seconds: int, *, lazy: bool = False) -> None:
-    environment = {**os.environ, "OCL_INDUCTOR_DEVICE": device, "OCL_INDUCTOR_MEMORY": memory}
+    path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]  # what the checks share
+    environment = {
+        **os.environ,
+        "OCL_INDUCTOR_DEVICE": device,
+        "OCL_INDUCTOR_MEMORY": memory,
+        "PYTHONPATH": os.pathsep.join(path),
+    }
     plugins = ["no:cacheprovider", "no:xdist"]
     if lazy:
-        path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment |= {"OCL_INDUCTOR_TEST_LAZY": "1", "PYTHONPATH": os.pathsep.join(path)}
+        environment["OCL_INDUCTOR_TEST_LAZY"] = "1"
         plugins.append("ocl_lazily")
     files = [str(HERE / name) for name in checks]
     command = [sys.executable, "-m", "pytest", *files, "-q", "-x", "--noconftest"]

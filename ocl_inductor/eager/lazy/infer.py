@@ -31,6 +31,23 @@ def form_of(args: Any) -> Any:
     return type(args) if type(args) in (int, float) else args
 
 
+def ref_of(token: Any, x: Any, count: Any) -> Any:
+    """An argument as a step has it, of its part of the key."""
+    if isinstance(x, Tensor):
+        if isinstance(token, tuple):
+            slot, size, stride, offset = token
+            return Ref(slot, (tuple(size), tuple(stride), offset))
+        return Ref(token)
+    if type(x) in (int, float):
+        return NumberArgument(next(count))
+    if isinstance(x, (list, tuple)):
+        return tuple(
+            y if type(y) in (int, float) else ref_of(t, y, count)
+            for t, y in zip(token, x, strict=True)
+        )
+    return x
+
+
 def infer(
     at: RecordedStep,
     operator: Operator,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.eager.changing import FORMS, can_change, name_of
-from ocl_inductor.resident.schemas import returns_a_view
+from ocl_inductor.resident.schemas import returns_a_view, written_places
 
 #: Sizes of results depend on values, results on a generator, or the call changes what a tensor is.
 _TAGS = (
@@ -43,11 +43,7 @@ class Operator:
         self.op = op
         self.name = name_of(op)
         schema = op._schema
-        self.written = tuple(
-            (n, a.name)
-            for n, a in enumerate(schema.arguments)
-            if a.alias_info is not None and a.alias_info.is_write
-        )
+        self.written = written_places(op)
         known = self.name in FORMS
         self.number_arguments: dict[int | str, bool] = {}
         for n, a in enumerate(schema.arguments):

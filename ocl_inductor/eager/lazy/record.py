@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from typing import Any
@@ -13,28 +14,23 @@ from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-def
 from ocl_inductor.eager.lazy.budget import Budget
 from ocl_inductor.eager.lazy.finish import Ended, finish
 from ocl_inductor.eager.lazy.gates import storage_of
-from ocl_inductor.eager.lazy.infer import NotRecordableError, form_of, infer
+from ocl_inductor.eager.lazy.infer import NotRecordableError, form_of, infer, ref_of
+from ocl_inductor.eager.lazy.memory import allocate, pending
 from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.eager.lazy.sites import Site, site
 from ocl_inductor.eager.lazy.steps import (
     APART,
     REFUSED,
     Fresh,
-    NumberArgument,
     Piece,
     RecordedStep,
-    Ref,
 )
 from ocl_inductor.log import logger
-from ocl_inductor.resident import tensors
-from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.deferred import UNRECORDED
-from ocl_inductor.resident.places import place
 from ocl_inductor.resident.tensors import reach_of
 
 _log = logger(__name__)
 _Parameter = torch.nn.Parameter
-_empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 _weak = weakref.ref
 _NUMBERS = (int, float)
 _default_dtype = torch.get_default_dtype
@@ -189,26 +185,16 @@ class LazyRecord:
             self._numbers += numbers
         self._sites.append(where)
         self._at = step
-        piece = step.single
-        if piece is not None:
-            x = _empty_tensor(piece.size, piece.dtype)
-            if not piece.plain:
-                x = _reinterpret_tensor(x, piece.size, piece.stride, 0)
-            storage = storage_of(x)
-            storage.block = piece
-            self._live.append(_weak(storage))
-            self._offsets.append(0)
-            return x
+        if step.single is not None:
+            return self._made(step.single)
         if step.returned is None:
             return tuple([None if p is None else self._made(p) for p in step.made])
         written = [args[k] if k.__class__ is int else kwargs[k] for k in step.returned]
         return None if not written else written[0] if len(written) == 1 else tuple(written)
 
     def _made(self, piece: Piece) -> Tensor:
-        x = _pending(piece.size, piece.stride, piece.dtype)
-        storage = storage_of(x)
-        storage.block = piece
-        self._live.append(_weak(storage))
+        x = pending(piece, plain=piece.plain)
+        self._live.append(_weak(storage_of(x)))
         self._offsets.append(0)
         return x
 
@@ -302,7 +288,7 @@ class LazyRecord:
         slot = piece.slot
         offset = x.storage_offset() - self._offsets[slot]
         reach = reach_of(piece.size, piece.stride)
-        dense = reach == _count(piece.size)
+        dense = reach == math.prod(piece.size)
         if dense and offset >= 0 and offset + reach_of(size, stride) <= reach:
             return slot, size, stride, offset
         at = self._at
@@ -330,8 +316,8 @@ class LazyRecord:
             return REFUSED
         named = {name: key[key.index(name) + 1] for name in sorted(kwargs)}
         count = iter(range(at.numbers, at.numbers + len(numbers)))
-        refs = tuple(_ref(token, x, count) for token, x in zip(key[1:], args, strict=False))
-        named = {k: _ref(token, kwargs[k], count) for k, token in named.items()}
+        refs = tuple(ref_of(token, x, count) for token, x in zip(key[1:], args, strict=False))
+        named = {k: ref_of(token, kwargs[k], count) for k, token in named.items()}
         try:
             step = infer(at, operator, args, kwargs, refs, named)
         except NotRecordableError:
@@ -365,11 +351,8 @@ class LazyRecord:
             return None
         if reach_of(size, stride) * dtype.itemsize > MOST_BYTES:
             return None
-        block = Fresh(dtype, size, stride)
-        x = _pending(block.size, block.stride, dtype)
-        storage = storage_of(x)
-        storage.block = block
-        self._fresh.append(_weak(storage))
+        x = pending(Fresh(dtype, size, stride))
+        self._fresh.append(_weak(storage_of(x)))
         if len(self._fresh) > 4 * MOST_CALLS:
             self._fresh = [r for r in self._fresh if r() is not None]
         return x
@@ -446,48 +429,3 @@ class LazyRecord:
             if storage is not None and storage.block.__class__ is Fresh:
                 allocate(storage)
         self._fresh.clear()
-
-
-def allocate(storage: Any) -> None:
-    """Give memory to a storage that has none yet.
-
-    Raises:
-        DeviceMemoryError: not enough memory.
-    """
-    own = storage.block
-    nbytes = reach_of(own.size, own.stride) * own.dtype.itemsize
-    block = allocator_of(place()).allocate(nbytes)
-    storage._swap_data_ptr_(tensors.storage_over(block, nbytes))
-    storage.block = block
-
-
-def _pending(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """A tensor over a storage without memory."""
-    x: Tensor = _empty_tensor(size, dtype)
-    if x.stride() == stride:
-        return x
-    return _reinterpret_tensor(x, size, stride, 0)  # type: ignore[no-any-return]
-
-
-def _count(size: tuple[int, ...]) -> int:
-    found = 1
-    for n in size:
-        found *= n
-    return found
-
-
-def _ref(token: Any, x: Any, count: Any) -> Any:
-    """An argument as a step has it, of its part of the key."""
-    if isinstance(x, Tensor):
-        if isinstance(token, tuple):
-            slot, size, stride, offset = token
-            return Ref(slot, (tuple(size), tuple(stride), offset))
-        return Ref(token)
-    if type(x) in (int, float):
-        return NumberArgument(next(count))
-    if isinstance(x, (list, tuple)):
-        return tuple(
-            y if type(y) in (int, float) else _ref(t, y, count)
-            for t, y in zip(token, x, strict=True)
-        )
-    return x

@@ -8,14 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-
-def contiguous(size: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a tensor without gaps, in the order of its dimensions."""
-    found, reach = [], 1
-    for n in reversed(size):
-        found.append(reach)
-        reach *= max(n, 1)
-    return tuple(reversed(found))
+from ocl_inductor.ir.index import contiguous_strides
 
 
 class Piece:
@@ -29,7 +22,7 @@ class Piece:
     ) -> None:
         self.slot, self.dtype, self.size, self.stride = slot, dtype, size, stride
         #: Whether it is contiguous.
-        self.plain = 0 not in size and stride == contiguous(size)
+        self.plain = 0 not in size and stride == contiguous_strides(size)
         #: As blocks have it: what the storage is in the record.
         self.piece: Piece = self
 

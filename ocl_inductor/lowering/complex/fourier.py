@@ -20,7 +20,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ocl_inductor.ir.index import Size, prod, same
-from ocl_inductor.lowering.complex.arithmetic import mul, pointwise
+from ocl_inductor.lowering.complex.arithmetic import pointwise
+from ocl_inductor.lowering.complex.formulas import mul
 from ocl_inductor.lowering.complex.pairs import (
     as_parts,
     conjugate,

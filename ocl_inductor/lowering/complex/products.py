@@ -16,7 +16,8 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.ir.expr import compare, const, index_value, op, where
 from ocl_inductor.ir.index import as_size, loop_vars
-from ocl_inductor.lowering.complex.arithmetic import add, mul, pointwise
+from ocl_inductor.lowering.complex.arithmetic import pointwise
+from ocl_inductor.lowering.complex.formulas import add, mul
 from ocl_inductor.lowering.complex.pairs import as_parts, conjugate, from_pairs, pairs_in_memory
 from ocl_inductor.lowering.complex.rules import complex_rule, real, result_dtype
 from ocl_inductor.lowering.core.context import LoweringContext

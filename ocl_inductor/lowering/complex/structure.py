@@ -13,7 +13,7 @@ from ocl_inductor.ir.index import as_size
 from ocl_inductor.lowering.complex.pairs import as_parts
 from ocl_inductor.lowering.complex.rules import enter, real, result_dtype
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import LOWERINGS, CannotLower
+from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import ComplexValue, HostValue, Value
 from ocl_inductor.lowering.pointwise.copies import require_cpu
@@ -26,11 +26,11 @@ BY_PARTS: dict[str, str] = {
         view _unsafe_view reshape flatten.using_ints expand permute transpose.int t
         slice.Tensor select.int split.Tensor split_with_sizes unsafe_split.Tensor
         unsafe_split_with_sizes unsafe_chunk unbind.int squeeze squeeze.dim squeeze.dims unsqueeze
-        flip roll unfold diagonal repeat pixel_shuffle pixel_unshuffle tril triu
+        flip roll unfold diagonal repeat pixel_shuffle pixel_unshuffle
         index.Tensor _unsafe_index.Tensor index_select gather take constant_pad_nd
         reflection_pad1d reflection_pad2d reflection_pad3d
         replication_pad1d replication_pad2d replication_pad3d
-        sum sum.dim_IntList mean mean.dim cumsum repeat_interleave.self_int
+        sum sum.dim_IntList mean mean.dim cumsum
     """,
     "tensors": "cat stack",
     "self other": "where.self where.ScalarSelf where.ScalarOther where.Scalar",
@@ -86,7 +86,7 @@ def _apply_to_parts(
 ) -> Any:
     """Call the real lowering for each part."""
     dtype = result_dtype(ctx)
-    if not dtype.is_complex or target not in LOWERINGS:
+    if not dtype.is_complex:
         raise CannotLower(f"{dtype} of complex numbers")
     bound = bind(target, args, kwargs)
     for name in data:

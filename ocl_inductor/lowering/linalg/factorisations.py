@@ -6,7 +6,7 @@ The templates write a row for each matrix, of which results are views: see
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 import torch
@@ -25,13 +25,8 @@ from ocl_inductor.lowering.linalg.matrices import (
 )
 from ocl_inductor.lowering.reduce.reduce import binary, unary
 from ocl_inductor.templates.linalg import factorisations as templates
-from ocl_inductor.templates.linalg.factorisations import (
-    CholeskyParams,
-    MatrixParams,
-    QRParams,
-    lu_columns,
-)
-from ocl_inductor.templates.spec import P, TemplateSpec
+from ocl_inductor.templates.linalg.factorisations import FactorParams
+from ocl_inductor.templates.spec import TemplateSpec
 
 aten = torch.ops.aten
 
@@ -95,17 +90,23 @@ def table_number(table: Value, column: int, of: Matrices) -> Value:
 def factorised(ctx: LoweringContext, a: Value) -> LU:
     """P A = L U of small matrices [..., rows, columns]."""
     of = small_matrices(ctx, a)
-    params = None if of.view is None else MatrixParams(**of.given())
-    return LU(_table(ctx, templates.LU, of, lu_columns(of.rows, of.columns), params), of)
+    return LU(_table(ctx, templates.LU, of), of)
 
 
 def _table(
-    ctx: LoweringContext, spec: TemplateSpec[P], of: Matrices, columns: int, params: P | None
+    ctx: LoweringContext,
+    spec: TemplateSpec[FactorParams],
+    of: Matrices,
+    *,
+    upper: bool = False,
+    q_columns: int = 0,
 ) -> Value:
-    """What the template writes for each matrix: [batch, columns]; ``params``: if there are any."""
-    size = (of.batch, columns)
-    if params is None:
-        return full(size, 0, of.value.dtype)
+    """What the template writes for each matrix: [batch, columns]; nothing where they have no
+    elements."""
+    if of.view is None:
+        return full((of.batch, 0), 0, of.value.dtype)
+    params = replace(of.params(), upper=upper, q_columns=q_columns)
+    size = spec.out_space(params)
     return ctx.template(spec, of.value.dtype, size, (0, 1), (of.value,), params)
 
 
@@ -191,8 +192,7 @@ def lower_cholesky(
     """``L`` (or ``U``) [..., n, n] and info [...]."""
     without_check(check_errors)
     of = small_matrices(ctx, a)
-    params = None if of.view is None else CholeskyParams(**of.given(), upper=upper)
-    table = _table(ctx, templates.CHOLESKY, of, of.rows**2 + 1, params)
+    table = _table(ctx, templates.CHOLESKY, of, upper=upper)
     info = cast_value(table_number(table, of.rows**2, of), torch.int32)
     return table_matrix(table, 0, of.rows, of.rows, of.leading), info
 
@@ -204,10 +204,8 @@ def lower_qr(ctx: LoweringContext, a: Value, mode: str = "reduced") -> tuple[Val
         raise CannotLower("R without Q")
     of = small_matrices(ctx, a)
     q_columns = of.rows if mode == "complete" else min(of.rows, of.columns)
-    if of.view is None and q_columns:
-        raise CannotLower("a complete Q of matrices without elements")
-    columns = q_columns * (of.rows + of.columns)
-    params = None if of.view is None else QRParams(**of.given(), q_columns=q_columns)
-    table = _table(ctx, templates.QR, of, columns, params)
+    if q_columns and not of.columns:
+        raise CannotLower("a complete Q of matrices without columns")
+    table = _table(ctx, templates.QR, of, q_columns=q_columns)
     q = table_matrix(table, 0, of.rows, q_columns, of.leading)
     return q, table_matrix(table, of.rows * q_columns, q_columns, of.columns, of.leading)

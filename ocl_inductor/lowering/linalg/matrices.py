@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import torch
 
@@ -14,20 +13,7 @@ from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import StridedView, Value, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.templates.linalg.factorisations import MOST_ROWS
-
-
-class Given(TypedDict):
-    """Parameters that the templates share."""
-
-    batch: Size
-    rows: int
-    columns: int
-    offset: Size
-    batch_stride: Size
-    row_stride: Size
-    column_stride: Size
-    acc: str
+from ocl_inductor.templates.linalg.factorisations import MOST_ROWS, FactorParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +44,23 @@ class Matrices:
     def acc(self) -> str:
         return accumulator(self.value.dtype)
 
-    def given(self) -> Given:
-        """Which matrices operand 0 of the templates has."""
+    def params(self) -> FactorParams:
+        """Which matrices operand 0 of a factorisation has."""
         assert self.view is not None
         batch, row, column = self.view.stride
-        return {
-            "batch": self.batch, "rows": self.rows, "columns": self.columns, "acc": self.acc,
-            "offset": self.view.offset, "batch_stride": batch, "row_stride": row,
-            "column_stride": column,
-        }  # fmt: skip
+        return FactorParams(
+            batch=self.batch, rows=self.rows, columns=self.columns, acc=self.acc,
+            offset=self.view.offset, batch_stride=batch, row_stride=row, column_stride=column,
+        )  # fmt: skip
 
 
-def small_matrices(ctx: LoweringContext, x: Value) -> Matrices:
-    """``x`` [..., rows, columns] where the kernels take it, else :class:`CannotLower`.
+def require_small(x: Value) -> tuple[int, int]:
+    """Rows and columns of ``x`` [..., rows, columns] that the kernels take.
 
     LAPACK on the host is as good for large matrices, of which each has work for a core.
+
+    Raises:
+        CannotLower: others.
     """
     rows, columns = x.size[-2:]
     if x.dtype not in (torch.float32, torch.float64):
@@ -81,6 +69,12 @@ def small_matrices(ctx: LoweringContext, x: Value) -> Matrices:
         raise CannotLower("a factorisation of a symbolic number of rows or columns")
     if max(int(rows), int(columns)) > MOST_ROWS:
         raise CannotLower(f"a factorisation of {rows} x {columns} elements: over {MOST_ROWS}")
+    return int(rows), int(columns)
+
+
+def small_matrices(ctx: LoweringContext, x: Value) -> Matrices:
+    """``x`` [..., rows, columns] in memory. Raises as :func:`require_small`."""
+    rows, columns = require_small(x)
     if any(same(n, 0) for n in x.size):
         size = (prod(x.size[:-2]), rows, columns)
         return Matrices(full(size, 0, x.dtype), x.size[:-2], None)

@@ -27,6 +27,7 @@ from ocl_inductor.lowering.linalg.factorisations import (
 from ocl_inductor.lowering.linalg.matrices import (
     Matrices,
     in_memory,
+    require_small,
     small_matrices,
     unflattened,
     without_check,
@@ -113,8 +114,8 @@ def _solved(
     size = (a.batch, a.rows, columns)
     if any(same(n, 0) for n in size):
         return full(size, 0, a.value.dtype)
-    given = a.given()
-    row, column = given["row_stride"], given["column_stride"]
+    assert a.view is not None
+    batch, row, column = a.view.stride
     sides, lies = a.value, None
     if b is not None:
         sides, view = in_memory(ctx, b)
@@ -126,8 +127,8 @@ def _solved(
         rows, where = _ordered(ctx, order.rows)
         operands.append(rows)
     params = SubstitutionParams(
-        batch=a.batch, rows=a.rows, columns=columns, offset=given["offset"],
-        batch_stride=given["batch_stride"], sides=lies, acc=a.acc,
+        batch=a.batch, rows=a.rows, columns=columns, offset=a.view.offset,
+        batch_stride=batch, sides=lies, acc=a.acc,
         triangles=tuple(
             (t.lower, t.unit, column, row) if t.transpose else (t.lower, t.unit, row, column)
             for t in triangles
@@ -216,8 +217,8 @@ def lower_lu_solve(
     """Solutions of systems whose factorisations are operands."""
     _of_one_dtype(lu, b)
     leading = broadcast_sizes((lu.size[:-2], b.size[:-2]))
-    small_matrices(ctx, lu)
-    of = _for_leading(ctx, lu, _order_of(ctx, pivots, int(lu.size[-1])), leading)
+    rows, _ = require_small(lu)
+    of = _for_leading(ctx, lu, _order_of(ctx, pivots, rows), leading)
     return _sides_solved(ctx, of, b, leading, left=left, adjoint=adjoint)
 
 
@@ -237,10 +238,10 @@ def lower_lu_unpack(
     unpack_pivots: bool = True,
 ) -> tuple[Value, Value, Value]:  # fmt: skip
     """``P``, ``L`` and ``U`` of a factorisation; what is not asked for is empty."""
-    of = small_matrices(ctx, lu)
+    rows, _ = require_small(lu)
     p = low = high = full((0,), 0, lu.dtype)
     if unpack_pivots:
-        p = _permutation(_order_of(ctx, pivots, of.rows), lu.dtype)
+        p = _permutation(_order_of(ctx, pivots, rows), lu.dtype)
     if unpack_data:
         low, high = lower_factor(lu), upper_factor(lu)
     return p, low, high

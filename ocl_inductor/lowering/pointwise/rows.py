@@ -177,7 +177,7 @@ def from_compute(e: Expr, dtype: torch.dtype) -> Expr:
 
 
 @functools.cache
-def _stand_in(dtype: torch.dtype, has_dims: bool) -> torch.Tensor:
+def stand_in(dtype: torch.dtype, has_dims: bool) -> torch.Tensor:
     """A tensor without data that takes part in type promotion."""
     with _disable_current_modes():
         return torch.empty((1,) if has_dims else (), dtype=dtype, device="meta")
@@ -191,7 +191,7 @@ def promote(operands: Sequence[object], kind: Kind) -> tuple[torch.dtype, torch.
     stand_ins: list[object] = []
     for x in operands:
         if isinstance(x, Value):
-            stand_ins.append(_stand_in(x.dtype, x.ndim > 0))
+            stand_ins.append(stand_in(x.dtype, x.ndim > 0))
         elif isinstance(x, HostValue):
             raise CannotLower(f"{x.name} only lives on the host")
         elif isinstance(x, complex):

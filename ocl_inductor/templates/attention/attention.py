@@ -19,7 +19,7 @@ import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.ir.params import TemplateParams
+from ocl_inductor.ir.params import TemplateParams, bytes_of
 from ocl_inductor.templates.blocking import (
     RowVectors,
     ceil_div,
@@ -112,7 +112,7 @@ def choose_group(
     device: DeviceInfo, acc: str, rows: int, width: int, v_width: int
 ) -> QueryGroup | None:
     """The work-group for ``rows`` queries; None: local memory is too small."""
-    item = 8 if acc == "double" else 4
+    item = bytes_of(acc)
     for side in (16, 8, 4):
         for each in (2, 1):
             tile = side * each
@@ -191,10 +191,9 @@ def attention_flops(p: ForwardParams) -> Size:
 
 
 def attention_bytes(p: ForwardParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     queries = prod((p.m, p.width + columns_of(p)))
     keys = prod((p.n, p.width + p.v_width))
-    return prod((*p.batch, item)) * (queries + keys)
+    return prod((*p.batch, p.itemsize)) * (queries + keys)
 
 
 def attention_reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:

@@ -110,10 +110,9 @@ def _flops(p: AttentionBackwardParams) -> Size:
 
 
 def _bytes(p: AttentionBackwardParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     queries = prod((*p.batch, p.m, 2 * p.width + 2))
     keys = prod([2, *(p.batch[d] for d in _kept(p)), p.n, p.width])
-    return item * (queries + keys + prod(_out_space(p)))
+    return p.itemsize * (queries + keys + prod(_out_space(p)))
 
 
 def _reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, g: np.ndarray) -> np.ndarray:

@@ -131,8 +131,7 @@ def _launch(p: DecodeParams, tile: Mapping[str, Any]) -> LaunchGrid:
 
 
 def _bytes(p: DecodeParams) -> Size:
-    item = 8 if p.acc == "double" else 4
-    few = prod((item, *p.batch, p.m, p.width + columns_of(p)))
+    few = prod((p.itemsize, *p.batch, p.m, p.width + columns_of(p)))
     heads = prod([p.batch[d] for d in _kept(p)])
     return few + prod((p.kv_bytes, heads, p.n, p.width + p.v_width))
 

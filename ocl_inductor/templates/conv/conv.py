@@ -109,11 +109,6 @@ class ConvParams(WindowParams):
         assert isinstance(self.tile, Blocking)
         return self.tile
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return 8 if self.acc == "double" else 4
-
 
 def _out_space(p: ConvParams) -> tuple[Size, ...]:
     parts = (p.parts,) if p.parts > 1 else ()
@@ -244,14 +239,13 @@ def _flops(p: ConvParams) -> Size:
 
 
 def _bytes(p: ConvParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     channels, column = p.groups * p.icg, p.x_strides[-2]
     if p.x_strides[-1] == 1 and p.in_sizes[-1] != 1 and is_static(column):
         channels = min(channels, int(column))  # neighbouring runs of taps overlap
     inputs = prod((p.n, *p.in_sizes, channels))
     outputs = prod(_out_space(p))
     weights = prod((p.groups, p.ocg, p.icg, *p.kernel))
-    return item * (inputs + outputs + weights)
+    return p.itemsize * (inputs + outputs + weights)
 
 
 def conv_reference(

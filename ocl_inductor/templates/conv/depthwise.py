@@ -115,11 +115,10 @@ def _flops(p: DepthwiseParams) -> Size:
 
 
 def _bytes(p: DepthwiseParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     inputs = prod((p.n, *p.in_sizes, p.channels))
     outputs = prod((p.n, *p.out_sizes, p.channels))
-    rest = item * (outputs + math.prod(p.kernel) * p.channels)
-    return (2 if p.narrow else item) * inputs + rest
+    rest = p.itemsize * (outputs + math.prod(p.kernel) * p.channels)
+    return (2 if p.narrow else p.itemsize) * inputs + rest
 
 
 def _reference(x: np.ndarray, w: np.ndarray, **geometry: Any) -> np.ndarray:

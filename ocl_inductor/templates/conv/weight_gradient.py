@@ -121,12 +121,11 @@ def _flops(p: WeightGradientParams) -> Size:
 
 
 def _bytes(p: WeightGradientParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     fine, coarse = p.rows, p.columns
     if not p.rows_fine:
         fine, coarse = coarse, fine
     read = prod((p.n, *p.windows, coarse)) + prod((p.n, *p.extents, fine))
-    return item * p.groups * (read + prod((p.parts, *p.kernel, p.rows, p.columns)))
+    return p.itemsize * p.groups * (read + prod((p.parts, *p.kernel, p.rows, p.columns)))
 
 
 def weight_gradient_reference(

@@ -91,7 +91,7 @@ def _flops(p: WindowProductParams) -> Size:
 def _bytes(p: WindowProductParams) -> Size:
     coarse = prod((_count(p), p.rows))
     fine = prod((p.n, *p.extents, p.channels))
-    return (8 if p.acc == "double" else 4) * (coarse + fine + prod(_out_space(p)))
+    return p.itemsize * (coarse + fine + prod(_out_space(p)))
 
 
 WINDOW_PRODUCT: TemplateSpec[WindowProductParams] = TemplateSpec(

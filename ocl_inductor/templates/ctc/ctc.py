@@ -120,16 +120,12 @@ def _gradient_space(p: CtcParams) -> tuple[Size, ...]:
     return (p.steps, p.batch, p.classes)
 
 
-def _item(p: CtcParams) -> int:
-    return 8 if p.acc == "double" else 4
-
-
 def _states_bytes(p: CtcParams) -> Size:
-    return _item(p) * (prod(_states_space(p)) + prod(_gradient_space(p)))
+    return p.itemsize * (prod(_states_space(p)) + prod(_gradient_space(p)))
 
 
 def _gradient_bytes(p: CtcParams) -> Size:
-    return _item(p) * 2 * (prod(_states_space(p)) + prod(_gradient_space(p)))
+    return p.itemsize * 2 * (prod(_states_space(p)) + prod(_gradient_space(p)))
 
 
 def _reference(

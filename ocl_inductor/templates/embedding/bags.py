@@ -78,8 +78,7 @@ def _terms(p: BagsParams) -> Size:
 
 
 def _bytes(p: BagsParams) -> Size:
-    item = 8 if p.acc == "double" else 4
-    return item * (_terms(p) + prod((p.bags, p.width))) + 8 * p.n
+    return p.itemsize * (_terms(p) + prod((p.bags, p.width))) + 8 * p.n
 
 
 def _reference(

@@ -115,11 +115,6 @@ class GemmParams(ProductParams):
         assert isinstance(self.tile, Blocking)
         return self.tile
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return 8 if self.acc == "double" else 4
-
 
 def product_space(p: ProductParams) -> tuple[Size, ...]:
     outer = (*p.out_batch, p.m)

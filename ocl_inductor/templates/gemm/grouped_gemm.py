@@ -80,9 +80,8 @@ def _flops(p: GroupedParams) -> Size:
 
 
 def _bytes(p: GroupedParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     b = prod((p.groups, p.k, p.n))
-    return item * (prod((p.m, p.k)) + b + prod((p.m, p.n)))
+    return p.itemsize * (prod((p.m, p.k)) + b + prod((p.m, p.n)))
 
 
 def _reference(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -49,9 +49,8 @@ def _flops(p: GroupedParams) -> Size:
 
 
 def _bytes(p: GroupedParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     c = prod((p.groups, p.m, p.n))
-    return item * (prod((p.m, p.k)) + prod((p.k, p.n)) + c)
+    return p.itemsize * (prod((p.m, p.k)) + prod((p.k, p.n)) + c)
 
 
 def _reference(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:

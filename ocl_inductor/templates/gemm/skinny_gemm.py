@@ -95,11 +95,10 @@ def columns_of_item(device: DeviceInfo, p: SkinnyParams) -> int:
 
 def _depth(device: DeviceInfo, r_columns: int, p: SkinnyParams, tiles: int) -> int:
     """Elements of a row of W to a block, a multiple of ``lanes``."""
-    item = 8 if p.acc == "double" else 4
     # Rounding errors grow with the length of a chain of additions.
     depth = MAX_K_CHAIN * p.lanes
     if tiles > 1:
-        depth = min(depth, _BLOCK_DEPTH, device.caches.l1 // (r_columns * item))
+        depth = min(depth, _BLOCK_DEPTH, device.caches.l1 // (r_columns * p.itemsize))
     return depth // p.lanes * p.lanes
 
 
@@ -137,11 +136,10 @@ def _flops(p: SkinnyParams) -> Size:
 
 
 def _bytes(p: SkinnyParams) -> Size:
-    item = 8 if p.acc == "double" else 4
     batch, matrices = prod(p.batch), 1
     for size, stride in zip(p.batch, p.w_strides, strict=False):
         matrices = prod((matrices, 1 if stride == 0 else size))
-    few = prod((item, batch, p.m, p.n + p.k))
+    few = prod((p.itemsize, batch, p.m, p.n + p.k))
     return few + prod((p.w_itemsize, matrices, p.n, p.k))
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -39,11 +39,13 @@ _GROUP = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixParams(TemplateParams):
+class FactorParams(TemplateParams):
     """Which matrices operand 0 has: ``batch`` of ``rows`` and ``columns``.
 
     Where they lie, in elements, static or symbolic: ``offset batch_stride row_stride
-    column_stride``. ``acc``: ``"float"`` or ``"double"``.
+    column_stride``. ``upper`` (cholesky): from the upper triangle, and its result is ``U``.
+    ``q_columns`` (qr): as many columns has ``Q``, and rows ``R``. ``acc``: ``"float"`` or
+    ``"double"``.
     """
 
     batch: Size
@@ -53,48 +55,24 @@ class MatrixParams(TemplateParams):
     batch_stride: Size
     row_stride: Size
     column_stride: Size
+    upper: bool = False
+    q_columns: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CholeskyParams(MatrixParams):
-    """``upper``: from the upper triangle, and its result is ``U``."""
-
-    upper: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QRParams(MatrixParams):
-    """``q_columns``: as many columns has ``Q``, and rows ``R``."""
-
-    q_columns: int
-
-
-P = TypeVar("P", bound=MatrixParams)
-
-
-def _tile(device: DeviceInfo, profile: Profile, p: MatrixParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: FactorParams) -> dict[str, Any]:
     if profile == "vector":
         return {"group": 1, "team": 1}
     group = min(_GROUP, device.max_work_group_size)
     return {"group": group, "team": group if max(p.rows, p.columns) >= _SHARED else 1}
 
 
-def _launch(p: MatrixParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: FactorParams, tile: Mapping[str, Any]) -> LaunchGrid:
     group = tile["group"]
     groups = p.batch if tile["team"] > 1 else size_ceil_div(p.batch, group)
     return LaunchGrid((prod((groups, group)),), (group,))
 
 
-def _item(p: MatrixParams) -> int:
-    return 8 if p.acc == "double" else 4
-
-
-def lu_columns(rows: int, columns: int) -> int:
-    """Columns of the result of ``lu``."""
-    return rows * columns + min(rows, columns) + 2 + rows
-
-
-def _flops(p: MatrixParams) -> Size:
+def _flops(p: FactorParams) -> Size:
     """Of an elimination: two for each element below and right of each step's pivot."""
     steps = range(1, min(p.rows, p.columns) + 1)
     return 2 * sum((p.rows - s) * (p.columns - s) for s in steps) * p.batch
@@ -124,25 +102,24 @@ def _qr_reference(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _spec(
     name: str,
-    params: type[P],
-    columns: Callable[[P], int],
+    columns: Callable[[FactorParams], int],
     reference: Callable[..., Any],
     operations: int,
-) -> TemplateSpec[P]:
-    """``operations``: how many times those of an elimination."""
+) -> TemplateSpec[FactorParams]:
+    """``columns``: of the result; ``operations``: how many times those of an elimination."""
     return TemplateSpec(
         name=name,
-        params=params,
+        params=FactorParams,
         file=f"linalg/{name}.cl.jinja",
         out_space=lambda p: (p.batch, columns(p)),
         tile=_tile,
         launch=_launch,
         flops=lambda p: operations * _flops(p),
-        bytes=lambda p: _item(p) * p.batch * (p.rows * p.columns + columns(p)),
+        bytes=lambda p: p.itemsize * p.batch * (p.rows * p.columns + columns(p)),
         reference=reference,
     )
 
 
-LU = _spec("lu", MatrixParams, lambda p: lu_columns(p.rows, p.columns), _lu_reference, 1)
-CHOLESKY = _spec("cholesky", CholeskyParams, lambda p: p.rows**2 + 1, _cholesky_reference, 1)
-QR = _spec("qr", QRParams, lambda p: p.q_columns * (p.rows + p.columns), _qr_reference, 4)
+LU = _spec("lu", lambda p: p.rows * (p.columns + 1) + min(p.rows, p.columns) + 2, _lu_reference, 1)
+CHOLESKY = _spec("cholesky", lambda p: p.rows**2 + 1, _cholesky_reference, 1)
+QR = _spec("qr", lambda p: p.q_columns * (p.rows + p.columns), _qr_reference, 4)

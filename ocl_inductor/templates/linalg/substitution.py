@@ -90,8 +90,7 @@ def _space(p: SubstitutionParams) -> tuple[Size, ...]:
 
 
 def _bytes(p: SubstitutionParams) -> Size:
-    item = 8 if p.acc == "double" else 4
-    return item * (2 * prod(_space(p)) + p.batch * p.rows**2)
+    return p.itemsize * (2 * prod(_space(p)) + p.batch * p.rows**2)
 
 
 def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -213,22 +213,18 @@ def _flops(p: CellParams) -> Size:
     return prod((units, 2 * gates * p.hidden + _OPERATIONS))
 
 
-def _item(p: CellParams) -> int:
-    return 8 if p.acc == "double" else 4
-
-
 def _weight(p: CellParams) -> Size:
     return prod((CELLS[p.cell].gates, p.hidden, p.hidden))
 
 
 def _forward_bytes(p: RecurrenceParams) -> Size:
     read = prod((CELLS[p.cell].gates, p.steps, p.batch, p.hidden))
-    return _item(p) * (prod(_forward_space(p)) + read + _weight(p))
+    return p.itemsize * (prod(_forward_space(p)) + read + _weight(p))
 
 
 def _backward_bytes(p: CellParams) -> Size:
     read = prod((len(CELLS[p.cell].planes) + 1, p.steps, p.batch, p.hidden))
-    return _item(p) * (prod(_backward_space(p)) + read + _weight(p))
+    return p.itemsize * (prod(_backward_space(p)) + read + _weight(p))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
