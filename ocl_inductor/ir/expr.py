@@ -12,6 +12,10 @@ import torch
 from ocl_inductor.ir.ops import PRIMITIVES
 
 
+#: How deep ``repr`` goes into a DAG.
+_LEVELS_SHOWN = 6
+
+
 class Expr:
     """One immutable node of a loop body.
 
@@ -62,10 +66,16 @@ class Expr:
         )
 
     def __repr__(self) -> str:
-        inside = ", ".join(map(repr, self.args))
-        if self.payload is not None:
-            inside = f"{self.payload}" + (f", {inside}" if inside else "")
-        return f"{self.op}.{str(self.dtype)[6:]}({inside})"
+        return self._text(_LEVELS_SHOWN)
+
+    def _text(self, levels: int) -> str:
+        """Operands ``levels`` deep: as a tree a DAG can be longer than memory."""
+        parts = [] if self.payload is None else [str(self.payload)]
+        if levels:
+            parts += [a._text(levels - 1) for a in self.args]
+        elif self.args:
+            parts.append("…")
+        return f"{self.op}.{str(self.dtype)[6:]}({', '.join(parts)})"
 
 
 def repr_payload(payload: object) -> Any:

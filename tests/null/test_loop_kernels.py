@@ -87,3 +87,39 @@ def test_arms_of_a_streaming_store_differ() -> None:
     source = streaming_functions("stream_float8(p, x); stream_double2(p, x);")
     assert "(__global float4u*)p = x.lo" in source
     assert "(__global double*)p = x.lo" in source
+
+
+def _shared(x: torch.Tensor) -> torch.Tensor:
+    """40 operations that each use the one before twice: a tree of 2^40 leaves."""
+    for _ in range(40):
+        x = x * x - x
+    return x
+
+
+def _search(edges: torch.Tensor, x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Each step of a search reads where the last one told, three times; then a row of a table."""
+    return table[_shared(torch.searchsorted(edges, x))] + x[:, None]
+
+
+def _rows(table: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    return table[_shared(which)] * 2
+
+
+@pytest.mark.parametrize("profile", ["vector", "simt"])
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (_shared, (t(64, 100),)),
+        (lambda x: _shared(x).softmax(-1), (t(64, 1024),)),
+        (lambda x: torch.stack([_shared(x), x], -1), (t(64, 100),)),
+        (_search, (t(4096), t(64), t(4096, 256))),
+        (_rows, (t(4096, 256), torch.zeros(1 << 16, dtype=torch.int64))),
+    ],
+    ids=["pointwise", "row", "pairs", "search", "rows"],
+)
+def test_what_is_shared_is_looked_at_once(
+    function: Function, inputs: tuple[torch.Tensor, ...], profile: str
+) -> None:
+    """Each look at a loop body goes over a DAG; over it as a tree this would never end."""
+    source = kernels((function, inputs, NONE), profile)
+    assert 40 <= source.count(" * ") < 600

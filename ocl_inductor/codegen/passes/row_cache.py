@@ -45,9 +45,12 @@ def shared_between(
             return _swept(e, inner)
         return e.dtype.is_floating_point and len(loads_of(e)) >= LEAST_LOADS
 
+    visited: set[tuple[Expr, int]] = set()
+
     def visit(e: Expr, level: int) -> None:
-        if e.op == "masked":
-            return  # evaluated under a condition: not for every element
+        if e.op == "masked" or (e, level) in visited:
+            return  # what is evaluated under a condition is not for every element
+        visited.add((e, level))
         m = every.get(e.payload.buffer) if e.op == "load" else None
         if m is not None:
             if m.kind == "pointwise" and not m.row and m.buffer.name not in stored:

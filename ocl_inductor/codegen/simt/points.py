@@ -120,17 +120,20 @@ def _suits(e: Expr, v: sympy.Symbol, width: int) -> bool:
     return True
 
 
-def _uniform(e: Expr, v: sympy.Symbol, width: int) -> bool:
+def _uniform(root: Expr, v: sympy.Symbol, width: int) -> bool:
     """Whether the emitter gives one value for all points of a vector."""
-    if e.op == "const":
-        return True
-    if e.op == "index":
-        return _stride(e.payload, v, width) == 0
-    if e.op in ("lt", "ge") and same_side(e.args[0], e.args[1], v, width) is not None:
-        return True
-    if e.op == "load" and _stride(e.payload.index, v, width) != 0:
-        return False
-    return all(_uniform(a, v, width) for a in e.args)
+    stack, seen = [root], {root}
+    while stack:
+        e = stack.pop()
+        if e.op == "index" and _stride(e.payload, v, width) != 0:
+            return False
+        if e.op == "load" and _stride(e.payload.index, v, width) != 0:
+            return False
+        if e.op in ("lt", "ge") and same_side(e.args[0], e.args[1], v, width) is not None:
+            continue
+        stack += (a for a in e.args if a not in seen)
+        seen.update(e.args)
+    return True
 
 
 def _stride(index: sympy.Expr, v: sympy.Symbol, width: int) -> int | None:

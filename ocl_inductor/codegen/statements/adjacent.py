@@ -16,7 +16,7 @@ import sympy
 import torch
 
 from ocl_inductor.codegen.statements.indexing import lane_stride
-from ocl_inductor.ir.expr import Expr
+from ocl_inductor.ir.expr import Expr, loads
 from ocl_inductor.schedule.groups import Member
 
 #: The same in memory and in registers.
@@ -38,10 +38,8 @@ class Adjacent:
 
 def adjacent_indices(members: Sequence[Member]) -> frozenset[sympy.Expr]:
     """Indices that a kernel accesses together with the next or the previous one."""
-    loads = _loads(members)
-    both = {
-        i for buffer, index in loads if (buffer, index + 1) in loads for i in (index, index + 1)
-    }
+    read = _loads(members)
+    both = {i for buffer, index in read if (buffer, index + 1) in read for i in (index, index + 1)}
     stores = _stores(members)
     by_name = {m.buffer.name: m for m in members}
     both |= {by_name[name].store for pair in stores.items() for name in pair}
@@ -55,10 +53,10 @@ def find_adjacent(members: Sequence[Member], v: sympy.Symbol, width: int) -> Adj
         split = lane_stride(index, v, width)
         return split is not None and split[1] == 2
 
-    loads = {k: e for k, e in _loads(members).items() if steps_over_one(e.payload.index)}
+    read = {k: e for k, e in _loads(members).items() if steps_over_one(e.payload.index)}
     paired: dict[Expr, tuple[Expr, bool]] = {}
-    for (buffer, index), first in loads.items():
-        second = loads.get((buffer, index + 1))
+    for (buffer, index), first in read.items():
+        second = read.get((buffer, index + 1))
         if second is not None and first not in paired and second not in paired:
             paired |= {first: (first, False), second: (first, True)}
     by_name = {m.buffer.name: m for m in members}
@@ -79,7 +77,8 @@ def _loads(members: Sequence[Member]) -> dict[tuple[str, sympy.Expr], Expr]:
 
 def _stores(members: Sequence[Member]) -> dict[str, str]:
     """Members that store next to what the one stores whose buffer they continue."""
-    read = {e.payload.buffer for m in members for e in _reads(m)}
+    roots = (root for m in members for root in (m.body, *m.store_indirect))
+    read = {e.payload.buffer for root in roots for e in loads(root)}
     by_name = {m.buffer.name: m for m in members}
     return {
         m.buffer.name: m.base
@@ -96,16 +95,6 @@ def _stores(members: Sequence[Member]) -> dict[str, str]:
 
 def _is_plain(m: Member) -> bool:
     return m.kind == "pointwise" and not m.row and m.buffer.dtype in _DTYPES
-
-
-def _reads(m: Member) -> Iterator[Expr]:
-    for root in (m.body, *m.store_indirect):
-        stack = [root]
-        while stack:
-            e = stack.pop()
-            if e.op == "load":
-                yield e
-            stack += e.args
 
 
 def _always_read(root: Expr) -> Iterator[Expr]:
