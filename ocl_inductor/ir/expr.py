@@ -11,7 +11,6 @@ import torch
 
 from ocl_inductor.ir.ops import PRIMITIVES
 
-
 #: How deep ``repr`` goes into a DAG.
 _LEVELS_SHOWN = 6
 
