@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device import fork
+from ocl_inductor.device.driver.handles import ClPlatform, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 EXTENSION = "cl_khr_command_buffer"
@@ -47,7 +48,7 @@ class NotRecordedError(Exception):
 class _Functions:
     """A driver's functions."""
 
-    def __init__(self, platform: Any) -> None:
+    def __init__(self, platform: ClPlatform) -> None:
         table = ctypes.c_void_p.from_address(platform.int_ptr).value
         assert table is not None
         place = table + _ADDRESS_FOR_PLATFORM * ctypes.sizeof(_handle)
@@ -69,7 +70,7 @@ class _Functions:
 class Recording:
     """Launches in order, with the kernels' current arguments; ``enqueue`` runs them."""
 
-    def __init__(self, queue: Any, launches: Sequence[RecordedLaunch]) -> None:
+    def __init__(self, queue: ClQueue, launches: Sequence[RecordedLaunch]) -> None:
         """``queue``: an in-order pyopencl CommandQueue. Arguments must outlive the recording.
 
         Raises:

@@ -20,6 +20,7 @@ from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.cpu.bf16_dot import has_bf16_dot
 from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.driver import cpu_name_override
+from ocl_inductor.device.driver.handles import ClContext, ClDevice, ClQueue
 from ocl_inductor.device.driver.inventory import Listed
 from ocl_inductor.device.driver.listing import listed_device
 from ocl_inductor.device.driver.pyopencl_loader import (
@@ -66,7 +67,7 @@ class Device:
 
     def __init__(
         self,
-        cl_device: Any,
+        cl_device: ClDevice,
         listed: Listed | None = None,
         library: str = "",
         inline_device: quirks.InlineDevice | None = None,
@@ -92,7 +93,7 @@ class Device:
         self.short_name = quirks.short_name(self.names)
 
     @property
-    def cl_device(self) -> Any:
+    def cl_device(self) -> ClDevice:
         """The pyopencl Device; the first use opens its driver.
 
         Raises DriverChangedError where the driver no longer lists it.
@@ -238,13 +239,13 @@ class Device:
             _log.info("%s: %s", self, error)  # the first use raises the same error
 
     @property
-    def context(self) -> Any:
+    def context(self) -> ClContext:
         """The pyopencl Context of this device alone."""
         with self._lock:
             return self._context
 
     @property
-    def queue(self) -> Any:
+    def queue(self) -> ClQueue:
         """The in-order pyopencl CommandQueue. Threads may share it."""
         with self._lock:
             return self._queue
@@ -294,13 +295,13 @@ class Device:
         return self.context, self.queue
 
     @cached_property
-    def _context(self) -> Any:
+    def _context(self) -> ClContext:
         context = load_pyopencl().Context([self.cl_device])
         release_code()  # most of it was start-up code
         return context
 
     @cached_property
-    def _queue(self) -> Any:
+    def _queue(self) -> ClQueue:
         return load_pyopencl().CommandQueue(self.context)
 
     @property
@@ -328,7 +329,7 @@ class _CallingThreadDevice(Device):
     one whose queues support that.
     """
 
-    def __init__(self, all_cores: DeviceInfo, cl_device: Any, *args: Any, **more: Any) -> None:
+    def __init__(self, all_cores: DeviceInfo, cl_device: ClDevice, *args: Any, **more: Any) -> None:
         """``all_cores``: the facts of the same processor with all of its cores."""
         super().__init__(cl_device, *args, **more)
         self._all_cores = all_cores
@@ -348,5 +349,5 @@ class _CallingThreadDevice(Device):
         )
 
     @cached_property
-    def _queue(self) -> Any:
+    def _queue(self) -> ClQueue:
         return calling_queue(self.cl_device, self.context)

@@ -7,17 +7,16 @@ writes visible to the host after ``finish``. That depends on the implementation,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ocl_inductor.device.driver.handles import ClContext, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 _SOURCE = "__kernel void probe(__global float *a) { a[get_global_id(0)] += 1.0f; }"
 _COUNT = 1024
 
 
-def zero_copy_test(context: Any, queue: Any) -> bool:
+def zero_copy_test(context: ClContext, queue: ClQueue) -> bool:
     """Run the test now: whether the kernel's and the host's writes are mutually visible."""
     cl = load_pyopencl()
     host = np.zeros(_COUNT + 1, np.float32)[1:]  # 4 bytes off the allocation's start

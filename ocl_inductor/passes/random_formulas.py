@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import torch
 from torch.fx import Node
@@ -18,6 +18,10 @@ from torch.fx import Node
 from ocl_inductor.lowering.pointwise.requirements import ops
 
 aten = torch.ops.aten
+
+
+#: A number of the call, or the node of a number or tensor.
+Argument: TypeAlias = Node | float
 
 
 class KeepOnHost(Exception):
@@ -58,7 +62,7 @@ class Draw(Protocol):
         """``x``, saved by the forward for its backward because recomputing it is costly."""
 
 
-Formula = Callable[..., Any]
+Formula = Callable[..., object]
 
 
 def require(condition: bool) -> None:
@@ -88,7 +92,7 @@ def randn(draw: Draw, **_: object) -> Node:
     return draw.normal(draw.dtype)
 
 
-def uniform(draw: Draw, *, to: Any, **others: Any) -> Node:
+def uniform(draw: Draw, *, to: Argument, **others: Argument) -> Node:
     """``x * (to - from) + from``, as eager's kernel computes it."""
     start = others["from"]
     require(_plain(start, to) and start <= to)
@@ -99,7 +103,7 @@ def uniform(draw: Draw, *, to: Any, **others: Any) -> Node:
     return draw.call(aten.add.Tensor, scaled, start)
 
 
-def normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
+def normal(draw: Draw, *, mean: Argument, std: Argument, **_: Argument) -> Node:
     """Mean and deviation are numbers or tensors; the sum is rounded to the result's dtype once."""
     require(isinstance(std, Node) or (_plain(std) and std >= 0))
     if isinstance(std, Node):
@@ -114,7 +118,7 @@ def normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
     return draw.result(numbers)
 
 
-def log_normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
+def log_normal(draw: Draw, *, mean: Argument, std: Argument, **_: Argument) -> Node:
     require(_plain(mean, std) and std > 0)
     scaled = draw.call(aten.mul.Tensor, draw.normal(draw.wide()), std)
     return draw.result(draw.call(aten.exp.default, draw.call(aten.add.Tensor, scaled, mean)))
@@ -123,13 +127,13 @@ def log_normal(draw: Draw, *, mean: Any, std: Any, **_: Any) -> Node:
 # -- by inverting the distribution function ----------------------------------------------------
 
 
-def exponential(draw: Draw, *, lambd: Any, **_: Any) -> Node:
+def exponential(draw: Draw, *, lambd: Argument, **_: Argument) -> Node:
     require(_plain(lambd) and lambd > 0)
     logarithm = draw.call(aten.log.default, draw.open())
     return draw.result(draw.call(aten.mul.Tensor, logarithm, -1.0 / lambd))
 
 
-def geometric(draw: Draw, *, p: Any, **_: Any) -> Node:
+def geometric(draw: Draw, *, p: Argument, **_: Argument) -> Node:
     """The number of tosses up to the first success."""
     require(_plain(p) and 0 < p < 1)
     logarithm = draw.call(aten.log.default, draw.open())
@@ -137,7 +141,7 @@ def geometric(draw: Draw, *, p: Any, **_: Any) -> Node:
     return draw.result(draw.call(aten.ceil.default, tosses))
 
 
-def cauchy(draw: Draw, *, median: Any, sigma: Any, **_: Any) -> Node:
+def cauchy(draw: Draw, *, median: Argument, sigma: Argument, **_: Argument) -> Node:
     require(_plain(median, sigma) and sigma > 0)
     centred = draw.call(aten.sub.Tensor, draw.open(), 0.5)
     slope = draw.call(aten.tan.default, draw.call(aten.mul.Tensor, centred, math.pi))
@@ -148,7 +152,7 @@ def cauchy(draw: Draw, *, median: Any, sigma: Any, **_: Any) -> Node:
 # -- choices -----------------------------------------------------------------------------------
 
 
-def bernoulli(draw: Draw, *, p: Any = None, **others: Any) -> Node:
+def bernoulli(draw: Draw, *, p: Argument | None = None, **others: Argument) -> Node:
     """1 with probability ``p``, a number or a tensor; ``bernoulli(x)`` takes it from ``x``."""
     p = others["self"] if p is None else p
     if isinstance(p, Node):
@@ -162,7 +166,9 @@ def bernoulli(draw: Draw, *, p: Any = None, **others: Any) -> Node:
     return draw.result(draw.call(aten.lt.Scalar, draw.uniform(torch.float32), p))
 
 
-def native_dropout(draw: Draw, *, input: Node, p: Any, train: Any, **_: Any) -> tuple[Node, Node]:
+def native_dropout(
+    draw: Draw, *, input: Node, p: Argument, train: Argument, **_: Argument
+) -> tuple[Node, Node]:
     """``(x * mask / (1 - p), mask)``; multiplied, so that infinity and NaN survive as in eager."""
     require(_plain(p) and 0 <= p <= 1 and train is not False)
     require(input.meta["val"].dtype.is_floating_point)
@@ -173,7 +179,13 @@ def native_dropout(draw: Draw, *, input: Node, p: Any, train: Any, **_: Any) -> 
 
 
 def rrelu(
-    draw: Draw, *, noise: Node, lower: Any, upper: Any, training: Any, **others: Any
+    draw: Draw,
+    *,
+    noise: Node,
+    lower: Argument,
+    upper: Argument,
+    training: Argument,
+    **others: Argument,
 ) -> tuple[Node, Node]:
     """A slope in [lower, upper) for each element that is not positive, and the slopes."""
     x = others["self"]
@@ -191,16 +203,17 @@ def rrelu(
 # -- permutations and samples of categories ----------------------------------------------------
 
 
-def randperm(draw: Draw, *, n: Any, **_: Any) -> Node:
+def randperm(draw: Draw, *, n: Argument, **_: Argument) -> Node:
     """The order of 63-bit keys; a collision is rarer than a hardware fault."""
     require((_plain(n) and n >= 0 and _holds(draw.dtype, n)) or _is_size(n))
     ordered = draw.call(aten.sort.default, draw.integers(0, 2**63 - 1))
     return draw.saved(draw.result(draw.call(operator.getitem, ordered, 1)))
 
 
-def multinomial(draw: Draw, *, num_samples: Any, replacement: Any, **others: Any) -> Node:
+def multinomial(draw: Draw, *, num_samples: int, replacement: bool, **others: Argument) -> Node:
     """Categories by weight; weights are finite, not negative and not all 0, as eager checks."""
     weights = others["self"]
+    assert isinstance(weights, Node)
     fake = weights.meta["val"]
     categories = fake.shape[-1]
     require(_plain(num_samples) and num_samples > 0 and isinstance(categories, int))
@@ -260,7 +273,7 @@ def _without_replacement(draw: Draw, weights: Node, count: int) -> Node:
     return draw.call(operator.getitem, draw.call(aten.topk.default, rates, count), 1)
 
 
-def randint(draw: Draw, *, high: Any, low: Any = 0, **_: Any) -> Node:
+def randint(draw: Draw, *, high: Argument, low: Argument = 0, **_: Argument) -> Node:
     for bound in (low, high):
         require(_plain(bound) or _is_size(bound))
     if _plain(low, high):
@@ -272,7 +285,7 @@ def _is_size(x: object) -> bool:
     return isinstance(x, Node) and isinstance(x.meta.get("val"), torch.SymInt)
 
 
-def _holds(dtype: torch.dtype, n: int) -> bool:
+def _holds(dtype: torch.dtype, n: float) -> bool:
     """Whether a dtype holds all integers up to ``n``; else eager warns or raises."""
     if dtype is torch.bool:
         return 0 <= n <= 1
@@ -281,7 +294,7 @@ def _holds(dtype: torch.dtype, n: int) -> bool:
     return torch.iinfo(dtype).min <= n <= torch.iinfo(dtype).max
 
 
-FORMULAS: dict[Any, Formula] = {
+FORMULAS: dict[torch._ops.OpOverload, Formula] = {
     aten.rand.default: rand,
     aten.rand.generator: rand,
     aten.rand_like.default: rand,

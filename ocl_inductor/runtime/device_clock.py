@@ -9,8 +9,8 @@ that leaves the queueing time of markers at 0.
 from __future__ import annotations
 
 import time
-from typing import Any
 
+from ocl_inductor.device.driver.handles import ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 _MARKERS = 12
@@ -21,7 +21,7 @@ _REFRESH_NS = 1_000_000_000
 class DeviceClock:
     """Converts the times of events on a queue to nanoseconds since 1970 (``time.time_ns``)."""
 
-    def __init__(self, queue: Any) -> None:
+    def __init__(self, queue: ClQueue) -> None:
         self._queue = queue
         self._distance = 0
         self._taken = 0

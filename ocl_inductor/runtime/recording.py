@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from ocl_inductor.device.driver.handles import ClKernel, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.plan.plan import HostCall, Launch, Plan, SizeText
@@ -64,7 +65,7 @@ class Recordable(Protocol):
     def enqueuers(self) -> list[Any]:
         """Every object with ``cl`` and queues among its attributes."""
 
-    def kernel_steps(self) -> list[tuple[Any, Launch]]:
+    def kernel_steps(self) -> list[tuple[ClKernel, Launch]]:
         """Each kernel object with the step it belongs to."""
 
 
@@ -136,7 +137,7 @@ class EventRecorder:
                 self.calls.append(record)
                 self.overhead_ns += time.time_ns() - end + start - began
 
-    def _lane(self, queue: Any) -> _Lane:
+    def _lane(self, queue: ClQueue) -> _Lane:
         with self._lock:
             lane = self._lanes.get(queue.int_ptr)
             if lane is None:
@@ -148,7 +149,7 @@ class EventRecorder:
 class _Lane:
     """A queue, a profiling queue of the same device, and the clock of the device."""
 
-    def __init__(self, queue: Any) -> None:
+    def __init__(self, queue: ClQueue) -> None:
         cl = load_pyopencl()
         self.queue = queue  # prevents reuse of the address that identifies the lane
         properties = queue.properties | cl.command_queue_properties.PROFILING_ENABLE
@@ -195,7 +196,7 @@ class CallRecording:
                 found.append(Span("transfer", command[8:], first, last, nbytes=_moved(args)))
         return tuple(sorted(found, key=lambda s: s.start_ns))
 
-    def _kernel(self, kernel: Any, first: int, last: int) -> Span:
+    def _kernel(self, kernel: ClKernel, first: int, last: int) -> Span:
         step = self.steps.get(kernel.int_ptr)
         if step is None:
             return Span("kernel", kernel.function_name, first, last)
@@ -222,7 +223,7 @@ class _NotingLibrary:
     def _noting(self, name: str, enqueue: Callable[..., object]) -> Callable[..., Any]:
         events = self._recording.events
 
-        def noted(queue: Any, *args: Any, **kwargs: Any) -> Any:
+        def noted(queue: ClQueue, *args: Any, **kwargs: Any) -> Any:
             event = enqueue(queue, *args, **kwargs)
             events.append((event, queue.int_ptr, name, (queue, *args)))
             return event

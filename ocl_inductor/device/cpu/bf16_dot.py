@@ -11,11 +11,11 @@ Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2, VDPBF
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.cpu.flags import cpu_flags
+from ocl_inductor.device.driver.handles import ClContext, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 _FLAGS = {"avx512f", "avx512bw", "avx512_bf16"}
@@ -59,7 +59,7 @@ def has_bf16_dot() -> bool:
         return False
 
 
-def bf16_dot_test(context: Any, queue: Any) -> bool:
+def bf16_dot_test(context: ClContext, queue: ClQueue) -> bool:
     """Whether a kernel computes a dot product correctly, and finds its own vectors unchanged.
 
     Raises the driver's error where it cannot compile the kernel.

@@ -12,11 +12,11 @@ from __future__ import annotations
 import platform
 import sys
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.cpu.flags import cpu_flags
+from ocl_inductor.device.driver.handles import ClContext, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process import amx_permission
@@ -71,7 +71,7 @@ def permitted() -> bool:
     return granted
 
 
-def amx_test(context: Any, queue: Any) -> bool:
+def amx_test(context: ClContext, queue: ClQueue) -> bool:
     """Whether a kernel multiplies two tiles correctly. Raises the driver's compile error."""
     cl = load_pyopencl()
     random = np.random.default_rng(0)

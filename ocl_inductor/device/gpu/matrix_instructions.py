@@ -9,10 +9,9 @@ NVIDIA, "Parallel Thread Execution ISA", version 7.0.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ocl_inductor.device.driver.handles import ClContext, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.driver.questions import ask
 
@@ -64,7 +63,7 @@ def may_have_mma(device: object, extensions: frozenset[str]) -> bool:
     return int(ask(device, "compute_capability_major_nv", 0) or 0) >= _LEAST_CAPABILITY
 
 
-def mma_test(context: Any, queue: Any) -> bool:
+def mma_test(context: ClContext, queue: ClQueue) -> bool:
     """Whether a kernel multiplies two matrices correctly.
 
     Raises the driver's error where it cannot compile the kernel.

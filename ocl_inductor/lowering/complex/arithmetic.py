@@ -17,6 +17,8 @@ from ocl_inductor.ir.index import Size
 from ocl_inductor.lowering.complex import formulas as f
 from ocl_inductor.lowering.complex.formulas import Pair
 from ocl_inductor.lowering.complex.pairs import (
+    Factor,
+    Operand,
     as_parts,
     conjugate,
     from_pairs,
@@ -36,9 +38,9 @@ aten = torch.ops.aten
 # -- how a formula becomes a rule ------------------------------------------------------------
 
 
-def common_part(operands: Sequence[Any]) -> torch.dtype:
+def common_part(operands: Sequence[Operand]) -> torch.dtype:
     """The real dtype of the parts in which complex operands and others are computed together."""
-    stand_ins: list[Any] = []
+    stand_ins: list[torch.Tensor | complex] = []
     for x in operands:
         if isinstance(x, (Value, ComplexValue)):
             stand_ins.append(stand_in(x.dtype, x.ndim > 0))
@@ -53,7 +55,7 @@ def common_part(operands: Sequence[Any]) -> torch.dtype:
     return dtype.to_real()
 
 
-def _operands(operands: Sequence[Any]) -> tuple[tuple[Size, ...], list[Pair]]:
+def _operands(operands: Sequence[Operand]) -> tuple[tuple[Size, ...], list[Pair]]:
     """Tensors and Python numbers broadcast in a common dtype: the size, and the parts of each."""
     dtype = common_part(operands)
     parts = [as_parts(x, dtype) for x in operands]
@@ -61,14 +63,14 @@ def _operands(operands: Sequence[Any]) -> tuple[tuple[Size, ...], list[Pair]]:
     return size, [(expand(x.re, size).body, expand(x.im, size).body) for x in parts]
 
 
-def pointwise(formula: Callable[..., Pair], *operands: Any) -> ComplexValue:
+def pointwise(formula: Callable[..., Pair], *operands: Operand) -> ComplexValue:
     """A complex ``formula`` over operands (tensors and Python numbers)."""
     size, pairs = _operands(operands)
     re, im = formula(*pairs)
     return ComplexValue(Value(size, re.dtype, re), Value(size, im.dtype, im))
 
 
-def measured(formula: Callable[..., Expr], *operands: Any) -> Value:
+def measured(formula: Callable[..., Expr], *operands: Operand) -> Value:
     """The same for a formula that gives a real number or a truth value."""
     size, pairs = _operands(operands)
     body = formula(*pairs)
@@ -131,23 +133,23 @@ for _name, _test in _REAL.items():
 
 
 @complex_rule("add.Tensor add.Scalar")
-def add_scaled(ctx: LoweringContext, a: Any, b: Any, alpha: Any = 1) -> ComplexValue:
+def add_scaled(ctx: LoweringContext, a: Operand, b: Operand, alpha: Factor = 1) -> ComplexValue:
     return _sum(a, b, alpha)
 
 
 @complex_rule("sub.Tensor sub.Scalar")
-def sub_scaled(ctx: LoweringContext, a: Any, b: Any, alpha: Any = 1) -> ComplexValue:
+def sub_scaled(ctx: LoweringContext, a: Operand, b: Operand, alpha: Factor = 1) -> ComplexValue:
     if alpha == 1:
         return pointwise(f.sub, a, b)
     return _sum(a, b, -alpha)
 
 
 @complex_rule("rsub.Tensor rsub.Scalar")
-def rsub(ctx: LoweringContext, a: Any, b: Any, alpha: Any = 1) -> ComplexValue:
+def rsub(ctx: LoweringContext, a: Operand, b: Operand, alpha: Factor = 1) -> ComplexValue:
     return sub_scaled(ctx, b, a, alpha)
 
 
-def _sum(a: Any, b: Any, alpha: Any) -> ComplexValue:
+def _sum(a: Operand, b: Operand, alpha: Factor) -> ComplexValue:
     if isinstance(alpha, sympy.Basic):
         raise CannotLower("a symbolic factor")
     if alpha == 1:
@@ -156,14 +158,18 @@ def _sum(a: Any, b: Any, alpha: Any) -> ComplexValue:
 
 
 @complex_rule("addcmul")
-def addcmul(ctx: LoweringContext, a: Any, b: Any, c: Any, *, value: Any = 1) -> ComplexValue:
+def addcmul(
+    ctx: LoweringContext, a: Operand, b: Operand, c: Operand, *, value: Factor = 1
+) -> ComplexValue:
     if value == 1:
         return pointwise(lambda x, y, z: f.add(x, f.mul(y, z)), a, b, c)
     return pointwise(lambda x, y, z, w: f.add(x, f.mul(f.mul(w, y), z)), a, b, c, value)
 
 
 @complex_rule("addcdiv")
-def addcdiv(ctx: LoweringContext, a: Any, b: Any, c: Any, *, value: Any = 1) -> ComplexValue:
+def addcdiv(
+    ctx: LoweringContext, a: Operand, b: Operand, c: Operand, *, value: Factor = 1
+) -> ComplexValue:
     return pointwise(lambda x, y, z, w: f.add(x, f.mul(w, f.div(y, z))), a, b, c, value)
 
 
@@ -179,7 +185,7 @@ _POWERS: dict[float, Callable[[Pair], Pair]] = {
 
 
 @complex_rule("pow.Tensor_Scalar")
-def power(ctx: LoweringContext, a: ComplexValue, exponent: Any) -> ComplexValue:
+def power(ctx: LoweringContext, a: ComplexValue, exponent: Factor) -> ComplexValue:
     if isinstance(exponent, complex) and exponent.imag == 0:
         exponent = exponent.real
     formula = _POWERS.get(exponent) if isinstance(exponent, (int, float)) else None
@@ -189,12 +195,12 @@ def power(ctx: LoweringContext, a: ComplexValue, exponent: Any) -> ComplexValue:
 
 
 @complex_rule("logical_and logical_or logical_xor")
-def logic(ctx: LoweringContext, a: Any, b: Any) -> Value:
+def logic(ctx: LoweringContext, a: Operand, b: Operand) -> Value:
     assert ctx.fx_node is not None
     return real(ctx.fx_node.target)(ctx, truth(a), truth(b))
 
 
-def truth(x: Any) -> Any:
+def truth(x: Operand) -> Value | Factor:
     """Where a complex tensor is not 0; others unchanged."""
     return measured(f.negation(f.is_zero), x) if isinstance(x, ComplexValue) else x
 
@@ -229,7 +235,7 @@ def view_as_real(ctx: LoweringContext, z: ComplexValue) -> Value:
 
 
 @complex_rule("_conj _conj_physical conj_physical _conj_copy resolve_conj")
-def conjugated(ctx: LoweringContext, z: Any) -> ComplexValue:
+def conjugated(ctx: LoweringContext, z: Operand) -> ComplexValue:
     if not isinstance(z, ComplexValue):  # gradients conjugate the program's numbers, too
         z = as_parts(z, result_dtype(ctx).to_real())
     if ctx.fx_node is not None and ctx.fx_node.target is aten.resolve_conj.default:
@@ -256,7 +262,7 @@ def to_copy(
     dtype = dtype or x.dtype
     convert = aten._to_copy.default
     if isinstance(x, ComplexValue) and dtype is torch.bool:
-        return truth(x)
+        return measured(f.negation(f.is_zero), x)
     if not dtype.is_complex:
         assert isinstance(x, ComplexValue)
         return real(convert)(ctx, x.re, dtype=dtype, **options)

@@ -7,8 +7,9 @@ view of it. Between kernels' operators parts are values of their own, in memory 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias, TypeVar
 
+import sympy
 import torch
 
 from ocl_inductor.ir.expr import load, op
@@ -34,6 +35,12 @@ from ocl_inductor.lowering.core.values import (
     strided_view,
 )
 from ocl_inductor.plan.tensor_form import TensorForm
+
+T = TypeVar("T")
+#: A number of the program; a symbolic one most rules refuse.
+Factor: TypeAlias = bool | int | float | complex | sympy.Basic
+#: What a rule takes for a complex operand.
+Operand: TypeAlias = Value | ComplexValue | Factor
 
 
 def from_pairs(pairs: Value) -> ComplexValue:
@@ -77,7 +84,7 @@ def pairs_in_memory(ctx: LoweringContext, z: ComplexValue) -> Value:
     return Value(seen.size, z.re.dtype, load(seen.buffer, index, z.re.dtype))
 
 
-def as_parts(x: Any, dtype: torch.dtype) -> ComplexValue:
+def as_parts(x: object, dtype: torch.dtype) -> ComplexValue:
     """A tensor or a Python number as a complex tensor whose parts are of a real ``dtype``."""
     if isinstance(x, ComplexValue):
         return ComplexValue(cast_value(x.re, dtype), cast_value(x.im, dtype))
@@ -96,7 +103,7 @@ def form_of(fake: torch.Tensor) -> TensorForm:
     return "conjugate" if fake.is_conj() else "complex"
 
 
-def as_seen(value: Any, fake: torch.Tensor) -> Any:
+def as_seen(value: T, fake: torch.Tensor) -> T | Value | ComplexValue:
     """From what lies in the memory of a traced tensor to its elements; and back."""
     if isinstance(value, ComplexValue) and fake.is_conj():
         return conjugate(value)

@@ -8,17 +8,22 @@ is returned, and only ``b``, usually a weight, is written once more, twice as la
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.ir.expr import compare, const, index_value, op, where
-from ocl_inductor.ir.index import as_size, loop_vars
+from ocl_inductor.ir.index import Size, as_size, loop_vars
 from ocl_inductor.lowering.complex.arithmetic import pointwise
 from ocl_inductor.lowering.complex.formulas import add, mul
-from ocl_inductor.lowering.complex.pairs import as_parts, conjugate, from_pairs, pairs_in_memory
+from ocl_inductor.lowering.complex.pairs import (
+    Factor,
+    Operand,
+    as_parts,
+    conjugate,
+    from_pairs,
+    pairs_in_memory,
+)
 from ocl_inductor.lowering.complex.rules import complex_rule, real, result_dtype
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower
@@ -58,7 +63,7 @@ def product(ctx: LoweringContext, a: ComplexValue, b: ComplexValue) -> ComplexVa
     return from_pairs(reshape(made, (*a.size[:-1], b.size[-1], 2)))
 
 
-def _operands(ctx: LoweringContext, *operands: Any) -> list[ComplexValue]:
+def _operands(ctx: LoweringContext, *operands: Operand) -> list[ComplexValue]:
     dtype = result_dtype(ctx)
     if not dtype.is_complex:
         raise CannotLower(f"{dtype} of complex numbers")
@@ -66,11 +71,11 @@ def _operands(ctx: LoweringContext, *operands: Any) -> list[ComplexValue]:
 
 
 @complex_rule("mm bmm")
-def lower_product(ctx: LoweringContext, a: Any, b: Any) -> ComplexValue:
+def lower_product(ctx: LoweringContext, a: Operand, b: Operand) -> ComplexValue:
     return product(ctx, *_operands(ctx, a, b))
 
 
-def _scaled_sum(c: ComplexValue, beta: Any, made: ComplexValue, alpha: Any) -> ComplexValue:
+def _scaled_sum(c: ComplexValue, beta: Factor, made: ComplexValue, alpha: Factor) -> ComplexValue:
     if beta == 0:  # NaN in what is added does not count
         return made if alpha == 1 else pointwise(mul, made, alpha)
     return pointwise(
@@ -82,20 +87,20 @@ def _scaled_sum(c: ComplexValue, beta: Any, made: ComplexValue, alpha: Any) -> C
 
 @complex_rule("addmm baddbmm")
 def lower_sum_of_product(
-    ctx: LoweringContext, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1
+    ctx: LoweringContext, c: Operand, a: Operand, b: Operand, *, beta: Factor = 1, alpha: Factor = 1
 ) -> ComplexValue:
-    c, a, b = _operands(ctx, c, a, b)
-    return _scaled_sum(c, beta, product(ctx, a, b), alpha)
+    added, left, right = _operands(ctx, c, a, b)
+    return _scaled_sum(added, beta, product(ctx, left, right), alpha)
 
 
 @complex_rule("addbmm")
 def lower_sum_of_products(
-    ctx: LoweringContext, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1
+    ctx: LoweringContext, c: Operand, a: Operand, b: Operand, *, beta: Factor = 1, alpha: Factor = 1
 ) -> ComplexValue:
-    c, a, b = _operands(ctx, c, a, b)
-    made = product(ctx, a, b)
+    added, left, right = _operands(ctx, c, a, b)
+    made = product(ctx, left, right)
     total = ComplexValue(*(ctx.reduce(x, [0], "sum") for x in (made.re, made.im)))
-    return _scaled_sum(c, beta, total, alpha)
+    return _scaled_sum(added, beta, total, alpha)
 
 
 def _times_vector(ctx: LoweringContext, a: ComplexValue, x: ComplexValue) -> ComplexValue:
@@ -104,45 +109,47 @@ def _times_vector(ctx: LoweringContext, a: ComplexValue, x: ComplexValue) -> Com
 
 
 @complex_rule("mv")
-def lower_mv(ctx: LoweringContext, a: Any, x: Any) -> ComplexValue:
+def lower_mv(ctx: LoweringContext, a: Operand, x: Operand) -> ComplexValue:
     return _times_vector(ctx, *_operands(ctx, a, x))
 
 
 @complex_rule("addmv")
 def lower_addmv(
-    ctx: LoweringContext, c: Any, a: Any, x: Any, *, beta: Any = 1, alpha: Any = 1
+    ctx: LoweringContext, c: Operand, a: Operand, x: Operand, *, beta: Factor = 1, alpha: Factor = 1
 ) -> ComplexValue:
-    c, a, x = _operands(ctx, c, a, x)
-    return _scaled_sum(c, beta, _times_vector(ctx, a, x), alpha)
+    added, matrix, vector = _operands(ctx, c, a, x)
+    return _scaled_sum(added, beta, _times_vector(ctx, matrix, vector), alpha)
 
 
 @complex_rule("dot vdot")
-def lower_dot(ctx: LoweringContext, a: Any, b: Any) -> ComplexValue:
-    a, b = _operands(ctx, a, b)
+def lower_dot(ctx: LoweringContext, a: Operand, b: Operand) -> ComplexValue:
+    left, right = _operands(ctx, a, b)
     assert ctx.fx_node is not None
     if ctx.fx_node.target is aten.vdot.default:
-        a = conjugate(a)
-    terms = pointwise(mul, a, b)
+        left = conjugate(left)
+    terms = pointwise(mul, left, right)
     return ComplexValue(*(ctx.reduce(x, [0], "sum") for x in (terms.re, terms.im)))
 
 
 @complex_rule("linear")
-def lower_linear(ctx: LoweringContext, x: Any, weight: Any, bias: Any = None) -> ComplexValue:
-    x, weight = _operands(ctx, x, weight)
-    if weight.ndim != 2:
+def lower_linear(
+    ctx: LoweringContext, x: Operand, weight: Operand, bias: Operand | None = None
+) -> ComplexValue:
+    z, w = _operands(ctx, x, weight)
+    if w.ndim != 2:
         raise CannotLower("a weight that is a vector")
-    rows = ComplexValue(*(reshape(p, (_rows(p), p.size[-1])) for p in (x.re, x.im)))
-    right = ComplexValue(*(real(aten.t.default)(ctx, p) for p in (weight.re, weight.im)))
+    rows = ComplexValue(*(reshape(p, (_rows(p), p.size[-1])) for p in (z.re, z.im)))
+    right = ComplexValue(*(real(aten.t.default)(ctx, p) for p in (w.re, w.im)))
     made = product(ctx, rows, right)
-    size = (*x.size[:-1], weight.size[0])
+    size = (*z.size[:-1], w.size[0])
     made = ComplexValue(*(reshape(p, size) for p in (made.re, made.im)))
     if bias is None:
         return made
     return pointwise(add, made, as_parts(bias, made.re.dtype))
 
 
-def _rows(x: Value) -> Any:
-    rows: Any = 1
+def _rows(x: Value) -> Size:
+    rows: Size = 1
     for n in x.size[:-1]:
         rows = as_size(rows * n)
     return rows

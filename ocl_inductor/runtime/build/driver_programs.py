@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClProgram
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 
@@ -26,7 +27,7 @@ def program_from_binary(binary: bytes, device: Device) -> Any:
     return program.build(cache_dir=False)
 
 
-def binary_of(program: Any) -> bytes:
+def binary_of(program: ClProgram) -> bytes:
     """The binary that the driver returns; empty where it returns none."""
     cl = load_pyopencl()
     try:
@@ -37,18 +38,18 @@ def binary_of(program: Any) -> bytes:
     return bytes(binaries[0]) if binaries and binaries[0] else b""
 
 
-def compile_all(program: Any) -> None:
+def compile_all(program: ClProgram) -> None:
     """Make the driver do the work it defers until a program's binary is queried."""
     program.get_info(load_pyopencl().program_info.BINARY_SIZES)
 
 
-def kernels_of(program: Any) -> list[str]:
+def kernels_of(program: ClProgram) -> list[str]:
     """The names of a program's kernels."""
     names = program.get_info(load_pyopencl().program_info.KERNEL_NAMES)
     return [name for name in names.split(";") if name]
 
 
-def make_ready(program: Any, kernel: str) -> None:
+def make_ready(program: ClProgram, kernel: str) -> None:
     """Make the driver do now the work it defers until a program's first kernel object is created.
 
     With Intel's that takes as long as loading a binary, 1.5 ms, during which pyopencl holds the

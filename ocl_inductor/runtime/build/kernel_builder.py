@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ocl_inductor import errors
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClProgram
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
@@ -60,7 +61,7 @@ class BuiltKernel:
     # Python 3.10's dataclasses cannot be told of the last one.
     __slots__ = ("program", "symbol", "__weakref__")
 
-    program: Any
+    program: ClProgram
     symbol: str
 
     def instance(self) -> Any:

@@ -13,6 +13,7 @@ import torch
 
 from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClKernel, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl, release_code
 from ocl_inductor.plan.plan import (
     FAULT,
@@ -169,7 +170,7 @@ class Executor:
         fast_path = [] if self.fast_path is None else [self.fast_path, self.fast_path.replay]
         return [self, self.memory, *(s for s in fast_path if s is not None)]
 
-    def kernel_steps(self) -> list[tuple[Any, Launch]]:
+    def kernel_steps(self) -> list[tuple[ClKernel, Launch]]:
         """Each kernel object with the step that it runs."""
         return [(site.kernel, site.step) for site in self.sites.values()]
 
@@ -192,7 +193,7 @@ class Executor:
         self._point(name, buffer)
         self.bound[name] = buffer
 
-    def _point(self, name: str, buffer: Any) -> None:
+    def _point(self, name: str, buffer: ClMemory) -> None:
         if self.fast_path is not None and self.fast_path.replay is not None:
             self.fast_path.replay.moved()
         for kernel, position in self.uses.get(name, ()):
@@ -214,7 +215,7 @@ class Executor:
         for name in self.plan_index.in_slot.get(slot, ()):
             self._point(name, buffer)
 
-    def _buffer(self, name: str) -> tuple[Any, torch.Tensor | None]:
+    def _buffer(self, name: str) -> tuple[ClMemory, torch.Tensor | None]:
         """A buffer of the plan, and its bytes where the host can read them in place."""
         spec = self.plan_index.buffers.get(name)
         if spec is None or spec.where != "slot":

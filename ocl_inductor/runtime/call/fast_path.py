@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.plan.plan import (
     BufferSpec,
@@ -66,7 +67,7 @@ class Argument:
         self.nbytes = nbytes
         self.uses = tuple(uses)
         self.pointer = -1
-        self.windows: dict[int, Any] = {}  # the oldest first
+        self.windows: dict[int, ClMemory] = {}  # the oldest first
         most = MAX_WINDOWS if addresses else MAX_WINDOW_BYTES // nbytes
         self.most_windows = max(1, min(MAX_WINDOWS, most))
 

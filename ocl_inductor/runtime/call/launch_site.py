@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ocl_inductor.device.driver.handles import ClKernel
 from ocl_inductor.plan.plan import Launch
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -15,7 +14,7 @@ class LaunchSite:
 
     __slots__ = ("kernel", "step", "global_size")
 
-    def __init__(self, kernel: Any, step: Launch) -> None:
+    def __init__(self, kernel: ClKernel, step: Launch) -> None:
         self.kernel = kernel
         self.step = step
         self.global_size: tuple[int, ...] | None = None

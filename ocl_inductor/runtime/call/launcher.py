@@ -18,6 +18,7 @@ import jinja2
 
 from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import PyOpenCL
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.call.binding import Binding
@@ -35,7 +36,7 @@ class Launched(Protocol):
 
     plan: Plan
     device: Device
-    cl: Any  # pyopencl
+    cl: PyOpenCL  # pyopencl
     lock: threading.Lock
     fast_path: FastPath | None
     scratch: Scratch

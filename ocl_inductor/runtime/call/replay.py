@@ -21,6 +21,7 @@ from ocl_inductor.device.command_buffer import (
     Recording,
 )
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.probe import command_buffers_work
 from ocl_inductor.log import logger
@@ -46,7 +47,7 @@ class Movable(Protocol):
     """A tensor whose address may change with each call: its address, and buffers over it."""
 
     pointer: int
-    windows: dict[int, Any]
+    windows: dict[int, ClMemory]
 
 
 class Replay:
@@ -112,7 +113,7 @@ class Replay:
         self.queue.finish()
 
     def _poll(self) -> None:
-        event: Any = None
+        event: ClEvent = None
         for kernel, global_size, local_size in self.launches:
             event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, global_size, local_size)
         self.queue.flush()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocl_inductor.device import fork
+from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.patches.process.process_hooks import at_exit
 from ocl_inductor.plan.plan import BufferSpec, InputSpec, Launch, Plan
 from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES
@@ -82,7 +83,7 @@ class Bundle:
         assert self.allocation is not None
         return self.allocation.buffer
 
-    def make(self, memory: Strategy) -> dict[str, tuple[int, Any]]:
+    def make(self, memory: Strategy) -> dict[str, tuple[int, ClMemory]]:
         """Allocate the buffer; for each member, its bytes and its window.
 
         Raises:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.counters import count
@@ -53,7 +54,7 @@ class DiscreteMemory:
         self.loans = loans_of(device)
         #: The tensors lent by this plan: address by the name of the input.
         self.lent: dict[str, int] = {}
-        self.buffers: dict[str, tuple[int, Any]] = {}
+        self.buffers: dict[str, tuple[int, ClMemory]] = {}
         pool = pinned_pool_of(device)
         self.uploads = None if pool is None else Uploads(pool)
         self.downloads = None if pool is None else Downloads(pool)
@@ -62,19 +63,19 @@ class DiscreteMemory:
         #: Members of the bundle to upload with its next transfer: address and bytes.
         self.boarding: dict[str, tuple[int, int]] = {}
         #: Inputs to be uploaded before a kernel reads them.
-        self.wanted: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        self.wanted: dict[str, tuple[ClMemory, torch.Tensor, int]] = {}
         #: Uploads on the second queue that no kernel has waited for, by the name of the input.
-        self.arriving: dict[str, Any] = {}
+        self.arriving: dict[str, ClEvent] = {}
         #: Results whose download was not enqueued yet.
-        self.pending: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        self.pending: dict[str, tuple[ClMemory, torch.Tensor, int]] = {}
         #: Events of transfers from and to tensors: destroying one waits for it.
-        self.travelling: list[Any] = []
+        self.travelling: list[ClEvent] = []
         #: Whether a kernel of this call was launched; whether the second queue has something to do
         #: that nothing else waits for; whether dead tensors were looked for.
         self.launched = self.beside = self.looked = False
         self.in_use = 0
 
-    def _buffer(self, name: str, nbytes: int) -> Any:
+    def _buffer(self, name: str, nbytes: int) -> ClMemory:
         have = self.buffers.get(name)
         if have is None and name in self.bundle.places:
             self.buffers |= self.bundle.make(self)
@@ -90,7 +91,7 @@ class DiscreteMemory:
     def allocate(self, nbytes: int) -> Allocation:
         return allocated_on_device(self, nbytes)
 
-    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
         return window_on_device(allocation, offset, nbytes)
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
@@ -105,7 +106,7 @@ class DiscreteMemory:
 
     # -- to the device ---------------------------------------------------------------------
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
         buffer = self._buffer(name, nbytes)
         self.wanted.pop(name, None)
         if name in self.lent:
@@ -118,7 +119,7 @@ class DiscreteMemory:
             self._send(self.queue, buffer, tensor, nbytes)
         return buffer
 
-    def arrivals(self, names: Iterable[str]) -> list[Any] | None:
+    def arrivals(self, names: Iterable[str]) -> list[ClEvent] | None:
         """Before a launch: events, besides queue order, that the kernel, which reads these buffers,
         has to wait for; later kernels are ordered behind it."""
         if self.boarding:
@@ -173,7 +174,7 @@ class DiscreteMemory:
             self.arriving[name] = self._send(self.transfers, *self.wanted[name])
         del self.wanted[name]
 
-    def _send(self, queue: object, buffer: object, tensor: torch.Tensor, nbytes: int) -> Any:
+    def _send(self, queue: object, buffer: object, tensor: torch.Tensor, nbytes: int) -> ClEvent:
         count("bytes_uploaded", nbytes)
         if self.uploads is not None and nbytes > SMALL_BYTES:
             event = self.uploads.send(self.cl, queue, buffer, tensor.data_ptr(), nbytes)
@@ -192,12 +193,12 @@ class DiscreteMemory:
         count("bytes_uploaded", nbytes)
         self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
 
-    def scratch(self, name: str, nbytes: int) -> Any:
+    def scratch(self, name: str, nbytes: int) -> ClMemory:
         return self._buffer(name, nbytes)
 
     # -- tensors that stay there -----------------------------------------------------------
 
-    def stay(self, tensor: torch.Tensor, nbytes: int, preferred: object = None) -> Any:
+    def stay(self, tensor: torch.Tensor, nbytes: int, preferred: object = None) -> ClMemory:
         """A buffer for a new tensor whose contents are never downloaded; the ``preferred`` one if
         it is free, so that no kernel has to be rebound.
         """
@@ -210,7 +211,7 @@ class DiscreteMemory:
         count("bytes_kept_on_device", nbytes)
         return buffer
 
-    def resident(self, tensor: torch.Tensor, nbytes: int, kept: tuple[Any, int]) -> Any:
+    def resident(self, tensor: torch.Tensor, nbytes: int, kept: tuple[Any, int]) -> ClMemory:
         """A buffer that begins with a tensor's contents, which ``kept`` holds (``Residents.find``);
         None where the device cannot address them, as of a view that begins between two aligned
         places.
@@ -235,13 +236,13 @@ class DiscreteMemory:
         self.loans.lend(self, name, x, nbytes)
         self.lent[name] = x.data_ptr()
 
-    def copy_of(self, name: str) -> Any:
+    def copy_of(self, name: str) -> ClMemory:
         """The buffer of an input that was lent."""
         return self.buffers[name][1]
 
     # -- home ------------------------------------------------------------------------------
 
-    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
         buffer = self._buffer(name, nbytes)
         if nbytes:
             self.pending[name] = (buffer, tensor, nbytes)
@@ -260,7 +261,12 @@ class DiscreteMemory:
             self._download(self.transfers, *self.pending.pop(name), event)
 
     def _download(
-        self, queue: Any, buffer: Any, tensor: torch.Tensor, nbytes: int, after: Any = None
+        self,
+        queue: ClQueue,
+        buffer: ClMemory,
+        tensor: torch.Tensor,
+        nbytes: int,
+        after: ClEvent = None,
     ) -> None:
         """Enqueue a transfer of a large output, or of as much as chunks allow."""
         count("bytes_downloaded", nbytes)

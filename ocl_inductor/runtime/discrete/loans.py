@@ -17,12 +17,13 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClMemory
 
 
 class Lender(Protocol):
     """A plan's memory."""
 
-    def copy_of(self, name: str) -> Any:
+    def copy_of(self, name: str) -> ClMemory:
         """The buffer of an input."""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClContext, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.process_hooks import at_exit
@@ -37,7 +38,7 @@ class Chunk:
 
     __slots__ = ("array", "buffer", "pointer")
 
-    def __init__(self, context: Any, queue: Any) -> None:
+    def __init__(self, context: ClContext, queue: ClQueue) -> None:
         cl = load_pyopencl()
         flags = cl.mem_flags
         self.buffer = cl.Buffer(context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, CHUNK_BYTES)
@@ -67,7 +68,7 @@ class PinnedPool:
     def __init__(self, device: Device) -> None:
         self.context = device.context
         # A separate queue: mapping memory waits for what is enqueued before.
-        self.queue: Any = None
+        self.queue: ClQueue = None
         self.lock = threading.Lock()
         self.idle: list[Chunk] = []
         self.made = 0

@@ -19,13 +19,14 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.runtime.pressure import frees
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     storage: StorageWeakRef
-    buffer: Any
+    buffer: ClMemory
     nbytes: int
 
 
@@ -38,7 +39,7 @@ class Residents:
         #: Buffers of dead tensors: the next step of a training loop needs the same sizes.
         self.spare: dict[int, list[Any]] = {}
 
-    def keep(self, tensor: torch.Tensor, buffer: Any, nbytes: int) -> None:
+    def keep(self, tensor: torch.Tensor, buffer: ClMemory, nbytes: int) -> None:
         """From now on ``buffer`` holds the contents of a new tensor that starts at its storage."""
         storage = tensor.untyped_storage()
         with self.lock:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory, ClQueue, PyOpenCL
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES, Chunk, PinnedPool
 from ocl_inductor.runtime.host_bytes import bytes_at
@@ -79,7 +80,9 @@ class SharedRange:
         return load_pyopencl().SVM(bytes_at(self.pointer + start, nbytes))
 
 
-def _write(cl: Any, queue: Any, target: Any, start: int, source: Any, nbytes: int) -> Any:
+def _write(
+    cl: PyOpenCL, queue: ClQueue, target: ClMemory, start: int, source: ClMemory, nbytes: int
+) -> Any:
     """Enqueue a copy of host memory to a part of a buffer or of shared memory; its event."""
     if isinstance(target, SharedRange):
         there = target.part(start, nbytes)
@@ -88,7 +91,13 @@ def _write(cl: Any, queue: Any, target: Any, start: int, source: Any, nbytes: in
 
 
 def _read(
-    cl: Any, queue: Any, target: Any, source: Any, start: int, nbytes: int, **waiting: Any
+    cl: PyOpenCL,
+    queue: ClQueue,
+    target: ClMemory,
+    source: ClMemory,
+    start: int,
+    nbytes: int,
+    **waiting: Any,
 ) -> Any:
     """Enqueue a copy of such a part to host memory; its event."""
     if isinstance(source, SharedRange):
@@ -112,9 +121,11 @@ class Uploads:
 
     def __init__(self, pool: PinnedPool) -> None:
         self.pool = pool
-        self.flying: deque[tuple[Any, Chunk]] = deque()
+        self.flying: deque[tuple[ClEvent, Chunk]] = deque()
 
-    def send(self, cl: Any, queue: Any, buffer: Any, pointer: int, nbytes: int) -> Any:
+    def send(
+        self, cl: PyOpenCL, queue: ClQueue, buffer: ClMemory, pointer: int, nbytes: int
+    ) -> Any:
         """Enqueue the transfer; the event of its last part, on an in-order queue."""
         event = None
         for start, size in parts(nbytes):
@@ -131,7 +142,13 @@ class Uploads:
         return event
 
     def send_pieces(
-        self, cl: Any, queue: Any, buffer: Any, start: int, pieces: Pieces, nbytes: int
+        self,
+        cl: PyOpenCL,
+        queue: ClQueue,
+        buffer: ClMemory,
+        start: int,
+        pieces: Pieces,
+        nbytes: int,
     ) -> Any:
         """Enqueue a transfer of at most a chunk to ``start`` in the buffer, of scattered pieces of
         host memory; None if there is no pinned memory for it."""
@@ -168,11 +185,11 @@ class _Request:
     """A buffer to download; the first of its ``parts`` that were not enqueued yet waits for the
     event ``after``, if any."""
 
-    queue: Any
-    buffer: Any
+    queue: ClQueue
+    buffer: ClMemory
     pointer: int
     parts: deque[tuple[int, int]]
-    after: Any
+    after: ClEvent
 
 
 class Downloads:
@@ -181,9 +198,9 @@ class Downloads:
     def __init__(self, pool: PinnedPool) -> None:
         self.pool = pool
         self.waiting: deque[_Request] = deque()
-        self.flying: deque[tuple[Any, Chunk, int, int]] = deque()
+        self.flying: deque[tuple[ClEvent, Chunk, int, int]] = deque()
         #: Parts that are transferred without a chunk.
-        self.direct: list[Any] = []
+        self.direct: list[ClEvent] = []
 
     def ask(
         self, queue: object, buffer: object, pointer: int, nbytes: int, after: object = None
@@ -215,7 +232,7 @@ class Downloads:
         if not request.parts:
             self.waiting.popleft()
 
-    def land(self, cl: Any) -> None:
+    def land(self, cl: PyOpenCL) -> None:
         """Finish all requested downloads, and wait for them."""
         self.start(cl)
         while self.flying:
@@ -248,7 +265,7 @@ class Downloads:
             self.pool.give(self.flying.popleft()[1])
 
 
-def _waiting_for(request: _Request) -> dict[str, Any]:
+def _waiting_for(request: _Request) -> dict[str, list[ClEvent]]:
     """The wait list of its next transfer; later ones are ordered behind it."""
     after, request.after = request.after, None
     return {} if after is None else {"wait_for": [after]}

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.errors import DeviceMemoryError, VerifyError
 from ocl_inductor.plan.plan import FAULT, BufferSpec
 from ocl_inductor.plan.residence import Residence
@@ -63,7 +64,7 @@ class ResidentMemory(UnifiedMemory):
         #: Buffers that CPU tensors were uploaded to, by the name of the input.
         self.sent: dict[str, Any] = {}
         #: CPU tensors to download at the end of a call, and their buffers.
-        self.homeward: dict[str, tuple[Any, torch.Tensor, int]] = {}
+        self.homeward: dict[str, tuple[ClMemory, torch.Tensor, int]] = {}
         #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
         #: host at any time; and on a CPU the host would only compete for the kernels' cores.
         self.waits = self.allocator.in_place or device.kind == "cpu"
@@ -89,7 +90,7 @@ class ResidentMemory(UnifiedMemory):
         self.cl.enqueue_copy(self.queue, target, source, is_blocking=False)
         return y
 
-    def at(self, pointer: int, nbytes: int) -> Any:
+    def at(self, pointer: int, nbytes: int) -> ClMemory:
         if self.allocator.in_place:
             return super().at(pointer, nbytes)
         if self.verify and pointer & _UNALIGNED:
@@ -98,7 +99,7 @@ class ResidentMemory(UnifiedMemory):
             raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
         return self.cl.SVM(bytes_at(pointer, nbytes))
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
         if name == FAULT:
             self.waits = True
         if nbytes == 0:
@@ -120,7 +121,7 @@ class ResidentMemory(UnifiedMemory):
 
     # -- memory of the plan ----------------------------------------------------------------
 
-    def scratch(self, name: str, nbytes: int) -> Any:
+    def scratch(self, name: str, nbytes: int) -> ClMemory:
         if self.allocator.in_place:
             return super().scratch(name, nbytes)
         return self.allocate(nbytes).buffer
@@ -130,7 +131,7 @@ class ResidentMemory(UnifiedMemory):
             return super().allocate(nbytes)
         return allocated_on_device(self, nbytes)
 
-    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
         if self.allocator.in_place:
             return super().window(allocation, offset, nbytes)
         return window_on_device(allocation, offset, nbytes)

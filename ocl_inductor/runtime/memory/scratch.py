@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.plan.plan import Plan, Slot
 from ocl_inductor.runtime.counters import count
@@ -65,7 +66,7 @@ class Arena:
             self.free()
             raise
 
-    def window(self, at: Place, nbytes: int, memory: Strategy) -> Any:
+    def window(self, at: Place, nbytes: int, memory: Strategy) -> ClMemory:
         """The device buffer over some bytes of an allocation."""
         key = (at.arena, at.offset, nbytes)
         found = self.windows.get(key)
@@ -220,7 +221,9 @@ class Scratch:
             point(number, self._window(arena, at, nbytes, memory))
         self.bound = (arena.version, layout)
 
-    def buffer(self, arena: Arena, slot: int, memory: Strategy) -> tuple[Any, torch.Tensor | None]:
+    def buffer(
+        self, arena: Arena, slot: int, memory: Strategy
+    ) -> tuple[ClMemory, torch.Tensor | None]:
         """A slot's buffer, and its bytes where the host can read them in place."""
         assert self.layout is not None
         n = self.numbers.index(slot)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import psutil
 import torch
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClContext, ClMemory, PyOpenCL
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.plan.plan import BufferSpec
@@ -30,7 +31,7 @@ class Allocation:
 
     nbytes: int
     host: torch.Tensor | None = None
-    buffer: Any = None
+    buffer: ClMemory = None
 
     def host_part(self, offset: int, nbytes: int) -> torch.Tensor | None:
         """A range of its bytes as a tensor of uint8, where the host can read them in place."""
@@ -40,10 +41,10 @@ class Allocation:
 class Strategy(Protocol):
     """Device memory for one plan. ``extent`` of a tensor: bytes from its first element."""
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
         """A device buffer that holds the tensor's bytes."""
 
-    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
         """A device buffer whose contents reach ``tensor`` at ``finish``."""
 
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -52,7 +53,7 @@ class Strategy(Protocol):
     def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
         """Kernels of this call write the input: ``tensor`` must hold the new contents after it."""
 
-    def scratch(self, name: str, nbytes: int) -> Any:
+    def scratch(self, name: str, nbytes: int) -> ClMemory:
         """A device buffer that lives as long as the plan."""
 
     def allocate(self, nbytes: int) -> Allocation:
@@ -62,7 +63,7 @@ class Strategy(Protocol):
             DeviceMemoryError: there is not enough memory.
         """
 
-    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
         """A device buffer over a part of an allocation, which must outlive it."""
 
     def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
@@ -101,7 +102,7 @@ def allocated_on_device(memory: OwnMemory, nbytes: int) -> Allocation:
     return Allocation(size, None, buffer)
 
 
-def window_on_device(allocation: Allocation, offset: int, nbytes: int) -> Any:
+def window_on_device(allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
     """A part of such a buffer."""
     if nbytes in (0, allocation.nbytes):  # OpenCL knows no empty buffers
         return allocation.buffer
@@ -111,8 +112,8 @@ def window_on_device(allocation: Allocation, offset: int, nbytes: int) -> Any:
 class OwnMemory(Protocol):
     """What ``allocated_on_device`` needs of a strategy."""
 
-    cl: Any
-    context: Any
+    cl: PyOpenCL
+    context: ClContext
     global_mem_bytes: int
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
@@ -150,11 +151,11 @@ class UnifiedMemory:
         """A number that changes with each write that PyTorch knows of."""
         return x._version
 
-    def at(self, pointer: int, nbytes: int) -> Any:
+    def at(self, pointer: int, nbytes: int) -> ClMemory:
         """The kernel argument for a tensor's memory."""
         return self.cl.Buffer(self.context, self.flags, hostbuf=bytes_at(pointer, nbytes))
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> Any:
+    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
         return self.at(tensor.data_ptr(), nbytes) if nbytes else self.empty_buffer
 
     output = input
@@ -162,7 +163,7 @@ class UnifiedMemory:
     def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
         """It is written in place."""
 
-    def scratch(self, name: str, nbytes: int) -> Any:
+    def scratch(self, name: str, nbytes: int) -> ClMemory:
         allocation = self.allocate(nbytes)
         assert allocation.host is not None
         buffer = self.window(allocation, 0, allocation.nbytes)
@@ -178,7 +179,7 @@ class UnifiedMemory:
         except RuntimeError as error:  # what PyTorch's allocator raises
             raise self.out_of_memory(size) from error
 
-    def window(self, allocation: Allocation, offset: int, nbytes: int) -> Any:
+    def window(self, allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
         host = allocation.host_part(offset, nbytes)
         assert host is not None
         return self.input("", host, nbytes)
@@ -187,7 +188,7 @@ class UnifiedMemory:
         in_use = sum(host.numel() for host in self.hosts.values())
         return DeviceMemoryError(nbytes, in_use, psutil.virtual_memory().available)
 
-    def read(self, buffer: Any, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(self, buffer: ClMemory, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
         self.queue.finish()
         known = host if host is not None else self.hosts.get(buffer.int_ptr)
         if known is not None:
