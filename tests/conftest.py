@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
     quick = [item for item in items if item.get_closest_marker("slow") is None]
-    for item in list(beyond_the_sample(quick)):
+    for item in list(beyond_the_sample(quick, _device_names())):
         item.add_marker(pytest.mark.slow)
 
 

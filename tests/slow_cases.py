@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 _BOTH = "{0}.*{1}|{1}.*{0}"
@@ -88,34 +88,35 @@ def is_slow(test_id: str) -> bool:
 #: first driver, and of the others one in so many. PoCL's compiler takes two to four times as long:
 #: with half of the cases on it, as it was, a tenth of the tests took 60 % of the time.
 SHARE = 6
-_PLACES = ("device_name", "driver", "profile", "on")
+_PROFILES = ("vector", "simt")
 
 
-def beyond_the_sample(items: Iterable[Any]) -> Iterator[Any]:
+def beyond_the_sample(items: Iterable[Any], drivers: Collection[str]) -> Iterator[Any]:
     """Of pytest's items, none of them slow, those that are left out by default."""
     cases: dict[str, list[Any]] = {}
     for item in items:
-        cases.setdefault(_case(item), []).append(item)
+        cases.setdefault(_case(item, drivers), []).append(item)
     for found in cases.values():
-        driver = _driver(found[0])
-        kept = min((item for item in found if _driver(item) == driver), key=_number)
+        driver = _driver(found[0], drivers)
+        kept = min((item for item in found if _driver(item, drivers) == driver), key=_number)
         yield from (x for x in found if x is not kept and _number(x) % SHARE)
 
 
-def _parameters(item: Any) -> dict[str, Any]:
-    return item.callspec.params if hasattr(item, "callspec") else {}
+def _texts(item: Any) -> list[tuple[str, str]]:
+    """A test's parameters that are texts, by name."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return [(name, value) for name, value in parameters.items() if isinstance(value, str)]
 
 
-def _driver(item: Any) -> str:
-    parameters = _parameters(item)
-    return str(parameters.get("device_name") or parameters.get("driver"))
+def _driver(item: Any, drivers: Collection[str]) -> str | None:
+    return next((value for _, value in _texts(item) if value in drivers), None)
 
 
-def _case(item: Any) -> str:
-    """What the test is, apart from driver and profile."""
-    name, parameters = item.nodeid, _parameters(item)
-    for place in _PLACES:
-        if isinstance(value := parameters.get(place), str):
+def _case(item: Any, drivers: Collection[str]) -> str:
+    """What the test is, apart from driver and profile, whatever it calls them."""
+    name = item.nodeid
+    for place, value in _texts(item):
+        if value in drivers or value in _PROFILES:
             name = re.sub(rf"(?<=[\[-]){re.escape(value)}(?=[-\]])", f"<{place}>", name, count=1)
     return str(name)
 

@@ -43,7 +43,12 @@ LAYERS: list[set[str]] = [
         "support.private_folder",
     },
     {"support.json_cache"},
-    {"device.driver.code_pages", "device.driver.icd_loader", "device.driver.unregistered"},
+    {
+        "device.driver.code_pages",
+        "device.driver.handles",
+        "device.driver.icd_loader",
+        "device.driver.unregistered",
+    },
     {"device.driver.cpu_name_override", "device.driver.discovery", "device.driver.inventory"},
     {"device.driver.pyopencl_loader"},
     {
