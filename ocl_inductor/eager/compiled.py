@@ -195,7 +195,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
     """
     if returns_a_view(op):
 
-        def view(*args: Any, **kwargs: Any) -> Any:
+        def view(*args: object, **kwargs: object) -> Any:
             settle(args)
             return op.redispatch(tensors.ON_CPU, *args, **kwargs)
 
@@ -207,7 +207,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
     in_place, here, functions = tensors.in_place, _functions.here, _functions
     deferred, operator = Deferred, Operator(op)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         recorder = deferred.recorder
         if recorder is not None and not here.compiling:
             recorded = recorder.add(operator, args, kwargs)

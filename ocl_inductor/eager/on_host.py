@@ -32,7 +32,7 @@ def on_host_of(op: torch._ops.OpOverload) -> Callable[[tuple[Any, ...], dict[str
     name = op._schema.name.partition("::")[2].removesuffix("_")
     apart = op.namespace == "aten" and name not in _FROM_CPU
 
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         count(counter)
         borrowed = Borrowed()
         argument = borrowed.argument
@@ -50,7 +50,7 @@ def on_host_of(op: torch._ops.OpOverload) -> Callable[[tuple[Any, ...], dict[str
         if writes:
             borrowed.written(op, args, kwargs)
 
-        def back(y: Any) -> Any:
+        def back(y: object) -> Any:
             if not isinstance(y, torch.Tensor) or y.layout is not torch.strided:
                 return y
             own = borrowed.owner(y)

@@ -45,11 +45,13 @@ def compiled(
     return _made(op, graph, call, call.numbers)
 
 
-def check_arguments(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def check_arguments(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, Any]
+) -> None:
     """Raise eager's errors about the arguments' sizes, types and numbers, as far as PyTorch can
     determine them from these."""
 
-    def form(x: Any) -> Any:
+    def form(x: object) -> Any:
         if isinstance(x, (list, tuple)):
             return [form(y) for y in x]
         if isinstance(x, torch.Tensor):
@@ -74,7 +76,7 @@ def check_arguments(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict
             _check_cast(plain(*there, **named), target)
 
 
-def _check_ranges(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def _check_ranges(name: str, args: Sequence[object], kwargs: dict[str, Any]) -> None:
     """Raise where only eager's kernel knows what a number becomes in the tensors' type."""
     given = [*args, *kwargs.values()]
     numbers = [x for x in given if type(x) in (int, float)]
@@ -146,7 +148,7 @@ def _made(
 
 
 def _graph(
-    op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], call: Call
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, Any], call: Call
 ) -> GraphModule:
     """The operator as a graph. One that writes its arguments returns nothing."""
     graph = Graph()
@@ -178,7 +180,7 @@ def _graph_for_any(
     count = len(call.tensors)
     changing: list[Any] = [None] * len(call.numbers)
 
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: object) -> Any:
         for n, x in zip(numbers, inputs[count:], strict=True):
             changing[n] = x
         given = _Arguments(call, inputs, changing)
@@ -234,7 +236,7 @@ def call_position(tensors: Sequence[torch.Tensor], x: torch.Tensor) -> int:
     )
 
 
-def _numbers(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[int | float]:
+def _numbers(args: Sequence[object], kwargs: dict[str, Any]) -> Iterator[int | float]:
     """All numbers among the arguments, in the order of ``Call.numbers``."""
     for x in (*args, *(kwargs[k] for k in sorted(kwargs))):
         if isinstance(x, (list, tuple)):
@@ -244,7 +246,7 @@ def _numbers(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[int | floa
 
 
 def places_that_change(
-    op: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, Any]
 ) -> tuple[int, ...]:
     """The places, among a call's numbers, of those that ``arithmetic`` takes as tensors."""
     if name_of(op) not in FORMS:

@@ -163,7 +163,7 @@ def _cut_at(
         return
     added: list[Node] = []
 
-    def call(target: Any, *args: Node) -> Node:
+    def call(target: object, *args: Node) -> Node:
         new = call_before(node, target, *args)
         added.append(new)
         return new

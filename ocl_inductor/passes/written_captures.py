@@ -103,7 +103,7 @@ def _unwrap(gm: GraphModule, node: Node) -> None:
     node.graph.erase_node(node)
 
 
-def _put_back(item: Node, view: _Base, base: Node, part: Any) -> None:
+def _put_back(item: Node, view: _Base, base: Node, part: object) -> None:
     """Result ``item`` of the call is the contents of a view now; who used it wants the base."""
     whole = item.meta["val"]
     item.meta["val"] = part

@@ -43,7 +43,7 @@ def written_arguments(
 
 
 def result_of_writing(
-    op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Any:
     """The result of an operator that writes its arguments: these, or nothing."""
     results = _arguments(op, args, kwargs)
@@ -56,7 +56,9 @@ def result_of_writing(
             return tuple(results)
 
 
-def takes_numbers(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def takes_numbers(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+) -> Any:
     """``op``, or all its overloads where a number is passed for a tensor.
 
     PyTorch converts ``2`` in ``torch.remainder(x, 2)`` to a tensor and calls ``remainder.Tensor``.

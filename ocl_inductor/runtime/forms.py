@@ -64,7 +64,7 @@ class Forms:
         outputs = tuple((n, o.form) for n, o in enumerate(plan.outputs) if o.form != "plain")
         return cls(inputs, outputs) if inputs or outputs else None
 
-    def take(self, arguments: Sequence[Any]) -> list[Any]:
+    def take(self, arguments: Sequence[object]) -> list[Any]:
         """The arguments as the plan takes them."""
         taken = list(arguments)
         for position, form, static in self.inputs:
@@ -72,7 +72,7 @@ class Forms:
             taken[position] = self._kept(position, taken[position], lying) if static else lying
         return taken
 
-    def give(self, results: Sequence[Any]) -> tuple[Any, ...]:
+    def give(self, results: Sequence[object]) -> tuple[Any, ...]:
         """The plan's results as the caller gets them."""
         given = list(results)
         for position, form in self.outputs:

@@ -223,7 +223,7 @@ class _NotingLibrary:
     def _noting(self, name: str, enqueue: Callable[..., object]) -> Callable[..., Any]:
         events = self._recording.events
 
-        def noted(queue: ClQueue, *args: Any, **kwargs: Any) -> Any:
+        def noted(queue: ClQueue, *args: object, **kwargs: object) -> Any:
             event = enqueue(queue, *args, **kwargs)
             events.append((event, queue.int_ptr, name, (queue, *args)))
             return event

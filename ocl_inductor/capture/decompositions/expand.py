@@ -92,7 +92,7 @@ def _value(gm: GraphModule, node: Node) -> object:
     return _attribute(gm, node)
 
 
-def _replace(gm: GraphModule, node: Node, body: GraphModule, operands: Sequence[Any]) -> None:
+def _replace(gm: GraphModule, node: Node, body: GraphModule, operands: Sequence[object]) -> None:
     """Replace ``node``, whose results are a tuple, by a copy of ``body``'s nodes.
 
     Traced values are recreated: two copies of one body must not seem to share memory.

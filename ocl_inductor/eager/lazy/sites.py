@@ -69,7 +69,7 @@ def with_lines(error: BaseException, sites: list[Site]) -> None:
         number = int(found[1])
         return text_of(sites[number]) if number < len(sites) else found[0]
 
-    def named(x: Any) -> Any:
+    def named(x: object) -> Any:
         return _MARK.sub(line, x) if isinstance(x, str) else x
 
     error.args = tuple(map(named, error.args))

@@ -256,7 +256,7 @@ def to_copy(
     x: ComplexValue | Value,
     *,
     dtype: torch.dtype | None = None,
-    **options: Any,
+    **options: object,
 ) -> ComplexValue | Value:
     """Between complex dtypes, from real ones, and to real ones, which drops the imaginary part."""
     dtype = dtype or x.dtype

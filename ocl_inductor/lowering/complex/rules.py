@@ -29,14 +29,14 @@ def complex_rule(names: str) -> Callable[[Lowering], Lowering]:
     return decorate
 
 
-def enter(target: Any, fn: Lowering) -> None:
+def enter(target: object, fn: Lowering) -> None:
     """Put one rule into the table. A second one for an overload is a bug and raises."""
     if target in COMPLEX_RULES:
         raise ValueError(f"{target} has a rule for complex tensors already")
     COMPLEX_RULES[target] = fn
 
 
-def real(target: Any) -> Lowering:
+def real(target: object) -> Lowering:
     """The lowering of an operator for real tensors."""
     return LOWERINGS[target]
 

@@ -125,7 +125,9 @@ class ResultLowering:
                 name = self._stored(as_seen(value, fake), stride, reach)
                 self.result_storage[storage_of(fake)] = name
 
-    def _stored(self, value: Value | ComplexValue, stride: tuple[Any, ...], reach: Any) -> str:
+    def _stored(
+        self, value: Value | ComplexValue, stride: tuple[object, ...], reach: object
+    ) -> str:
         """The buffer of a result that is written now; strides of real numbers."""
         if isinstance(value, ComplexValue):
             return self.ctx.interleave((value.re, value.im), stride[:-1], reach)

@@ -105,7 +105,7 @@ class Walk:
             return size, stride
         return (*size, 2), (*(as_size(2 * s) for s in stride), 1)
 
-    def lies_on_device(self, x: Any) -> bool:
+    def lies_on_device(self, x: object) -> bool:
         """The same, whatever bits of PyTorch's say about what is in its memory."""
         if isinstance(x, torch.Tensor) and x.is_neg() and not x.is_complex():
             return x.layout is torch.strided and x.device.type == "cpu" and x.is_floating_point()

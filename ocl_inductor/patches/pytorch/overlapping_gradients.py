@@ -29,7 +29,7 @@ def dense_gradients(overlaps: Callable[[torch.Tensor], bool]) -> Iterator[None]:
         return
 
     # Other arguments there may be differ between versions of PyTorch.
-    def from_tensor(t: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def from_tensor(t: torch.Tensor, *args: object, **kwargs: object) -> Any:
         static = t.layout is torch.strided and not t._has_symbolic_sizes_strides
         if static and overlaps(t):
             return Meta(memory_format=torch._prims_common.suggest_memory_format(t))

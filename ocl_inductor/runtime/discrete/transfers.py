@@ -97,7 +97,7 @@ def _read(
     source: ClMemory,
     start: int,
     nbytes: int,
-    **waiting: Any,
+    **waiting: object,
 ) -> Any:
     """Enqueue a copy of such a part to host memory; its event."""
     if isinstance(source, SharedRange):

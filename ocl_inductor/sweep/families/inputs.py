@@ -88,7 +88,7 @@ def _with_shapes(
         index += 1
 
 
-def number(config: Any, *names: str) -> int | None:
+def number(config: object, *names: str) -> int | None:
     """The first of these fields that the configuration, or one in it, has as a number."""
     for name in names:
         value = getattr(config, name, None)

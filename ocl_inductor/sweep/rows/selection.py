@@ -160,7 +160,7 @@ def _search(pattern: str, name: str) -> bool:
         raise BadSelectionError(f"{pattern!r} is no regular expression: {error}.") from error
 
 
-def partition(items: Sequence[Any], parts: int, index: int) -> list[Any]:
+def partition(items: Sequence[object], parts: int, index: int) -> list[Any]:
     """Part ``index`` of ``parts`` contiguous ones whose lengths differ by one at most."""
     start = len(items) * index // parts
     return list(items[start : len(items) * (index + 1) // parts])

@@ -60,7 +60,7 @@ class RunOptions:
         row: SelectedRow,
         mode: Mode,
         backends: tuple[Backend, ...],
-        **changes: Any,
+        **changes: object,
     ) -> Job:
         """One process's work. ``changes`` are fields of ``Job``."""
         what: What = "accuracy" if kind == "accuracy" else "performance"
