@@ -19,6 +19,7 @@ Function = Callable[..., Any]
 PRODUCTS = frozenset({"product", "convolution", "attention"})
 
 HALF, BFLOAT = torch.float16, torch.bfloat16
+COMPLEX = torch.complex64
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Case:
 
     Attributes:
         name: unique.
-        family: product, convolution, attention, rows, points, indices, networks.
+        family: product, convolution, attention, rows, points, matrices, indices,
+            networks.
         make: the function, or module, and the operands; called once for each device.
         training: whether ``backward()`` of the sum of the results is emitted as well.
     """
@@ -113,6 +115,13 @@ def _scatter(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> torc
     return x.scatter_add(0, index, source)
 
 
+def _complex_product() -> tuple[Function, tuple[Any, ...]]:
+    """Of the magnitude: losses are real."""
+    size = (2, 1024, 32, 64)
+    operands = empty(*size, dtype=COMPLEX, grad=True), empty(*size, dtype=COMPLEX)
+    return lambda a, b: (a * b).abs(), operands
+
+
 _GATHERED = (10_000, 64), (50_000, 64)
 
 CASES: tuple[Case, ...] = (
@@ -183,6 +192,13 @@ CASES: tuple[Case, ...] = (
     ),
     Case("concatenate", "points", _plain(lambda x, y: torch.cat([x, y], 1),
          (16, 64, 56, 56), (16, 64, 56, 56))),
+    Case("complex-multiply", "points", _plain(torch.mul, *[(2, 1024, 32, 64)] * 2, dtype=COMPLEX)),
+    Case("complex-multiply-training", "points", _complex_product, True),
+    Case("fft-256", "points", _plain(torch.fft.fft, (512, 256), dtype=COMPLEX)),
+    Case("cholesky-16", "matrices", _plain(torch.linalg.cholesky, (4096, 16, 16))),
+    Case("inverse-8", "matrices", _plain(torch.linalg.inv, (4096, 8, 8))),
+    Case("solve-32", "matrices", _plain(torch.linalg.solve, (1024, 32, 32), (1024, 32, 4))),
+    Case("qr-16", "matrices", _plain(torch.linalg.qr, (1024, 16, 16))),
     Case("gather", "indices", lambda: (_gather, (empty(*_GATHERED[0]), _indices(*_GATHERED[1])))),
     Case(
         "scatter-add", "indices",

@@ -17,6 +17,8 @@ from ocl_inductor.compile import make_plan
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import Plan
+from ocl_inductor.plan.tensor_form import TensorForm
+from ocl_inductor.runtime.forms import as_seen
 from ocl_inductor.settings import Settings
 
 
@@ -70,7 +72,9 @@ class _NotRun:
         known = gm.graph.output_node().args[0]
         assert isinstance(known, (list, tuple)) and len(known) == len(plan.outputs)
         self.results = [
-            _Result(x.meta["val"], tuple(map(int, o.stride))) if _is_tensor(x) else x
+            _Result(tuple(map(int, o.size)), tuple(map(int, o.stride)), x.meta["val"].dtype, o.form)
+            if _is_tensor(x)
+            else x
             for x, o in zip(known, plan.outputs)
         ]
 
@@ -81,14 +85,16 @@ class _NotRun:
 
 @dataclass(frozen=True)
 class _Result:
-    """Metadata of a tensor of static size, and its strides as the plan lays it."""
+    """A tensor of static size: size and strides as the plan lays it, and as what it is seen."""
 
-    fake: torch.Tensor
+    size: tuple[int, ...]
     stride: tuple[int, ...]
+    dtype: torch.dtype
+    form: TensorForm
 
     def made(self) -> torch.Tensor:
-        size = [int(n) for n in self.fake.shape]
-        return torch.empty_strided(size, self.stride, dtype=self.fake.dtype)
+        dtype = self.dtype.to_real() if self.dtype.is_complex else self.dtype
+        return as_seen(torch.empty_strided(self.size, self.stride, dtype=dtype), self.form)
 
 
 def _is_tensor(x: Any) -> bool:

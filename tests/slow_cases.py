@@ -10,9 +10,11 @@ fault of a driver, or of a profile, shows in many cases of a kind. `make test-al
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 _BOTH = "{0}.*{1}|{1}.*{0}"
@@ -63,9 +65,14 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
     ),
     (r"test_only_max_autotune_measures\[pocl", "35 s; Intel's driver runs it in 8"),
     (r"test_ocl\.py\S*\[(intel-auto|pocl\S*-discrete)", "100 s and more; the other two run"),
+    (r"test_ocl\.py::test_lazy_mode\[pocl", "160 s; Intel's driver runs it"),
     (
-        rf"test_(simt_tiles|window_product)\.py\S*\[\S*{_POCL}",
+        rf"test_(simt_\w+|window_product)\.py\S*\[\S*{_POCL}",
         "a dozen kernels each, 10 s; Intel's driver runs them",
+    ),
+    (
+        r"test_random\.py::test_\w+_numbers_are_the_same\S*\[(pocl|rusticl)",
+        "20 to 60 s; Intel's driver runs them",
     ),
     (
         r"test_one_graph_serves_all_sizes\[pocl\S*-automatic",
@@ -86,9 +93,13 @@ def is_slow(test_id: str) -> bool:
 
 #: A case that is there for several drivers and profiles runs by default in one of them, on the
 #: first driver, and of the others one in so many. PoCL's compiler takes two to four times as long:
-#: with half of the cases on it, as it was, a tenth of the tests took 60 % of the time.
-SHARE = 6
+#: with one case in six on it, a seventh of the tests took a third of the time.
+SHARE = 16
 _PROFILES = ("vector", "simt")
+
+#: Test functions of which one case in so many runs by default, for the time they take
+#: (tools/sample_tests.py).
+SAMPLED: dict[str, int] = json.loads(Path(__file__).with_name("sampled_cases.json").read_text())
 
 
 def beyond_the_sample(items: Iterable[Any], drivers: Collection[str]) -> Iterator[Any]:
@@ -96,10 +107,29 @@ def beyond_the_sample(items: Iterable[Any], drivers: Collection[str]) -> Iterato
     cases: dict[str, list[Any]] = {}
     for item in items:
         cases.setdefault(_case(item, drivers), []).append(item)
+    first = []
     for found in cases.values():
         driver = _driver(found[0], drivers)
         kept = min((item for item in found if _driver(item, drivers) == driver), key=_number)
+        first.append(kept)
         yield from (x for x in found if x is not kept and _number(x) % SHARE)
+    yield from beyond_the_share(first)
+
+
+def beyond_the_share(items: Iterable[Any]) -> Iterator[Any]:
+    """Those that ``SAMPLED`` leaves out."""
+    functions: dict[str, list[Any]] = {}
+    for item in items:
+        functions.setdefault(_function(item), []).append(item)
+    for name, found in functions.items():
+        for place, item in enumerate(sorted(found, key=_number)):
+            if place % SAMPLED.get(name, 1):
+                yield item
+
+
+def _function(item: Any) -> str:
+    """``test_file.py::test_function``."""
+    return str(item.nodeid).rpartition("/")[2].partition("[")[0]
 
 
 def _texts(item: Any) -> list[tuple[str, str]]:

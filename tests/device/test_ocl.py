@@ -20,16 +20,28 @@ from ocl_inductor.resident.allocator import Allocator
 HERE = Path(__file__).parent
 
 
+CHECKS = [
+    f"ocl_{k}checks.py" for k in ("", "operator_", "norm_", "half_", "address_", "interface_")
+]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
-    name = device.short_name
     if memory == "discrete" and not device.info.shared_memory:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    kinds = ("", "operator_", "norm_", "half_", "address_", "interface_")
-    _run([f"ocl_{kind}checks.py" for kind in kinds], name, memory, 600)
+    checks = CHECKS if memory == "discrete" else CHECKS[:2]
+    _run(checks, device.short_name, memory, 600, plugin="ocl_sample")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_all_about_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
+    if memory == "auto" or device.info.shared_memory:
+        _run(CHECKS, device.short_name, memory, 1200)
 
 
 @pytest.mark.timeout(900)
@@ -45,14 +57,14 @@ def test_lazy_mode(device: Device, memory: str) -> None:
 def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
     if memory == "auto" or device.info.shared_memory:
         files = ["ocl_checks.py", "ocl_operator_checks.py", "ocl_half_checks.py"]
-        _run(files, device.short_name, memory, 900, lazy=True)
+        _run(files, device.short_name, memory, 900, plugin="ocl_lazily")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2500)
 def test_numbers_that_change_in_lazy_mode(device: Device) -> None:
     files = ["ocl_number_checks.py", "ocl_norm_checks.py", "ocl_interface_checks.py"]
-    _run(files, device.short_name, "auto", 2400, lazy=True)
+    _run(files, device.short_name, "auto", 2400, plugin="ocl_lazily")
 
 
 @pytest.mark.slow
@@ -63,7 +75,7 @@ def test_numbers_that_change(device: Device, memory: str) -> None:
         _run(["ocl_number_checks.py"], device.short_name, memory, 1200)
 
 
-def _run(checks: list[str], device: str, memory: str, seconds: int, *, lazy: bool = False) -> None:
+def _run(checks: list[str], device: str, memory: str, seconds: int, *, plugin: str = "") -> None:
     path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]  # what the checks share
     environment = {
         **os.environ,
@@ -71,10 +83,9 @@ def _run(checks: list[str], device: str, memory: str, seconds: int, *, lazy: boo
         "OCL_INDUCTOR_MEMORY": memory,
         "PYTHONPATH": os.pathsep.join(path),
     }
-    plugins = ["no:cacheprovider", "no:xdist"]
-    if lazy:
+    plugins = ["no:cacheprovider", "no:xdist", *filter(None, [plugin])]
+    if plugin == "ocl_lazily":
         environment["OCL_INDUCTOR_TEST_LAZY"] = "1"
-        plugins.append("ocl_lazily")
     files = [str(HERE / name) for name in checks]
     command = [sys.executable, "-m", "pytest", *files, "-q", "-x", "--noconftest"]
     ended = subprocess.run(
