@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fuzz.families import (
+    complex,
     contractions,
     indexing,
     losses,
+    matrices,
     mutations,
     neural,
     pointwise,
@@ -36,6 +38,9 @@ FAMILIES: tuple[tuple[Family, int], ...] = (
     (indexing.scatter, 5),
     (indexing.search, 3),
     (losses.loss, 4),
+    (complex.numbers, 3),
+    (complex.spectrum, 2),
+    (matrices.matrix, 2),
     (mutations.mutate, 8),
     (mutations.aliased_input, 2),
 )
