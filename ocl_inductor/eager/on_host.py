@@ -11,7 +11,7 @@ import torch
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
-from ocl_inductor.resident.schemas import takes_numbers
+from ocl_inductor.resident.schemas import may_write, takes_numbers
 from ocl_inductor.runtime.counters import count
 
 #: Operators of which an argument may be on the CPU: indices, lengths, and what is copied.
@@ -28,7 +28,7 @@ def on_host_of(op: torch._ops.OpOverload) -> Callable[[tuple[Any, ...], dict[str
     It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
     the CPU beside those on ``ocl``, as PyTorch does for two devices of which neither is Python's.
     """
-    counter, writes = f"eager on host: {op}", op._schema.is_mutable
+    counter, writes = f"eager on host: {op}", may_write(op)
     name = op._schema.name.partition("::")[2].removesuffix("_")
     apart = op.namespace == "aten" and name not in _FROM_CPU
 

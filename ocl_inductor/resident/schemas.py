@@ -28,17 +28,50 @@ def written_places(op: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _arguments(
+#: Running statistics that operators write although their schemas do not say so: their positions,
+#: and that of the flag without which they only read them.
+_STATISTICS: dict[str, tuple[tuple[int, ...], int | None]] = {
+    "aten::batch_norm_update_stats": ((1, 2), None),
+    "aten::cudnn_batch_norm": ((3, 4), 5),
+    "aten::miopen_batch_norm": ((3, 4), 5),
+    "aten::native_batch_norm": ((3, 4), 5),
+}
+
+
+def may_write(op: torch._ops.OpOverload) -> bool:
+    """Whether any call of it writes an argument."""
+    return op._schema.is_mutable or op._schema.name in _STATISTICS
+
+
+def _told(
     op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[Any]:
     return [args[n] if n < len(args) else kwargs.get(name) for n, name in written_places(op)]
+
+
+def _untold(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[Any]:
+    places, flag = _STATISTICS.get(op._schema.name, ((), None))
+
+    def argument(n: int) -> Any:
+        return args[n] if n < len(args) else kwargs.get(op._schema.arguments[n].name)
+
+    return [argument(n) for n in places] if flag is None or argument(flag) else []
+
+
+def written(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[Any]:
+    """The arguments that a call writes: those that the schema names, then running statistics."""
+    return _told(op, args, kwargs) + _untold(op, args, kwargs)
 
 
 def written_arguments(
     op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Iterator[torch.Tensor]:
     """The ``ocl`` tensors that it writes, those in lists too."""
-    for x in _arguments(op, args, kwargs):
+    for x in written(op, args, kwargs):
         yield from filter(is_resident, x if isinstance(x, (list, tuple)) else (x,))
 
 
@@ -46,7 +79,7 @@ def result_of_writing(
     op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Any:
     """The result of an operator that writes its arguments: these, or nothing."""
-    results = _arguments(op, args, kwargs)
+    results = _told(op, args, kwargs)
     match len(op._schema.returns):
         case 0:
             return None

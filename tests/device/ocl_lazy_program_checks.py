@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,7 +223,7 @@ def test_an_error_names_the_line_that_called_the_operator() -> None:
         with pytest.raises(IndexOutOfRangeError) as found:
             (broken * 2).cpu()
         assert "# this one" in str(found.value)
-        assert "ocl_lazy_checks.py" in str(found.value)
+        assert Path(__file__).name in str(found.value)
         with pytest.raises(NotComputedError, match="# this one"):
             broken.cpu()
         with pytest.raises(NotComputedError, match="index 7"):

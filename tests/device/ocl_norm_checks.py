@@ -15,6 +15,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import ocl_inductor.eager  # noqa: F401
+from ocl_inductor.eager import compiled
 from ocl_inductor.runtime.call.executor import Executor
 from ocl_inductor.runtime.call.fast_path import FastPath
 
@@ -134,3 +135,24 @@ def test_a_network(profile: str, executors: list[Executor], short: Short) -> Non
     )
     trained(model, "planes", 3, profile)
     assert_short(executors, short)
+
+
+def test_eagerly_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an operator has been compiled too often already. Its schema names no statistics."""
+    monkeypatch.setattr(compiled, "_MOST_FORMS", 0)
+    here = nn.BatchNorm2d(11).double()
+    there = copy.deepcopy(here).to("ocl")
+    for size in (4, 9):
+        x = torch.randn(size, 11, 3, 2, dtype=torch.float64)
+        torch.testing.assert_close(there(x.to("ocl")).cpu(), here(x))
+    mean, _ = torch.batch_norm_update_stats(
+        x.to("ocl"), there.running_mean, there.running_var, 0.3
+    )
+    torch.batch_norm_update_stats(x, here.running_mean, here.running_var, 0.3)
+    torch.testing.assert_close(mean.cpu(), x.mean((0, 2, 3)))
+    for name in ("running_mean", "running_var"):
+        torch.testing.assert_close(getattr(there, name).cpu(), getattr(here, name))
+    there.eval()
+    here.eval()
+    torch.testing.assert_close(there(x.to("ocl")).cpu(), here(x))
+    assert counters["opencl"]["eager on host: aten.native_batch_norm.default"] >= 2

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.eager.changing import FORMS, can_change, name_of
-from ocl_inductor.resident.schemas import returns_a_view, written_places
+from ocl_inductor.resident.schemas import returns_a_view, written, written_places
 
 #: Sizes of results depend on values, results on a generator, or the call changes what a tensor is.
 _TAGS = (
@@ -18,8 +18,6 @@ _TAGS = (
 )
 #: They write arguments of which their schemas do not say so.
 _UNTOLD = frozenset(("cudnn_batch_norm", "miopen_batch_norm", "batch_norm_update_stats"))
-_BATCH_NORM = "native_batch_norm"
-_STATISTICS, _TRAINING = (3, 4), 5
 _RESULTS = ("Tensor", "Optional[Tensor]")
 
 
@@ -63,10 +61,7 @@ class Operator:
 
     def writes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments that a call writes."""
-        found = [args[n] if n < len(args) else kwargs.get(name) for n, name in self.written]
-        if self.name == _BATCH_NORM and args[_TRAINING]:
-            found += [args[n] for n in _STATISTICS]
-        return found
+        return written(self.op, args, kwargs)
 
     def returned(self, args: tuple[Any, ...]) -> tuple[int | str, ...] | None:
         """Where the arguments are that a call returns; None: it returns results of its own."""
