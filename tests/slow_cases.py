@@ -66,6 +66,7 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
     (r"test_only_max_autotune_measures\[pocl", "35 s; Intel's driver runs it in 8"),
     (r"test_ocl\.py\S*\[(intel-auto|pocl\S*-discrete)", "100 s and more; the other two run"),
     (r"test_ocl\.py::test_lazy_mode\[pocl", "160 s; Intel's driver runs it"),
+    (rf"test_(ocl|widened)\.py\S*\[\S*{_LLVMPIPE}", "50 to 400 s; the other drivers run them"),
     (
         rf"test_(simt_\w+|window_product)\.py\S*\[\S*{_POCL}",
         "a dozen kernels each, 10 s; Intel's driver runs them",
