@@ -82,6 +82,9 @@ SLOW_CASES: tuple[tuple[str, str], ...] = (
     (r"test_conv_backward\.py\S*\[plain-pocl", "28 s; `weights` and Intel's driver run by default"),
     (r"test_model\[(efficientnet_b0|unet)-intel", "20 and 9 s; as slow as their PoCL cases"),
     (r"test_training\.py::test_model\[distilbert-pocl", "22 s; Intel's driver runs it"),
+    (r"test_mma_products\.py::test_gradients\S*\[\S*pocl", "20 s; Intel's driver runs them"),
+    (r"test_run\.py::test_two_models_end_to_end", "30 s; `make sweep-smoke` does the same"),
+    (r"test_docs\.py::test_(adding_simt|pipeline)", "15 s each; the other pages run"),
 )
 
 _PATTERNS = tuple(re.compile(pattern) for pattern, _ in SLOW_CASES)
