@@ -150,11 +150,14 @@ def _noisy_step(step: Step, env: dict[str, Any], dtypes: Dtypes, noise: torch.Ge
 def _bias(step: Step, reads: Mapping[str, Any], result: torch.Tensor) -> torch.Tensor | float:
     """What cancels in an element of the result: with the last vector that a norm reads, with the
     sum of a softmax, which was rounded next to 1 before its logarithm was taken, with 1
-    (a cosine, in each row of a sum), with another distance, or in the gradient of a grid."""
+    (a cosine, in each row of a sum), with another distance, in the gradient of a grid, or between
+    the terms of a Fourier transform, whose sums are off by units of all they are made of."""
     if _has_logarithms(step):
         return 1.0
     if "grid_sample(" in step.line:
         return _slopes(step, reads)
+    if "torch.fft." in step.line:
+        return _of_transforms(step, reads)
     if "triplet_margin_loss(" in step.line:  # a distance less another
         x, y = (reads[k].detach() for k in step.reads[:2])
         distances = torch.linalg.vector_norm(x - y, dim=-1)
@@ -184,6 +187,17 @@ def _slopes(step: Step, reads: Mapping[str, Any]) -> torch.Tensor:
     moved = torch.where(grid.isfinite(), grid - grid.detach(), 0.0).sum(-1)
     largest = torch.where(image.isfinite(), image, 0.0).detach().abs().amax()
     return moved.unsqueeze(1) * largest * max(image.shape[2:])
+
+
+def _of_transforms(step: Step, reads: Mapping[str, Any]) -> float:
+    """The norm of what is summed up, divided as the results are."""
+    largest = max(float(x.detach().abs().amax()) for x in reads.values())
+    terms = max(max(x.shape) for x in reads.values())
+    if "fft2(" in step.line:
+        terms *= terms
+    scaled = "irfft(" in step.line or "'ortho'" in step.line
+    divided = ".ifft(" in step.line or "'forward'" in step.line
+    return largest * terms ** (0.0 if scaled else -0.5 if divided else 0.5)
 
 
 def _slope_of_sinc(x: torch.Tensor) -> torch.Tensor:

@@ -44,6 +44,19 @@ DIRECT_REAL = 512
 MOST_DIRECT = 256
 
 
+def unit_roots(turns: torch.Tensor, n: int, sign: int) -> torch.Tensor:
+    """``exp(sign * 2 pi i turns / n)`` in complex128, for integers; exact at multiples of a quarter
+    turn, so that the imaginary part of a sum of real numbers is 0 there, as in eager."""
+    quarters, rest = 4 * (turns % n) // n, 4 * (turns % n) % n
+    angle = torch.minimum(rest, n - rest).double() * (math.pi / (2 * n))  # at most pi / 4
+    beyond = 2 * rest > n
+    re = torch.where(beyond, angle.sin(), angle.cos())
+    im = torch.where(beyond, angle.cos(), angle.sin())
+    quarter_turns = torch.tensor([[1, 0], [0, 1], [-1, 0], [0, -1]], dtype=torch.float64)[quarters]
+    c, s = quarter_turns.unbind(-1)
+    return torch.complex(c * re - s * im, sign * (c * im + s * re))
+
+
 @dataclass(frozen=True, slots=True)
 class _Matrices:
     """Constants of transforms with ``exp(sign * 2 pi i j k / n)``, in ``dtype``."""
@@ -57,9 +70,7 @@ class _Matrices:
 
     def _waves(self, n: int, rows: int, columns: int) -> torch.Tensor:
         """``exp(sign * 2 pi i j k / n)`` for ``j`` below ``rows``, ``k`` below ``columns``."""
-        turns = torch.outer(torch.arange(rows), torch.arange(columns)) % n
-        angle = turns.double() * (self.sign * 2 * math.pi / n)
-        return torch.complex(angle.cos(), angle.sin())
+        return unit_roots(torch.outer(torch.arange(rows), torch.arange(columns)), n, self.sign)
 
     def of_pairs(self, n: int, columns: int, scale: float) -> Value:
         """2n x 2columns: rows of pairs to rows of pairs."""
