@@ -133,7 +133,7 @@ def beyond_the_share(items: Iterable[Any]) -> Iterator[Any]:
 
 def _function(item: Any) -> str:
     """``test_file.py::test_function``."""
-    return str(item.nodeid).rpartition("/")[2].partition("[")[0]
+    return str(item.nodeid).partition("[")[0].rpartition("/")[2]
 
 
 def _texts(item: Any) -> list[tuple[str, str]]:

@@ -5,6 +5,8 @@
 
 A function whose cases take more than SECONDS in all on the first driver runs one in so many of them
 that the rest take about as long, and at least one in MOST. `make test-all` runs every case.
+Functions that the report does not have stay as they are: the checks of ``ocl``
+(tests/device/ocl_*), which run in processes of their own, have reports of their own.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def shares(cases: Iterable[tuple[str, str, float]]) -> dict[str, int]:
             found[function].append(seconds)
     return {
         function: min(math.ceil(sum(times) / SECONDS), MOST, len(times))
-        for function, times in sorted(found.items())
+        for function, times in found.items()
         if sum(times) > SECONDS and len(times) >= FEWEST_CASES
     }
 
@@ -52,8 +54,11 @@ def shares(cases: Iterable[tuple[str, str, float]]) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("report", type=Path, help="what pytest --junitxml wrote")
-    found = shares(durations(parser.parse_args().report))
-    TABLE.write_text(json.dumps(found, indent=1) + "\n")
+    cases = list(durations(parser.parse_args().report))
+    seen = {function for function, _, _ in cases}
+    others = {k: n for k, n in json.loads(TABLE.read_text()).items() if k not in seen}
+    found = others | shares(cases)
+    TABLE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     print(f"{len(found)} functions in {TABLE}")
 
 

@@ -84,7 +84,7 @@ class Device:
         self.variables = variables
         self._inline_device = inline_device
         self._driver_changed = driver_changed
-        self._opened_inline_device: Any = None
+        self._opened_inline_device: ClDevice = None
         self._opened_by_listing = cl_device is None
         self.names = self._listed.names
         self.kind = self._listed.kind
@@ -103,7 +103,7 @@ class Device:
                 self._opened = self._open()
             return self._opened
 
-    def _open(self) -> Any:
+    def _open(self) -> ClDevice:
         platform, number = self._listed.place
         inline_device = self._wanted_inline_device()
         try:
@@ -291,7 +291,7 @@ class Device:
         self._test = make_in_background(test)
         return True
 
-    def _handles(self) -> tuple[Any, Any]:
+    def _handles(self) -> tuple[ClContext, ClQueue]:
         return self.context, self.queue
 
     @cached_property

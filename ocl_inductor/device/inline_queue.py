@@ -9,9 +9,7 @@ runtime has queues for that (extension cl_intel_exec_by_local_thread), PoCL a de
 
 from __future__ import annotations
 
-from typing import Any
-
-from ocl_inductor.device.driver.handles import ClContext
+from ocl_inductor.device.driver.handles import ClContext, ClDevice, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 EXTENSION = "cl_intel_exec_by_local_thread"
@@ -19,7 +17,7 @@ EXTENSION = "cl_intel_exec_by_local_thread"
 _QUEUE_PROPERTY = 1 << 31
 
 
-def calling_queue(device: Any, context: ClContext) -> Any:
+def calling_queue(device: ClDevice, context: ClContext) -> ClQueue:
     """An in-order queue of a pyopencl Device that runs kernels in the thread that enqueues them or
     waits for them, provided the device supports that.
     """

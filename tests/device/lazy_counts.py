@@ -50,12 +50,3 @@ def pending(x: Tensor) -> bool:
 def close(found: Tensor, expected: Tensor, **tolerances: float) -> None:
     assert found.device.type == "ocl"
     torch.testing.assert_close(found.cpu().to(expected.dtype), expected, **tolerances)
-
-
-def one_round(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-    y = x @ w
-    y = y + b
-    y = torch.relu(y)
-    y = y * 0.5
-    y = torch.tanh(y)
-    return y - 0.1

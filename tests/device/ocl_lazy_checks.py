@@ -23,13 +23,13 @@ from lazy_counts import (  # noqa: F401  (fresh: for each test)
     graphs,
     hits,
     one_by_one,
-    one_round,
     pending,
 )
 from torch import nn
 from torch._dynamo.utils import counters
 
 import ocl_inductor.eager  # noqa: F401
+from benchmarks.lazy import one_round
 from ocl_inductor.eager.lazy.record import CALLS_OF_A_LOOP
 
 Tensor = torch.Tensor

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ocl_inductor.device.driver.cpu_name_override import override_cpu_name
-from ocl_inductor.device.driver.handles import ClPlatform
+from ocl_inductor.device.driver.handles import ClDevice, ClPlatform
 from ocl_inductor.device.driver.inventory import Listed
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.driver.questions import ask, kind_of, names_of
@@ -20,7 +19,7 @@ def listed(platforms: Sequence[object]) -> tuple[Listed, ...]:
     return tuple(d for n, p in enumerate(platforms) for _, d in devices_of(p, n))
 
 
-def devices_of(platform: ClPlatform, number: int) -> list[tuple[Any, Listed]]:
+def devices_of(platform: ClPlatform, number: int) -> list[tuple[ClDevice, Listed]]:
     """The devices of a pyopencl Platform, the driver's ``number``-th; none where it fails."""
     try:
         devices = platform.get_devices()

@@ -16,7 +16,8 @@ _TAGS = (
     torch.Tag.data_dependent_output,
     torch.Tag.inplace_view,
 )
-#: They write arguments of which their schemas do not say so.
+#: They write statistics of which their schemas say nothing, and graphs do not decompose them, as
+#: they do native_batch_norm.
 _UNTOLD = frozenset(("cudnn_batch_norm", "miopen_batch_norm", "batch_norm_update_stats"))
 _RESULTS = ("Tensor", "Optional[Tensor]")
 
