@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 Function = Callable[..., torch.Tensor]
 
@@ -60,6 +61,22 @@ def conv(n: int, c: int, oc: int, size: int, kernel: int, stride: int = 1, group
 
     name = f"conv{kernel}x{kernel} {c}->{oc} {size}^2 b{n}" + (f" s{stride}" if stride > 1 else "")
     return Case(name + (f" g{groups}" if groups > 1 else ""), flops, make)
+
+
+def attention(batch: int, heads: int, length: int, size: int = 64, causal: bool = False,
+              queries: int | None = None) -> Case:  # fmt: skip
+    """Scaled dot-product attention; a causal one counts half its products."""
+    rows = length if queries is None else queries
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def make() -> tuple[Function, tuple[torch.Tensor, ...]]:
+        q = torch.randn(batch, heads, rows, size)
+        return attend, (q, *(torch.randn(batch, heads, length, size) for _ in "kv"))
+
+    name = f"attention {batch}x{heads} {rows}x{length}x{size}" + (" causal" if causal else "")
+    return Case(name, 4.0 * batch * heads * rows * length * size / (2 if causal else 1), make)
 
 
 CASES = (

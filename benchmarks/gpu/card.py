@@ -10,6 +10,7 @@ import argparse
 import copy
 from collections.abc import Callable
 from dataclasses import asdict
+from fnmatch import fnmatch
 
 import torch
 from torch import nn
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 from benchmarks.gpu.clock import calls_ms, kernels_of
 from benchmarks.gpu.line import line
 from benchmarks.gpu.setup import Where, arguments, in_type, where
-from benchmarks.templates import Case, conv, linear, product
+from benchmarks.templates import Case, attention, conv, linear, product
 from benchmarks.zoo import Inputs
 from ocl_inductor.sweep.process.child import short_message
 from ocl_inductor.tune.roof import measured_roof
@@ -41,11 +42,28 @@ ARITHMETIC = (
     conv(16, 256, 1024, 14, 1),
     conv(16, 144, 144, 56, 3, 1, 144),
 )
+ATTENTION = (
+    attention(4, 12, 512),
+    attention(2, 16, 2048),
+    attention(2, 16, 2048, causal=True),
+    attention(8, 32, 4096, 128, queries=1),
+)
 
 #: The same of half types, where a card has instructions for whole matrices; no depthwise ones.
 HALVES = (product(8192, 8192, 8192), *ARITHMETIC[:-1])
 
 _Pointwise = tuple[str, Callable[..., torch.Tensor], tuple[int, ...]]
+
+
+def _spectrum(x: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(torch.fft.rfft(x))
+
+
+def _regular(x: torch.Tensor) -> torch.Tensor:
+    """Matrices of which an inverse is well known."""
+    return x + 2 * x.shape[-1] * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
 #: Memory-bound functions of one float32 tensor.
 MEMORY: tuple[_Pointwise, ...] = (
     ("add", lambda x: x + 1.0, (64 << 20,)),
@@ -60,6 +78,11 @@ MEMORY: tuple[_Pointwise, ...] = (
     ("max pool", lambda x: F.max_pool2d(x, 3, 2, 1), (16, 64, 112, 112)),
     ("cumsum", lambda x: x.cumsum(1), (4096, 16384)),
     ("cumsum of all", lambda x: x.cumsum(0), (16 << 20,)),
+    ("sort", lambda x: x.sort(1)[0], (16384, 1024)),
+    ("rfft of 256", _spectrum, (65536, 256)),
+    ("rfft of 1024", _spectrum, (16384, 1024)),
+    ("inverse 16x16", lambda x: torch.linalg.inv(_regular(x)), (65536, 16, 16)),
+    ("solve 32x32", lambda x: torch.linalg.solve(_regular(x), x), (16384, 32, 32)),
 )
 
 
@@ -164,8 +187,14 @@ def launches(place: Where) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", default="*", help="patterns for the names of single kernels")
     arguments(parser)
-    place = where(parser.parse_args())
+    parsed = parser.parse_args()
+    place = where(parsed)
+
+    def wanted(name: str) -> bool:
+        return any(fnmatch(name, pattern) for pattern in parsed.kernels.split(","))
+
     facts = asdict(place.device.info)
     facts["extensions"] = sorted(facts["extensions"])
     line("device", **{k: sorted(v) if isinstance(v, frozenset) else v for k, v in facts.items()})
@@ -173,16 +202,16 @@ def main() -> None:
     guarded("cuda copy", copies, place)
     with torch.no_grad():
         guarded("launch", launches, place)
-        for case in ARITHMETIC[1:2] if place.small else ARITHMETIC:
-            torch._dynamo.reset()
-            guarded("arithmetic", arithmetic, case, place)
-        for case in HALVES[4:5] if place.small else HALVES:
-            torch._dynamo.reset()
-            guarded("arithmetic", arithmetic, case, place, torch.bfloat16)
+        for dtype, cases in ((torch.float32, ARITHMETIC), (torch.bfloat16, HALVES)):
+            for case in (*ATTENTION, *(cases[1:2] if place.small else cases)):
+                if wanted(case.name):
+                    torch._dynamo.reset()
+                    guarded("arithmetic", arithmetic, case, place, dtype)
         for name, function, shape in MEMORY:
-            torch._dynamo.reset()
-            sizes = tuple(max(1, n // 16) for n in shape) if place.small else shape
-            guarded("memory", memory, name, function, sizes, place)
+            if wanted(name):
+                torch._dynamo.reset()
+                sizes = (max(1, shape[0] // 16), *shape[1:]) if place.small else shape
+                guarded("memory", memory, name, function, sizes, place)
 
 
 def guarded(part: str, run: Callable[..., None], *values: object) -> None:

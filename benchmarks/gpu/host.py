@@ -34,7 +34,9 @@ from ocl_inductor.runtime.call.executor import Executor
 #: Of the host alone, and with the end of what it started.
 Times = tuple[float, float]
 
-_LAUNCHES, _ROUNDS, _STEPS, _FUNCTIONS = 2000, 5, 10, 25
+_ROUNDS, _STEPS, _FUNCTIONS = 9, 10, 25
+#: A driver's queue takes so many before the caller waits for the device; many show what that does.
+_BURSTS = (1, 20, 200, 2000)
 _SOURCE = """
 kernel void nothing(global float *a, global float *b, global float *c, global float *d) {
     if (get_global_id(0) == 0) a[0] += 1.0f;
@@ -70,9 +72,10 @@ def launches(place: Where) -> None:
         ways["set_arg of an address, then pyopencl"] = with_address
     for name, way in ways.items():
         way()
-        found = [_ms(way, _LAUNCHES, queue.finish) for _ in range(_ROUNDS)]
-        host, end = (statistics.median(column) * 1e3 for column in zip(*found, strict=True))
-        line("launch", way=name, host_us=host, with_end_us=end)
+        for count in _BURSTS:
+            found = [_ms(way, count, queue.finish) for _ in range(_ROUNDS)]
+            host, end = (statistics.median(column) * 1e3 for column in zip(*found, strict=True))
+            line("way to launch", way=name, in_a_row=count, host_us=host, with_end_us=end)
 
 
 def _ms(function: Callable[[], object], count: int, settle: Callable[[], object]) -> Times:

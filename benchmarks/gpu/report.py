@@ -110,6 +110,33 @@ def networks(lines: list[Line]) -> Iterator[str]:
     yield from table(head, rows)
 
 
+def ways_to_launch(lines: list[Line]) -> Iterator[str]:
+    """The host's time of a launch, by how many there are in a row."""
+    rows: dict[str, dict[int, str]] = {}
+    for x in of(lines, "way to launch"):
+        both = f"{number(x['host_us'])}, {number(x['with_end_us'])}"
+        rows.setdefault(x["way"], {})[x["in_a_row"]] = both
+    bursts = sorted({n for found in rows.values() for n in found})
+    head = ("us a launch, with its end", *(f"{n} in a row" for n in bursts))
+    yield from table(head, ((way, *map(found.get, bursts)) for way, found in rows.items()))
+
+
+def uncompiled(lines: list[Line]) -> Iterator[str]:
+    """Programs that nobody compiled: a round of them, and the host's part of an operator."""
+    found: dict[str, dict[str, Line]] = {}
+    for x in of(lines, "lazy"):
+        found.setdefault(x["case"], {})[x["mode"]] = x
+    modes = ("eager", "lazy", "cuda")
+    rows = [
+        (case, *(number(by.get(m, {}).get("round_us")) for m in modes),
+         *(number(by.get(m, {}).get("host_us")) for m in modes))
+        for case, by in found.items()
+    ]  # fmt: skip
+    head = ("a round, us", "eager on ocl", "lazy on ocl", "CUDA eager",
+            "host us an operator, eager", "lazy", "CUDA")  # fmt: skip
+    yield from table(head, rows)
+
+
 def failures(lines: list[Line]) -> Iterator[str]:
     for x in of(lines, "failed"):
         case, who = x.get("case", ""), x.get("contender", "")
@@ -119,11 +146,14 @@ def failures(lines: list[Line]) -> Iterator[str]:
             yield f"* part {x['name']} ended: {x['how']} after {x['seconds']:.0f} s"
 
 
+_PARTS = (card, arithmetic, memory, launches, networks, ways_to_launch, uncompiled, failures)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lines", type=Path)
     lines = read_lines(parser.parse_args().lines)
-    for part in (card, arithmetic, memory, launches, networks, failures):
+    for part in _PARTS:
         print("\n".join(part(lines)))
 
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.gpu.line import OURS, line, read_lines, send_lines_to
@@ -25,9 +25,12 @@ NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexne
 TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
-PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "tests", "models")
+PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "lazy", "tests", "models",
+         "conformance", "fuzz")  # fmt: skip
 #: Networks whose training steps the host's part looks at.
 _HOSTED = ("bert@4", "resnet18@16", "mobilenet_v2@16")
+#: Seconds in which a part that was interrupted may say what it knows.
+_LAST_WORDS = 10.0
 _ALL_TESTS = ("tests/device",)
 
 
@@ -43,18 +46,25 @@ class Session:
         self.cuda: bool = not parsed.without_cuda
         self.ours: str = parsed.ours
         self.dtype: str = parsed.dtype
+        self.device: str = parsed.device
+        self.memory: str = parsed.memory
+        self.kernels: str = parsed.kernels
+        self.hosted: list[str] = [x for x in parsed.hosted.split(",") if x]
         self.cases: list[str] = parsed.cases.split(",") if parsed.cases else list(CASES)
 
     def left(self, most: float) -> float:
         """Seconds for a part that may take ``most``."""
         return min(most, self.deadline - time.monotonic())
 
-    def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         """A process in a group of its own; what it prints goes to the log."""
         log = (self.out / "log.txt").open("ab")
         log.write(f"\n===== {name}: {' '.join(command)}\n".encode())
         log.flush()
-        return child_process.start([sys.executable, *command], stdout=log, stderr=log)
+        given = {**os.environ, **(environment or {})}
+        return child_process.start([sys.executable, *command], stdout=log, stderr=log, env=given)
 
     def run(self, name: str, command: Sequence[str], most: float) -> None:
         """One part to its end, or to its limit; a line says how long it took."""
@@ -71,8 +81,8 @@ class Session:
                     self.ended(name, str(process.returncode), start)
                     del pending[name]
             time.sleep(0.1)
-        for name, process in pending.items():
-            stop(process)
+        stop(list(pending.values()))
+        for name in pending:
             self.ended(name, "time is up", start)
 
     def ended(self, name: str, how: str, start: float) -> None:
@@ -83,7 +93,8 @@ class Session:
         self.run("doctor", ["-c", command, "doctor"], 60)
 
     def card(self) -> None:
-        self.run("card", ["-m", "benchmarks.gpu.card", *self.options], 120)
+        command = ["-m", "benchmarks.gpu.card", "--kernels", self.kernels, *self.options]
+        self.run("card", command, 120)
 
     def bus(self) -> None:
         self.run("bus", ["-m", "benchmarks.gpu.bus", *self.options], 60)
@@ -93,8 +104,43 @@ class Session:
 
     def host(self) -> None:
         """What the host does in training steps on ``ocl``."""
-        command = ["-m", "benchmarks.gpu.host", *_HOSTED, "--dtype", self.dtype, *self.options]
+        kept = ["--dtype", self.dtype, *self.options]
+        command = ["-m", "benchmarks.gpu.host", *self.hosted, *kept]
         self.run("host", command, 100)
+
+    def lazy(self) -> None:
+        """Programs that nobody compiled, eagerly, lazily, and on CUDA."""
+        for contender in ("ocl", "cuda") if self.cuda else ("ocl",):
+            command = ["-m", "benchmarks.gpu.lazy", "--contender", contender, *self.options]
+            self.run(f"lazy, {contender}", command, 100)
+
+    def conformance(self) -> None:
+        """All operators forward in float32, a few samples each; the rows in one file."""
+        folder = self.out / "conformance"
+        folder.mkdir(exist_ok=True)
+        given = ["-m", "conformance", "--direction", "forward", "--dtype", "float32",
+                 "--device", self.device, "--limit", "4", "--seconds", "5",
+                 "--hang", "60"]  # fmt: skip
+        for n in range(1, self.jobs + 1):
+            (folder / f"{n}.jsonl").unlink(missing_ok=True)
+        self.wait({
+            f"conformance {n}": self.start(f"conformance {n}", [
+                *given, "--part", f"{n}/{self.jobs}", "--results", str(folder / f"{n}.jsonl")
+            ])
+            for n in range(1, self.jobs + 1)
+        }, 240)  # fmt: skip
+        rows = sorted(x for path in folder.glob("*.jsonl") for x in path.open())
+        (self.out / "conformance.jsonl").write_text("".join(rows))
+
+    def fuzz(self) -> None:
+        """Random programs, whose reproducers lie in the folder ``found``."""
+        minutes = self.left(120) / 60 - 0.3
+        given = ["-m", "fuzz", "--device", self.device, "--no-simulator", "--json",
+                 "--minutes", f"{minutes:.2f}", "--found", str(self.out / "found")]  # fmt: skip
+        self.wait({
+            f"fuzz {n}": self.start(f"fuzz {n}", [*given, "--seed", str(n)])
+            for n in range(self.jobs)
+        }, 120)  # fmt: skip
 
     def prepare(self) -> None:
         """Fill the caches of all compilers for all networks, a few at a time."""
@@ -145,7 +191,24 @@ class Session:
                    "-m", "not slow", "--timeout", "120", "-rfE", "--tb", "short",
                    "--maxfail", "400", f"--junitxml={report}", "-p", "no:cacheprovider",
                    "-o", "junit_logging=no"]  # fmt: skip
-        self.run(name, command, most)
+        running = {name: self.start(name, command)}
+        if name == "tests":
+            running |= self.resident_checks()
+        self.wait(running, most)
+
+    def resident_checks(self) -> dict[str, subprocess.Popen[bytes]]:
+        """What is checked of tensors on ``ocl``, a process for each file."""
+        environment = {
+            "PYTHONPATH": f"tests/device:{os.environ.get('PYTHONPATH', '')}",
+            "OCL_INDUCTOR_DEVICE": self.device,
+            "OCL_INDUCTOR_MEMORY": self.memory,
+        }
+        flags = ["-v", "--noconftest", "-p", "no:cacheprovider", "-p", "no:xdist", "-rfE",
+                 "--tb", "short", "-o", "timeout=150"]  # fmt: skip
+        return {
+            path.stem: self.start(path.stem, ["-m", "pytest", str(path), *flags], environment)
+            for path in sorted(Path("tests/device").glob("ocl_*checks.py"))
+        }
 
     def main(self, parts: Sequence[str]) -> None:
         for part in parts:
@@ -158,13 +221,16 @@ class Session:
                     getattr(self, name)()
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a part: pytest still says what failed when it is interrupted."""
-    process.send_signal(signal.SIGINT)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=10)
-    child_process.end_group(process)
-    process.wait()
+def stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End parts: pytest still says what failed when it is interrupted."""
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    end = time.monotonic() + _LAST_WORDS
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=max(0.0, end - time.monotonic()))
+        child_process.end_group(process)
+        process.wait()
 
 
 def main() -> None:
@@ -174,6 +240,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=480.0, help="for everything")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--cases", default="", help="networks, of the session's list")
+    parser.add_argument("--kernels", default="*", help="patterns for names of single kernels")
+    parser.add_argument("--hosted", default=",".join(_HOSTED), help="networks of the host's part")
     parser.add_argument("--ours", default=",".join(OURS), help="our contenders, of ocl and opencl")
     parser.add_argument("--dtype", default="float32", help="of the networks' numbers")
     parser.add_argument("--tests", default=",".join(_ALL_TESTS), help="paths for pytest")
