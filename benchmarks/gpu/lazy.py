@@ -25,6 +25,7 @@ from benchmarks.gpu.setup import Where, arguments, where
 from benchmarks.lazy import OPERATORS, measure
 from benchmarks.training import trainable
 from benchmarks.zoo import ALL
+from ocl_inductor.errors import NoLazyModeError
 
 SIZES = (64, 512, 2048)
 NETWORKS = ("resnet18@16", "bert@4")
@@ -61,6 +62,14 @@ def training(case: str, there: str, wait: Callable[[], object], place: Where, mo
     line("lazy", case=f"training {case}", mode=mode, round_us=calls_ms(step, 3, wait=wait) * 1e3)
 
 
+def _has_lazy_mode() -> bool:
+    try:
+        with torch.ocl.lazy():
+            return True
+    except NoLazyModeError:
+        return False
+
+
 def main() -> None:
     warnings.filterwarnings("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
@@ -71,6 +80,9 @@ def main() -> None:
     if parsed.contender == "ocl":
         importlib.import_module("ocl_inductor.eager")
         modes = {"eager": contextlib.nullcontext, "lazy": torch.ocl.lazy}
+        if not _has_lazy_mode():
+            line("failed", of="lazy", case="lazy", message="this PyTorch has no lazy mode on ocl")
+            del modes["lazy"]
         there, wait = place.resident(), place.wait
     else:
         modes, there, wait = {"cuda": contextlib.nullcontext}, "cuda", torch.cuda.synchronize

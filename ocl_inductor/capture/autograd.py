@@ -31,6 +31,7 @@ from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
 from ocl_inductor.patches.process.garbage_collector import leave_old_objects_alone
 from ocl_inductor.patches.pytorch.autograd_config import tracing_config
 from ocl_inductor.patches.pytorch.autograd_kernels import replaced
+from ocl_inductor.patches.pytorch.impure_operators import keep_checks
 from ocl_inductor.patches.pytorch.onednn_operators import without_onednn
 from ocl_inductor.patches.pytorch.overlapping_gradients import dense_gradients
 from ocl_inductor.runtime.call.executor import Executor
@@ -75,6 +76,7 @@ def capture(
     """
     if not isinstance(gm, GmWrapper):
         example_inputs = take_as_passed(gm, example_inputs)
+    keep_checks()
     leave_old_objects_alone()  # in the next compilation, where this one follows a reset
     # The minifier, which passes real tensors, calls backward() while Dynamo compiles, when no other
     # compilation is possible.

@@ -249,6 +249,17 @@ _PYTORCH = (
         f"{_OURS}.pytorch.partitioner_operators:known_as_pointwise",
     ),
     Patch(
+        "impure_operators",
+        "PyTorch",
+        "`aten._linalg_check_errors` counts as an operator with effects (`torch.fx.node."
+        "has_side_effect`), from the first compilation on.",
+        "PyTorch 2.11 takes it for dead code: `torch.linalg.cholesky` of a matrix that has no such "
+        "factor gave numbers instead of its error.",
+        _TORCH,
+        f"{_OURS}.pytorch.impure_operators:keep_checks",
+        required="errors of torch.linalg would be lost",
+    ),
+    Patch(
         "onednn_operators",
         "PyTorch",
         "oneDNN is off (`torch._C._set_mkldnn_enabled`) while one of our graphs is traced.",

@@ -145,9 +145,7 @@ def test_eagerly_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (4, 9):
         x = torch.randn(size, 11, 3, 2, dtype=torch.float64)
         torch.testing.assert_close(there(x.to("ocl")).cpu(), here(x))
-    mean, _ = torch.batch_norm_update_stats(
-        x.to("ocl"), there.running_mean, there.running_var, 0.3
-    )
+    mean, _ = torch.batch_norm_update_stats(x.to("ocl"), there.running_mean, there.running_var, 0.3)
     torch.batch_norm_update_stats(x, here.running_mean, here.running_var, 0.3)
     torch.testing.assert_close(mean.cpu(), x.mean((0, 2, 3)))
     for name in ("running_mean", "running_var"):

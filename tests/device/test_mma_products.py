@@ -210,7 +210,10 @@ def test_gradients_of_a_network(driver: str, dtype: torch.dtype, taken: list[str
 
 
 def test_who_has_the_instructions() -> None:
-    info = select_device(two_drivers("cpu")[0]).info
+    drivers = two_drivers("cpu")
+    if not drivers:
+        pytest.skip("no driver of a CPU, on which kernels for described targets run")
+    info = select_device(drivers[0]).info
 
     def found(**settings: Any) -> str:
         return info.for_settings(Settings.resolve(options=settings)).mma

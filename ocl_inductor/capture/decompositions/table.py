@@ -24,6 +24,7 @@ from ocl_inductor.capture.decompositions.quantised import (
 from ocl_inductor.capture.decompositions.rewrites import REWRITES
 from ocl_inductor.capture.decompositions.sampling import decompose_grid_sampler_2d
 from ocl_inductor.capture.decompositions.transformer import WHOLE_LAYERS
+from ocl_inductor.capture.decompositions.windows import WINDOWS
 from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
 from ocl_inductor.lowering.core.registry import LOWERINGS
 
@@ -148,7 +149,7 @@ def _table(with_exported: bool) -> dict[object, Decomposition]:
         table[target] = _all_decompositions[target]
     for target in (*REMOVED, *LOWERINGS):
         table.pop(target, None)
-    table |= OWN | REWRITES | WHOLE_LAYERS | FAKE_QUANTISATION
+    table |= OWN | REWRITES | WINDOWS | WHOLE_LAYERS | FAKE_QUANTISATION
     return table | export_quantisation() if with_exported else table
 
 
