@@ -25,8 +25,8 @@ NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexne
 TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
-PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "lazy", "tests", "models",
-         "conformance", "fuzz")  # fmt: skip
+PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "lazy", "tests", "resident",
+         "models", "conformance", "fuzz")  # fmt: skip
 #: Networks whose training steps the host's part looks at.
 _HOSTED = ("bert@4", "resnet18@16", "mobilenet_v2@16")
 #: Seconds in which a part that was interrupted may say what it knows.
@@ -135,8 +135,9 @@ class Session:
     def fuzz(self) -> None:
         """Random programs, whose reproducers lie in the folder ``found``."""
         minutes = self.left(120) / 60 - 0.3
-        given = ["-m", "fuzz", "--device", self.device, "--no-simulator", "--json",
-                 "--minutes", f"{minutes:.2f}", "--found", str(self.out / "found")]  # fmt: skip
+        given = ["-m", "fuzz", "--device", self.device, "--profile", "simt", "--no-simulator",
+                 "--minutes", f"{minutes:.2f}", "--found", str(self.out / "found"),
+                 "--json"]  # fmt: skip
         self.wait({
             f"fuzz {n}": self.start(f"fuzz {n}", [*given, "--seed", str(n)])
             for n in range(self.jobs)
@@ -191,12 +192,9 @@ class Session:
                    "-m", "not slow", "--timeout", "120", "-rfE", "--tb", "short",
                    "--maxfail", "400", f"--junitxml={report}", "-p", "no:cacheprovider",
                    "-o", "junit_logging=no"]  # fmt: skip
-        running = {name: self.start(name, command)}
-        if name == "tests":
-            running |= self.resident_checks()
-        self.wait(running, most)
+        self.run(name, command, most)
 
-    def resident_checks(self) -> dict[str, subprocess.Popen[bytes]]:
+    def resident(self) -> None:
         """What is checked of tensors on ``ocl``, a process for each file."""
         environment = {
             "PYTHONPATH": f"tests/device:{os.environ.get('PYTHONPATH', '')}",
@@ -205,10 +203,10 @@ class Session:
         }
         flags = ["-v", "--noconftest", "-p", "no:cacheprovider", "-p", "no:xdist", "-rfE",
                  "--tb", "short", "-o", "timeout=150"]  # fmt: skip
-        return {
+        self.wait({
             path.stem: self.start(path.stem, ["-m", "pytest", str(path), *flags], environment)
             for path in sorted(Path("tests/device").glob("ocl_*checks.py"))
-        }
+        }, 200)  # fmt: skip
 
     def main(self, parts: Sequence[str]) -> None:
         for part in parts:
