@@ -62,6 +62,13 @@ def over(
     return tensor
 
 
+def whole(storage: object, nbytes: int, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of one dimension over a storage."""
+    tensor = _empty_tensor((0,), dtype)
+    _set.redispatch(ON_CPU, tensor, storage, 0, (nbytes // dtype.itemsize,), (1,))
+    return tensor
+
+
 def storage_over(block: Block, nbytes: int) -> Any:
     """A storage of ``nbytes`` of a block."""
     # The requested bytes, not the block's: users see the size of a storage.

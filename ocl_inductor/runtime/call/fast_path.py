@@ -32,7 +32,6 @@ from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.call.faults import Faults
 from ocl_inductor.runtime.call.replay import Replay
 from ocl_inductor.runtime.memory.recycling import Maker
-from ocl_inductor.runtime.memory.saved_memory import makers_of_saved
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.parameters.parameters import Parameters
 from ocl_inductor.runtime.parameters.watch import Watch
@@ -177,8 +176,7 @@ class FastPath:
         )
         outputs = [b for b in plan.buffers if b.where == "output"]
         own: dict[str, Maker] = {b.name: memory.maker(b) for b in outputs}
-        if plan.residence is None:  # such tensors have an allocator of their own
-            own |= makers_of_saved([b for b in outputs if b.name in saved])
+        own |= memory.saved_makers([b for b in outputs if b.name in saved])
         #: The general path uses these makers as well.
         self.makers: Mapping[str, Maker] = own
         self.own_makers: Mapping[str, Maker] = own

@@ -22,6 +22,8 @@ from ocl_inductor.resident.places import is_resident, place_device
 from ocl_inductor.resident.tensors import empty_strided, over, reach_of, shared, writes
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
+from ocl_inductor.runtime.memory.recycling import Maker
+from ocl_inductor.runtime.memory.resident_saved import makers_together
 from ocl_inductor.runtime.memory.strategy import (
     Allocation,
     UnifiedMemory,
@@ -76,6 +78,9 @@ class ResidentMemory(UnifiedMemory):
 
     def maker(self, spec: BufferSpec) -> ResidentMaker:
         return ResidentMaker(spec, self.allocator)
+
+    def saved_makers(self, specs: Sequence[BufferSpec]) -> dict[str, Maker]:
+        return makers_together(specs, self.allocator)
 
     def version(self, x: torch.Tensor) -> int:
         return writes(x) if is_resident(x) else x._version

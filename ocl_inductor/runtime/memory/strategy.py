@@ -20,6 +20,7 @@ from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.memory.heap import Turnover
 from ocl_inductor.runtime.memory.recycling import Maker, recycler_of
+from ocl_inductor.runtime.memory.saved_memory import makers_of_saved
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
 MIN_BYTES = 64
@@ -146,6 +147,10 @@ class UnifiedMemory:
     def maker(self, spec: BufferSpec) -> Maker:
         """The allocator of a result of static sizes at each call."""
         return recycler_of(spec)
+
+    def saved_makers(self, specs: Sequence[BufferSpec]) -> dict[str, Maker]:
+        """The same for results that only the backward plan gets, where they lie together."""
+        return makers_of_saved(specs)
 
     def version(self, x: torch.Tensor) -> int:
         """A number that changes with each write that PyTorch knows of."""
