@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +86,8 @@ class Allocator:
     device: Device
     in_place: bool
     statistics: Statistics = field(default_factory=Statistics)
-    _free: dict[int, deque[tuple[int, Any]]] = field(default_factory=dict)
+    #: By size: owners by address, the latest freed last.
+    _free: dict[int, dict[int, Any]] = field(default_factory=dict)
     #: Bytes at each address that came from the driver.
     _reserved: dict[int, int] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -114,11 +114,18 @@ class Allocator:
         """
         return self.take(rounded(nbytes))
 
-    def take(self, size: int) -> Block:
-        """``allocate`` for a rounded block size (``rounded``)."""
+    def take(self, size: int, wanted: int = 0) -> Block:
+        """``allocate`` for a rounded block size (``rounded``). ``wanted``: an address that is taken
+        where it is free, so that a plan's results lie where they lay at its last call.
+        """
         with self._lock:
             blocks = self._free.get(size)
-            pointer, owner = blocks.pop() if blocks else self._from_driver(size)
+            if not blocks:
+                pointer, owner = self._from_driver(size)
+            elif wanted in blocks:
+                pointer, owner = wanted, blocks.pop(wanted)
+            else:
+                pointer, owner = blocks.popitem()
             own = self.statistics
             own.allocations += 1
             own.allocated += size
@@ -131,7 +138,7 @@ class Allocator:
         # From a destructor, which may run anywhere: the lock is reentrant.
         with self._lock:
             self.statistics.allocated -= nbytes
-            self._free.setdefault(nbytes, deque()).append((pointer, owner))
+            self._free.setdefault(nbytes, {})[pointer] = owner
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Block:
         """Host memory, shared with the device, as a block: it is freed with its owner."""
@@ -154,14 +161,14 @@ class Allocator:
         with self._lock:
             kept, self._free = self._free, {}
             for blocks in kept.values():
-                for pointer, _ in blocks:
+                for pointer in blocks:
                     del self._reserved[pointer]
             freed = sum(size * len(blocks) for size, blocks in kept.items())
             if freed:
                 self.device.queue.finish()  # kernels may still use what was freed
             for blocks in kept.values():
                 if not self.in_place:
-                    for _, owner in blocks:
+                    for owner in blocks.values():
                         owner.release()
             self.statistics.reserved -= freed
         return freed

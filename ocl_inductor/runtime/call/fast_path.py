@@ -305,13 +305,11 @@ class FastPath:
                 results.append(outputs[n])
             elif how == INPUT:
                 results.append(tensors[n])
-            elif how == INPUT_VIEW:
-                x = tensors[n]
-                results.append(x.as_strided(o.size, o.stride, x.storage_offset() + o.offset))
             elif how == CONSTANT:
                 results.append(o.value)
-            else:
-                results.append(outputs[n].as_strided(o.size, o.stride, o.offset))
+            else:  # a view of either; the tensor may be a part of another one itself
+                x = tensors[n] if how == INPUT_VIEW else outputs[n]
+                results.append(x.as_strided(o.size, o.stride, x.storage_offset() + o.offset))
         return tuple(results)
 
 

@@ -73,7 +73,7 @@ class Results:
             base = produced[self.plan_index.root(o.name)]
             if base.shape == size and base.stride() == stride:
                 return base
-            return base.as_strided(size, stride, self.sizes(o.offset))
+            return base.as_strided(size, stride, base.storage_offset() + self.sizes(o.offset))
         if o.kind == "host":
             return self.host[o.name]
         if o.kind == "real":

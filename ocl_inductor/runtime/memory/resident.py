@@ -38,7 +38,7 @@ _UNALIGNED = 15
 class ResidentMaker:
     """Allocates one result of a plan, of static sizes, on the device."""
 
-    __slots__ = ("allocator", "block_bytes", "dtype", "nbytes", "size", "stride")
+    __slots__ = ("allocator", "block_bytes", "dtype", "nbytes", "pointer", "size", "stride")
 
     def __init__(self, spec: BufferSpec, allocator: Allocator) -> None:
         self.size = tuple(int(n) for n in spec.size)
@@ -47,9 +47,12 @@ class ResidentMaker:
         self.nbytes = reach_of(self.size, self.stride) * spec.dtype.itemsize
         self.block_bytes = rounded(self.nbytes)
         self.allocator = allocator
+        #: Where it lay last: nothing has to be bound where it lies there again.
+        self.pointer = 0
 
     def make(self) -> torch.Tensor:
-        block = self.allocator.take(self.block_bytes)
+        block = self.allocator.take(self.block_bytes, self.pointer)
+        self.pointer = block.pointer
         return over(block, self.nbytes, self.size, self.stride, 0, self.dtype)
 
 

@@ -31,11 +31,13 @@ def makers_together(specs: Sequence[BufferSpec], allocator: Allocator) -> dict[s
 class TogetherSaved:
     """The block of a call, while its tensors are made."""
 
-    __slots__ = ("allocator", "bases", "nbytes", "storage")
+    __slots__ = ("allocator", "bases", "nbytes", "pointer", "storage")
 
     def __init__(self, allocator: Allocator) -> None:
         self.allocator = allocator
         self.nbytes = 0
+        #: Where the last one lay.
+        self.pointer = 0
         self.storage: object = None
         #: A tensor of each type over the whole block.
         self.bases: dict[torch.dtype, torch.Tensor] = {}
@@ -43,7 +45,8 @@ class TogetherSaved:
     def begin(self) -> None:
         """A new block. Raises DeviceMemoryError."""
         self.end()  # of a call that failed half-way
-        block = self.allocator.take(rounded(self.nbytes))
+        block = self.allocator.take(rounded(self.nbytes), self.pointer)
+        self.pointer = block.pointer
         self.storage = storage_over(block, self.nbytes)
 
     def base(self, dtype: torch.dtype) -> torch.Tensor:
