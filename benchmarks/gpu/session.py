@@ -45,6 +45,7 @@ class Session:
         self.tests: list[str] = parsed.tests.split(",")
         self.cuda: bool = not parsed.without_cuda
         self.ours: str = parsed.ours
+        self.theirs: list[str] = parsed.theirs.split(",") if self.cuda else []
         self.dtype: str = parsed.dtype
         self.device: str = parsed.device
         self.memory: str = parsed.memory
@@ -164,11 +165,12 @@ class Session:
     def networks(self) -> None:
         """What a contender does on all networks comes before the next contender."""
         on_cpu = [name for name in self.ours.split(",") if name != "ocl"]
-        others = ["cuda-eager"] if self.cuda else []
+        others = [name for name in self.theirs if name == "cuda-eager"]
         # First who can compute references on the card: in float64 on the CPU they take minutes.
         # CUDA's autograd does not work in a process with the device `ocl`.
         turns = [",".join((*on_cpu, *others)), "ocl" if "ocl" in self.ours else ""]
-        for contenders in (*turns, "cuda-inductor" if self.cuda else ""):
+        rest = [name for name in self.theirs if name not in others]
+        for contenders in (*turns, *rest):
             if contenders:
                 self.all_networks(contenders)
 
@@ -241,6 +243,7 @@ def main() -> None:
     parser.add_argument("--kernels", default="*", help="patterns for names of single kernels")
     parser.add_argument("--hosted", default=",".join(_HOSTED), help="networks of the host's part")
     parser.add_argument("--ours", default=",".join(OURS), help="our contenders, of ocl and opencl")
+    parser.add_argument("--theirs", default="cuda-eager,cuda-inductor", help="CUDA's contenders")
     parser.add_argument("--dtype", default="float32", help="of the networks' numbers")
     parser.add_argument("--tests", default=",".join(_ALL_TESTS), help="paths for pytest")
     parser.add_argument("--jobs", type=int, default=max(2, (os.cpu_count() or 2) - 4))

@@ -27,6 +27,7 @@ from ocl_inductor.settings import Settings
 
 #: Sizes of blocks, and addresses of those in host memory, are multiples of this.
 ALIGNMENT = 512
+_SMALL_BYTES = 64 << 10
 
 
 class Block:
@@ -124,8 +125,11 @@ class Allocator:
                 pointer, owner = self._from_driver(size)
             elif wanted in blocks:
                 pointer, owner = wanted, blocks.pop(wanted)
+            elif size > _SMALL_BYTES:
+                pointer, owner = blocks.popitem()  # its lines may still be cached
             else:
-                pointer, owner = blocks.popitem()
+                pointer = next(iter(blocks))  # the oldest is least likely to be wanted by a plan
+                owner = blocks.pop(pointer)
             own = self.statistics
             own.allocations += 1
             own.allocated += size

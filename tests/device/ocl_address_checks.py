@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
+from torch import nn
 
 import ocl_inductor.eager  # noqa: F401  (makes the device)
+from ocl_inductor.runtime.call.fast_path import Argument
 
 Tensor = torch.Tensor
 
@@ -49,3 +53,35 @@ def test_tensors_that_begin_anywhere_and_are_written() -> None:
     there[1:].add_(1)  # and by an operator alone
     base[1:].add_(1)
     assert there.cpu().equal(base)
+
+
+def test_a_training_step_makes_few_tensors_and_binds_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is saved is one allocation, and everything lies where it lay in the step before."""
+    layers = [nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU()) for _ in range(6)]
+    model = nn.Sequential(*layers)
+    wide, there = copy.deepcopy(model).double(), model.to("ocl")
+    run = torch.compile(there, backend="opencl", options={"fallback": "error"})
+    bound: list[int] = []
+    bind = Argument.bind
+
+    def counted(self: Argument, pointer: int, *more: object) -> None:
+        bound.append(pointer)
+        bind(self, pointer, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Argument, "bind", counted)
+    x = torch.randn(5, 16)
+    other = x.to("ocl")
+    made = 0
+    for _ in range(6):
+        there.zero_grad()
+        bound.clear()
+        before = torch.ocl.memory_stats()["allocation.all.allocated"]
+        run(other).square().mean().backward()
+        made = torch.ocl.memory_stats()["allocation.all.allocated"] - before
+    wide(x.double()).square().mean().backward()
+    for ours, theirs in zip(there.parameters(), wide.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad.cpu().double(), theirs.grad, rtol=1e-4, atol=1e-6)
+        assert ours.grad.storage_offset() == 0
+    assert made <= len([*there.parameters()]) + 12
+    # Of the operators around the graph; of the graph itself 50 would be.
+    assert len(bound) <= 6
