@@ -68,9 +68,10 @@ def emit_template_group(
     def pointer(operand: int) -> str:
         return node.operands[operand]
 
-    def load(operand: int, index: str, width: int = 1) -> str:
+    def load(operand: int, index: str, width: int = 1, aligned: bool = False) -> str:
         source = node.operands[operand]
-        return emit_load(EmitTarget(width, device), buffers[source].dtype, source, index)
+        target = EmitTarget(width, device)
+        return emit_load(target, buffers[source].dtype, source, index, aligned=aligned)
 
     def store(coordinates: Sequence[str], value: str, width: int = 1) -> str:
         writer = Emitter(

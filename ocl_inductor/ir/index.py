@@ -67,6 +67,12 @@ def same(a: Size, b: Size) -> bool:
     return a == b or sympy.expand(sympy.sympify(a) - sympy.sympify(b)) == 0
 
 
+def known_multiple(a: Size, n: int) -> bool:
+    """Whether a size is certainly a multiple of ``n``: each of its terms has such a factor."""
+    terms = sympy.Add.make_args(sympy.sympify(a))
+    return all(c.is_Integer and int(c) % n == 0 for c, _ in (t.as_coeff_Mul() for t in terms))
+
+
 def exact_quotient(big: Size, small: Size) -> Size | None:
     """``big / small`` where it is an integer for every value of the size symbols, else None.
 

@@ -18,6 +18,7 @@ from ocl_inductor.templates.conv.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
 from ocl_inductor.templates.ctc.ctc import CTC_GRADIENT, CTC_STATES
 from ocl_inductor.templates.embedding.bags import BAGS
+from ocl_inductor.templates.fourier.fourier import FOURIER
 from ocl_inductor.templates.gemm.bf16_gemm import BF16_GEMM
 from ocl_inductor.templates.gemm.bf16_skinny_gemm import BF16_ROWS
 from ocl_inductor.templates.gemm.gemm import GEMM
@@ -46,7 +47,7 @@ _ALL = (
     BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV,
     MMA_WEIGHT_GRADIENT, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT, RECURRENCE, RECURRENCE_GRADIENT,
-    LU, CHOLESKY, QR, SUBSTITUTION, ROW_ORDER,
+    LU, CHOLESKY, QR, SUBSTITUTION, ROW_ORDER, FOURIER,
 )  # fmt: skip
 
 SPECS: dict[str, TemplateSpec[Any]] = {spec.name: spec for spec in _ALL}

@@ -66,8 +66,9 @@ class TemplateSpec(Generic[P]):
     holes
 
     * ``size(x)``: C text of a static or symbolic size;
-    * ``load(operand, index, width=1)``: C expression for ``width`` consecutive elements of
-      operand number ``operand`` from linear element ``index``, converted to ``acc``;
+    * ``load(operand, index, width=1, aligned=False)``: C expression for ``width`` consecutive
+      elements of operand number ``operand`` from linear element ``index``, converted to ``acc``;
+      ``aligned``: their address is that of a whole vector;
     * ``pointer(operand)``: C text of the ``__global`` pointer of an operand, for address
       arithmetic in float32/float64 kernels;
     * ``store(coordinates, value, width=1)``: C statements that put ``value`` (``acc`` or a vector

@@ -84,6 +84,7 @@ LAYERS: list[set[str]] = [
     {
         "templates.ctc",
         "templates.embedding",
+        "templates.fourier",
         "templates.linalg",
         "templates.recurrent",
         "templates.sort",

@@ -1,0 +1,1 @@
+"""Fourier transforms of rows in local memory."""
