@@ -121,6 +121,79 @@ def test_number_of_kernels(n: int, kernels: int, driver: str, unchained: None) -
     assert counters["opencl"]["kernels"] == kernels
 
 
+# -- one kernel: the GPU profile -----------------------------------------------------------
+
+#: Powers of two and of ten, each prime factor that the kernel takes, stages that do not come out
+#: even, one stage, and a row that leaves little of the least device's local memory.
+ONE_KERNEL = (2, 3, 5, 13, 16, 30, 64, 77, 143, 256, 400, 1000, 1024, 1296)
+
+
+def _rounding(n: int) -> float:
+    """Of one transform: 2e-7 for each halving of its length; products have up to 4e-6."""
+    return 2e-7 * (1 + math.log2(n))
+
+
+@each_driver
+@pytest.mark.parametrize("n", ONE_KERNEL)
+def test_one_kernel(n: int, driver: str, unchained: None) -> None:
+    """Rows that do not fill the last group, of each kind of points, along each dimension."""
+
+    def program(z: Tensor, half: Tensor, turned: Tensor, bent: Tensor) -> Any:
+        return (
+            torch.fft.fft(z), torch.fft.ifft(z, norm="ortho"), torch.fft.rfft(z.real),
+            torch.fft.irfft(half, n=n), torch.fft.fft(turned, dim=1),
+            torch.fft.rfft(turned.real, dim=1), torch.fft.ifft(bent[:, 1::2].conj()),
+        )  # fmt: skip
+
+    given = complexes(11, n), complexes(7, n // 2 + 1), complexes(2, n, 5), complexes(3, 7, n)
+    options: dict[str, Any]
+    for options in ({"profile": "simt"}, {"target": "least"}):
+        torch.compiler.reset()
+        _is_near(program, *given, most=_rounding(n), device=driver, **options)
+        assert counters["opencl"]["kernels"] == len(program(*given))
+
+
+@each_driver
+def test_one_kernel_in_double_precision(driver: str) -> None:
+    def program(z: Tensor) -> Any:
+        return torch.fft.fft(z), torch.fft.rfft(z.real), torch.fft.irfft(z[:, :201])
+
+    counters.clear()
+    z = torch.randn(3, 400, dtype=torch.complex128)
+    agree(program, z, device=driver, profile="simt", rtol=1e-13, atol=1e-12)
+    assert counters["opencl"]["kernels"] == 3
+
+
+@each_driver
+def test_one_kernel_a_dimension(driver: str, unchained: None) -> None:
+    def program(z: Tensor, x: Tensor) -> Any:
+        return torch.fft.fft2(z), torch.fft.ifftn(z, norm="ortho"), torch.fft.rfftn(x, dim=(2, 0))
+
+    given = complexes(2, 30, 9), numbers(20, 3, 36)
+    _is_near(program, *given, most=_rounding(720), device=driver, profile="simt")
+    assert counters["opencl"]["kernels"] == 2 + 3 + 2
+
+
+@each_driver
+def test_the_spectrum_of_real_numbers_is_real_at_its_ends(driver: str) -> None:
+    """As in eager: the angle of a negative number is pi, and -pi with an error below it."""
+    for n in (30, 35, 400):
+        torch.compiler.reset()
+        found = compiled(torch.fft.rfft, driver, profile="simt")(numbers(5, n))
+        for place in (0, n // 2) if n % 2 == 0 else (0,):
+            assert torch.equal(found.imag[:, place], torch.zeros(5))
+            assert not found.imag[:, place].signbit().any()
+
+
+@each_driver
+def test_imaginary_ends_of_a_half_do_not_count(driver: str) -> None:
+    half = complexes(3, 51)
+    half.imag[:, [0, 50]] = 1e12
+    function = compiled(torch.fft.irfft, driver, profile="simt")
+    want = torch.fft.irfft(half.to(torch.complex128))
+    assert float((function(half) - want).abs().max()) <= _rounding(100)
+
+
 # -- audio ---------------------------------------------------------------------------------
 
 #: Whisper's, and of a split transform.

@@ -59,6 +59,9 @@ if profile == "simt":
         (lambda x: (x.sum(0), x.softmax(0), x.argmax(0), x.cumsum(1), x.cummax(0)), (r(70, 36),)),
         (lambda x: (x * 2 + 1, x.sum(), x.cumsum(0), x.logsumexp(0)), (r(8203),)),
         (lambda x: x.t().contiguous() * 2, (r(129, 131),)),
+        (lambda z: torch.fft.fft(z), (r(3, 20, dtype=torch.complex64),)),
+        (lambda x: torch.fft.rfft(x, dim=0), (r(48, 5),)),
+        (lambda z: torch.fft.irfft(z, n=350), (r(2, 176, dtype=torch.complex64),)),
         (lambda x: x.var((0, 2, 3)), (r(3, 8, 30, 8).to(memory_format=torch.channels_last),)),
     ]
 for number, (function, inputs) in enumerate(programs):
@@ -91,6 +94,6 @@ def test_no_invalid_access_and_no_race(oclgrind_env: dict[str, str], profile: st
         text=True,
     )
     assert done.returncode == 0, done.stdout[-40:] + done.stderr[-3000:]
-    assert done.stdout.count("ran") == (26 if profile == "simt" else 19)
+    assert done.stdout.count("ran") == (29 if profile == "simt" else 19)
     for complaint in ("Invalid read", "Invalid write", "data race", "Uninitialized"):
         assert complaint not in done.stderr, done.stderr[:3000]

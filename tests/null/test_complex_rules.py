@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ocl_inductor.lowering.families  # noqa: F401
-from ocl_inductor.lowering.complex.fourier import unit_roots
+from ocl_inductor.lowering.complex.roots import unit_roots
 from ocl_inductor.lowering.complex.structure import BY_PARTS
 from ocl_inductor.lowering.core.registry import LOWERINGS
 from ocl_inductor.lowering.pointwise.rows import overloads

@@ -1,4 +1,4 @@
-"""A Fourier transform along one dimension as one kernel, which reads and writes each number once."""
+"""A Fourier transform along one dimension as one kernel, which reads each number once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def one_kernel(ctx: LoweringContext, problem: Transform) -> Value | ComplexValue
     reads, operand, view = _in_memory(ctx, problem)
     ndim, dim = problem.operand.ndim, problem.dim
     order = problem.order or (*(d for d in range(ndim) if d != dim), dim)
-    before, after = _merged(view, order[: order.index(dim)]), _merged(view, order[order.index(dim) + 1 :])
+    place = order.index(dim)
+    before, after = _merged(view, order[:place]), _merged(view, order[place + 1 :])
     rows = [*before, *after] or [(1, 0)]
     strides = tuple(stride for _, stride in rows)
     step = view.stride[dim]
@@ -94,9 +95,7 @@ def one_kernel(ctx: LoweringContext, problem: Transform) -> Value | ComplexValue
     return from_pairs(permute(reshape(made, [*sizes, 2]), [*back, ndim]))
 
 
-def _in_memory(
-    ctx: LoweringContext, problem: Transform
-) -> tuple[Points, Value, StridedView]:
+def _in_memory(ctx: LoweringContext, problem: Transform) -> tuple[Points, Value, StridedView]:
     """What the kernel reads, and where the dimensions of the operand lie in it."""
     x = problem.operand
     if isinstance(x, Value):

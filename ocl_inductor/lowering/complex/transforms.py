@@ -1,10 +1,10 @@
 """Fourier transforms along one dimension: as one kernel, or as products with constant matrices.
 
 A product of real matrices takes up to ``DIRECT`` points: rows of pairs, as they lie in memory,
-times the matrix of the transform written out for pairs. A longer transform of ``n1 * n2`` points is
-``n2`` transforms of ``n1`` points and ``n1`` of ``n2`` points with factors between them (J. W. Cooley
-and J. W. Tukey, 1965), each of which is computed in any of these ways again. Matrices and factors
-are computed in float64 and rounded once.
+times the matrix of the transform written out for pairs. A longer transform of ``n1 * n2`` points
+is ``n2`` transforms of ``n1`` points and ``n1`` of ``n2`` points with factors between them (J. W.
+Cooley and J. W. Tukey, 1965), each of which is computed in any of these ways again. Matrices and
+factors are computed in float64 and rounded once.
 
 Products for real numbers, and to real numbers, take half of the arithmetic, and are one up to
 ``DIRECT_REAL`` points.
@@ -188,9 +188,7 @@ def transform_complex(ctx: LoweringContext, problem: Transform) -> ComplexValue:
     return made
 
 
-def require_points(
-    ctx: LoweringContext, n: int, dtype: torch.dtype, *, real: bool = False
-) -> None:
+def require_points(ctx: LoweringContext, n: int, dtype: torch.dtype, *, real: bool = False) -> None:
     """Raises CannotLower, before anything is emitted, for a number of points that cannot be split.
 
     ``real``: of a transform of or to real numbers.
@@ -228,9 +226,7 @@ def _of_reals(matrices: _Matrices, x: Value, problem: Transform) -> ComplexValue
     return _second_step(matrices, transform_complex(ctx, step), problem)
 
 
-def _second_step(
-    matrices: _Matrices, waves: ComplexValue, problem: Transform
-) -> ComplexValue:
+def _second_step(matrices: _Matrices, waves: ComplexValue, problem: Transform) -> ComplexValue:
     """``waves[.., j2, k1]`` to the result, whose place ``k`` is ``k1 + n1 * k2``."""
     ctx, columns = matrices.ctx, problem.columns
     second, first = (int(s) for s in waves.size[-2:])

@@ -1,9 +1,9 @@
 """How a work-group shares out the transforms of its rows.
 
-A row of n points goes through stages, one a factor (radix) of n: n / radix butterflies, whose points
-each work-item has in registers, and between stages the row is exchanged through local memory in
-Stockham's order, which needs no permutation at the end (C. Van Loan, "Computational Frameworks for
-the Fast Fourier Transform", 1.7).
+A row of n points goes through stages, one a factor (radix) of n: n / radix butterflies, of whose
+points each work-item has some in registers, and between stages the row is exchanged through local
+memory in Stockham's order, which needs no permutation at the end (C. Van Loan, "Computational
+Frameworks for the Fast Fourier Transform", 1.7).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MOST_RADIX = 20
 #: Longer ones have two stages, so that neighbouring work-items read neighbouring points.
 _LONGEST_ALONE = 5
 #: Points that a work-item may have in registers.
-_MOST_POINTS = 32
+_MOST_POINTS = 40
 #: Work-items that a group should have, and those that are executed together on most devices.
 _GROUP, _TOGETHER = 128, 32
 #: The same where neighbouring work-items have neighbouring rows, which a line of memory holds.
 _GROUP_ACROSS, _ROWS_ACROSS = 256, 16
-#: Elements of local memory in a row of its banks, for two floats each.
+#: Elements in a row of local memory's banks, of two floats each.
 _BANKS = 16
 
 
@@ -34,9 +34,9 @@ _BANKS = 16
 class Stage:
     """``butterflies`` of ``radix`` points, ``each`` of them (rounded up) for every work-item.
 
-    Butterfly ``b`` takes the points at ``b + q * butterflies``. Of each ``length * radix`` points it
-    completes the transform, made of transforms of ``length`` points: its results are ``length``
-    apart, and its factors are at ``table + (q - 1) * length + b % length`` for ``q`` from 1 on.
+    Butterfly ``b`` takes the points at ``b + q * butterflies``, and makes transforms of ``length``
+    points to one of ``length * radix``: its results are ``length`` apart. The factors of its points
+    are at ``table + (q - 1) * length + b % length`` for ``q`` from 1 on.
     """
 
     radix: int
@@ -49,7 +49,7 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``items`` work-items a row, ``rows`` rows a group, ``pitch`` elements between rows in local
-    memory; ``padded``: one of them after each ``BANKS`` is not used."""
+    memory; ``padded``: one element after each ``_BANKS`` is not used."""
 
     stages: tuple[Stage, ...]
     items: int
@@ -116,7 +116,7 @@ def plan(device: DeviceInfo, n: int, element: int, across: bool) -> Plan | str:
     radices = stage_radices(n)
     if not radices:
         return f"{n} points have a prime factor over {PRIMES[-1]}" if n > 1 else "one point"
-    # The first radix times four: rows of banks would be hit in a few places.
+    # Without it, items that write first results of theirs would meet in a few of the banks.
     padded = len(radices) > 1 and radices[0] % 4 == 0
     pitch = (local_index(n - 1, padded) + 1) | 1 if len(radices) > 1 else 0
     butterflies = n // radices[0]
@@ -138,7 +138,8 @@ def _rows(device: DeviceInfo, items: int, row_bytes: int, across: bool) -> int:
         usable = device.local_mem_bytes if across else device.local_mem_bytes // 2
         most = max(1, min(most, usable // row_bytes))
     if across:
-        return min(most, max(_ROWS_ACROSS, _GROUP // items))
+        # A power of two, so that groups share no line of memory.
+        return 1 << (min(most, max(_ROWS_ACROSS, _GROUP // items)).bit_length() - 1)
 
     def in_use(rows: int) -> float:
         group = rows * items
@@ -155,7 +156,7 @@ def local_index(point: int, padded: bool) -> int:
 def local_steps(bases: list[int], step: int, count: int, padded: bool) -> list[int] | None:
     """How far the points ``base + q * step`` are from ``base`` in local memory, for ``q`` below
     ``count``; None where it depends on ``base``."""
-    found = []
+    found: list[int] = []
     for q in range(count):
         gaps = {local_index(b + q * step, padded) - local_index(b, padded) for b in bases}
         if len(gaps) > 1:
