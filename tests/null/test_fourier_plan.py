@@ -10,7 +10,7 @@ from evaluate import make_device
 
 from ocl_inductor.templates.fourier.plan import (
     MOST_RADIX,
-    Plan,
+    StagePlan,
     local_index,
     plan,
     stage_radices,
@@ -69,7 +69,7 @@ def test_rows_of_a_group() -> None:
 
     def group(n: int, across: bool) -> tuple[int, int]:
         found = plan(device, n, 8, across)
-        assert isinstance(found, Plan)
+        assert isinstance(found, StagePlan)
         return found.items, found.rows
 
     # Half of the local memory, 16 KiB, or a whole line of neighbours where all of it allows.

@@ -25,7 +25,7 @@ from ocl_inductor.lowering.core.values import (
 )
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.fourier.fourier import FOURIER, FourierParams, Points
-from ocl_inductor.templates.fourier.plan import Plan, plan
+from ocl_inductor.templates.fourier.plan import StagePlan, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def declined_points(device: DeviceInfo, n: int, dtype: torch.dtype) -> str | Non
     if device.profile != "simt":
         return "a product is faster where work-items share no memory"
     found = plan(device, n, 2 * dtype.itemsize, across=False)
-    return None if isinstance(found, Plan) else found
+    return None if isinstance(found, StagePlan) else found
 
 
 def one_kernel(ctx: LoweringContext, problem: Transform) -> Value | ComplexValue | Declined:
@@ -84,7 +84,7 @@ def one_kernel(ctx: LoweringContext, problem: Transform) -> Value | ComplexValue
     space = FOURIER.out_space(params)
     operands = [operand]
     found = params.plan(ctx.device)
-    assert isinstance(found, Plan)
+    assert isinstance(found, StagePlan)
     if len(found.stages) > 1:
         operands.append(_factors(ctx, problem, found))
     made = ctx.template(FOURIER, problem.dtype, space, tuple(range(len(space))), operands, params)
@@ -127,7 +127,7 @@ def _merged(view: StridedView, dims: Sequence[int]) -> list[tuple[Size, Size]]:
     return found
 
 
-def _factors(ctx: LoweringContext, problem: Transform, of: Plan) -> Value:
+def _factors(ctx: LoweringContext, problem: Transform, of: StagePlan) -> Value:
     """The factors between stages, as ``Stage`` has them."""
     with _disable_current_modes():
         tables = []

@@ -22,7 +22,7 @@ from ocl_inductor.ir.index import Size, known_multiple, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.fourier.butterflies import butterfly
-from ocl_inductor.templates.fourier.plan import Plan, local_steps, operations, plan
+from ocl_inductor.templates.fourier.plan import StagePlan, local_steps, operations, plan
 from ocl_inductor.templates.simt_tiles import extent_of, index_type
 from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
@@ -60,7 +60,7 @@ class FourierParams(TemplateParams):
         """Whether neighbouring elements of the result are of neighbouring rows."""
         return self.place < len(self.rows)
 
-    def plan(self, device: DeviceInfo) -> Plan | str:
+    def plan(self, device: DeviceInfo) -> StagePlan | str:
         across = self.across or self.across_result
         return plan(device, self.n, 2 * self.itemsize, across)
 
@@ -72,7 +72,7 @@ def _space(p: FourierParams) -> tuple[Size, ...]:
 
 def _tile(device: DeviceInfo, profile: Profile, p: FourierParams) -> dict[str, Any]:
     found = p.plan(device)
-    assert isinstance(found, Plan), found
+    assert isinstance(found, StagePlan), found
     extent = extent_of(p.offset, (*p.rows, p.n), (*p.strides, p.step))
     aligned = device.aligned_buffers and all(
         known_multiple(x, 2) for x in (*p.strides, p.step, p.offset)
@@ -94,7 +94,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: FourierParams) -> dict[str, A
     }
 
 
-def _local_steps(of: Plan, number: int) -> tuple[list[int] | None, list[int] | None]:
+def _local_steps(of: StagePlan, number: int) -> tuple[list[int] | None, list[int] | None]:
     """Of what a stage reads and of what it writes, see ``local_steps``."""
     stage = of.stages[number]
     starts = list(range(stage.butterflies))

@@ -47,7 +47,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StagePlan:
     """``items`` work-items a row, ``rows`` rows a group, ``pitch`` elements between rows in local
     memory; ``padded``: one element after each ``_BANKS`` is not used."""
 
@@ -108,7 +108,7 @@ def _stages(n: int, radices: tuple[int, ...], items: int) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def plan(device: DeviceInfo, n: int, element: int, across: bool) -> Plan | str:
+def plan(device: DeviceInfo, n: int, element: int, across: bool) -> StagePlan | str:
     """A plan for ``n`` points of ``element`` bytes, or why there is none.
 
     ``across``: neighbouring work-items read or write neighbouring rows.
@@ -126,7 +126,7 @@ def plan(device: DeviceInfo, n: int, element: int, across: bool) -> Plan | str:
         return f"{n} points are too many for {device.max_work_group_size} work-items"
     if pitch * element > device.local_mem_bytes:
         return f"{n} points need {pitch * element} bytes of local memory"
-    return Plan(stages, items, _rows(device, items, pitch * element, across), pitch, padded)
+    return StagePlan(stages, items, _rows(device, items, pitch * element, across), pitch, padded)
 
 
 def _rows(device: DeviceInfo, items: int, row_bytes: int, across: bool) -> int:
