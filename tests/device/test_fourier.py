@@ -111,7 +111,7 @@ def test_large_primes_run_on_the_host(driver: str) -> None:
     _is_near(lambda z: (torch.fft.fft(z * 2) + 1,), complexes(3, 1009), device=driver, fallbacks=1)
 
 
-@each_driver
+@pytest.mark.parametrize("driver", two_drivers("cpu"))
 @pytest.mark.parametrize(("n", "kernels"), [(64, 1), (400, 5), (4096, 5)])
 def test_number_of_kernels(n: int, kernels: int, driver: str, unchained: None) -> None:
     """A product; or the input in columns, a product, factors and columns, a product, the result."""
