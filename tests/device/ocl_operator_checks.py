@@ -131,6 +131,8 @@ def test_numbers_at_the_limits(number: float) -> None:
                     function(there, a)
                 continue
             found = function(there, a).cpu()
+            if function is limited and math.isnan(a):
+                expected = torch.full_like(x, a)  # PyTorch 2.11's own on the CPU ignores the bound
             torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-6, atol=1e-45)
             if expected.is_floating_point() and function is not limited:
                 same = torch.signbit(found) == torch.signbit(expected)

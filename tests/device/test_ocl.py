@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.errors import NoSharedMemoryError
@@ -44,6 +45,14 @@ def test_all_about_tensors_that_live_on_the_device(device: Device, memory: str) 
         _run(CHECKS, device.short_name, memory, 1200)
 
 
+#: Feature, not version: what ``torch.ocl.lazy()`` looks for.
+with_lazy_mode = pytest.mark.skipif(
+    not hasattr(torch.UntypedStorage, "_swap_data_ptr_"),
+    reason="this PyTorch has no lazy mode on ocl (docs/versions.md)",
+)
+
+
+@with_lazy_mode
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_lazy_mode(device: Device, memory: str) -> None:
@@ -52,6 +61,7 @@ def test_lazy_mode(device: Device, memory: str) -> None:
 
 
 @pytest.mark.slow
+@with_lazy_mode
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
@@ -61,6 +71,7 @@ def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
 
 
 @pytest.mark.slow
+@with_lazy_mode
 @pytest.mark.timeout(2500)
 def test_numbers_that_change_in_lazy_mode(device: Device) -> None:
     files = ["ocl_number_checks.py", "ocl_norm_checks.py", "ocl_interface_checks.py"]
