@@ -1,4 +1,4 @@
-"""``python -m benchmarks.gpu.lazy``: programs that nobody compiled, on ``ocl``, eagerly and lazily.
+"""``python -m benchmarks.gpu.lazy``: programs without torch.compile, on ``ocl``, eager and lazy.
 
 The loop of ``benchmarks.lazy`` at some sizes, and training steps of networks with their optimiser.
 CUDA's turn is a process of its own (``--contender cuda``): its autograd does not work in one with
@@ -23,9 +23,9 @@ from benchmarks.gpu.line import line
 from benchmarks.gpu.network import moved
 from benchmarks.gpu.setup import Where, arguments, where
 from benchmarks.lazy import OPERATORS, measure
-from benchmarks.training import trainable
+from benchmarks.training import loss_of, trainable
 from benchmarks.zoo import ALL
-from ocl_inductor.errors import NoLazyModeError
+from ocl_inductor.capture.torch_versions import storages_take_memory
 
 SIZES = (64, 512, 2048)
 NETWORKS = ("resnet18@16", "bert@4")
@@ -54,20 +54,10 @@ def training(case: str, there: str, wait: Callable[[], object], place: Where, mo
 
     def step() -> None:
         optimiser.zero_grad()
-        found = model(*inputs.args, **dict(inputs.kwargs))
-        found = found if isinstance(found, torch.Tensor) else next(iter(found.values()))
-        found.square().mean().backward()
+        loss_of(model(*inputs.args, **dict(inputs.kwargs))).backward()
         optimiser.step()
 
     line("lazy", case=f"training {case}", mode=mode, round_us=calls_ms(step, 3, wait=wait) * 1e3)
-
-
-def _has_lazy_mode() -> bool:
-    try:
-        with torch.ocl.lazy():
-            return True
-    except NoLazyModeError:
-        return False
 
 
 def main() -> None:
@@ -80,7 +70,7 @@ def main() -> None:
     if parsed.contender == "ocl":
         importlib.import_module("ocl_inductor.eager")
         modes = {"eager": contextlib.nullcontext, "lazy": torch.ocl.lazy}
-        if not _has_lazy_mode():
+        if not storages_take_memory():
             line("failed", of="lazy", case="lazy", message="this PyTorch has no lazy mode on ocl")
             del modes["lazy"]
         there, wait = place.resident(), place.wait

@@ -122,7 +122,7 @@ def ways_to_launch(lines: list[Line]) -> Iterator[str]:
 
 
 def uncompiled(lines: list[Line]) -> Iterator[str]:
-    """Programs that nobody compiled: a round of them, and the host's part of an operator."""
+    """Programs without torch.compile: a round of them, and the host's part of an operator."""
     found: dict[str, dict[str, Line]] = {}
     for x in of(lines, "lazy"):
         found.setdefault(x["case"], {})[x["mode"]] = x

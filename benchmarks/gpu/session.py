@@ -110,7 +110,7 @@ class Session:
         self.run("host", command, 100)
 
     def lazy(self) -> None:
-        """Programs that nobody compiled, eagerly, lazily, and on CUDA."""
+        """Programs without torch.compile, eagerly, lazily, and on CUDA."""
         for contender in ("ocl", "cuda") if self.cuda else ("ocl",):
             command = ["-m", "benchmarks.gpu.lazy", "--contender", contender, *self.options]
             self.run(f"lazy, {contender}", command, 100)

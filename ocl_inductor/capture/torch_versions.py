@@ -68,6 +68,11 @@ def one_hot_is_checked() -> bool:
     return torch._C.DispatchKey.CompositeImplicitAutograd in kernels
 
 
+def storages_take_memory() -> bool:
+    """Whether a storage can be given memory after it was made, as lazy mode does: since 2.13."""
+    return hasattr(torch.UntypedStorage, "_swap_data_ptr_")
+
+
 def untraced(function: Callable[..., object]) -> Callable[..., Any]:
     """``function``, never traced by Dynamo, with all that it calls; also for others with its code.
 

@@ -56,16 +56,15 @@ def over(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """A tensor of ``nbytes`` of a block."""
-    storage = storage_over(block, nbytes)
+    return on_storage(storage_over(block, nbytes), size, stride, offset, dtype)
+
+
+def on_storage(
+    storage: object, size: Sequence[int], stride: Sequence[int], offset: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """A tensor in a storage of the device, from element ``offset`` on."""
     tensor = _empty_tensor((0,), dtype)
     _set.redispatch(ON_CPU, tensor, storage, offset, size, stride)
-    return tensor
-
-
-def whole(storage: object, nbytes: int, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor of one dimension over a storage."""
-    tensor = _empty_tensor((0,), dtype)
-    _set.redispatch(ON_CPU, tensor, storage, 0, (nbytes // dtype.itemsize,), (1,))
     return tensor
 
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
+from ocl_inductor.capture.torch_versions import storages_take_memory
 from ocl_inductor.device.device import Device
 from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
@@ -45,9 +45,8 @@ def test_all_about_tensors_that_live_on_the_device(device: Device, memory: str) 
         _run(CHECKS, device.short_name, memory, 1200)
 
 
-#: Feature, not version: what ``torch.ocl.lazy()`` looks for.
 with_lazy_mode = pytest.mark.skipif(
-    not hasattr(torch.UntypedStorage, "_swap_data_ptr_"),
+    not storages_take_memory(),
     reason="this PyTorch has no lazy mode on ocl (docs/versions.md)",
 )
 

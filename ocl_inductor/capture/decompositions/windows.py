@@ -27,10 +27,11 @@ def _window(
     layout: torch.layout | None,
     device: torch.device | None,
 ) -> object:
-    """A window of ``length`` points; what eager refuses, and other layouts, are left to it."""
+    """A window of ``length`` points, which Dynamo makes a number; what eager refuses, and other
+    layouts, are left to it."""
     dtype = torch.get_default_dtype() if dtype is None else dtype
     strided = layout in (None, torch.strided)
-    if not strided or not dtype.is_floating_point or not isinstance(length, int) or length < 0:
+    if not strided or not dtype.is_floating_point or length < 0:
         return NotImplemented
     if length <= 1:
         return torch.ones(length, dtype=dtype, device=device)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
+from ocl_inductor.capture.torch_versions import storages_take_memory
 from ocl_inductor.eager.lazy.gates import close_gates, open_gates
 from ocl_inductor.eager.lazy.record import LazyRecord
 from ocl_inductor.errors import NoLazyModeError
@@ -53,7 +54,7 @@ def is_lazy() -> bool:
 
 def _enter() -> None:
     with _State.lock:
-        if not hasattr(torch.UntypedStorage, "_swap_data_ptr_"):
+        if not storages_take_memory():
             raise NoLazyModeError(torch.__version__)
         if _State.record is None:
             _State.record = LazyRecord()

@@ -13,7 +13,7 @@ from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-def
 
 from ocl_inductor.plan.plan import BufferSpec
 from ocl_inductor.resident.allocator import ALIGNMENT, Allocator, rounded
-from ocl_inductor.resident.tensors import reach_of, storage_over, whole
+from ocl_inductor.resident.tensors import on_storage, reach_of, storage_over
 from ocl_inductor.runtime.memory.recycling import Maker
 
 
@@ -53,7 +53,8 @@ class TogetherSaved:
         """All of the block as numbers of a type."""
         base = self.bases.get(dtype)
         if base is None:
-            base = self.bases[dtype] = whole(self.storage, self.nbytes, dtype)
+            elements = self.nbytes // dtype.itemsize
+            base = self.bases[dtype] = on_storage(self.storage, (elements,), (1,), 0, dtype)
         return base
 
     def end(self) -> None:
