@@ -165,6 +165,9 @@ CASES: tuple[Case, ...] = (
     Case("attention", "attention", _attention()),
     Case("attention-float16", "attention", _attention(dtype=HALF)),
     Case("attention-heads-of-128", "attention", _attention(head=128)),
+    Case(
+        "attention-float16-training", "attention", _attention(head=128, dtype=HALF, grad=True), True
+    ),
     Case("attention-one-query", "attention", _attention(1, 1024, causal=False)),
     Case("attention-training", "attention", _attention(grad=True), True),
     Case("softmax", "rows", _plain(lambda x: x.softmax(-1), (4096, 1024))),

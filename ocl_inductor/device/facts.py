@@ -249,6 +249,7 @@ class DeviceInfo:
         return dataclasses.replace(
             self,
             name=target.name,
+            vendor=target.description,  # it begins with the maker
             kind="gpu",
             profile="simt",
             unified_memory=target.unified_memory,

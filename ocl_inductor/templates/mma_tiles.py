@@ -123,6 +123,7 @@ def mma_names(tile: MmaTile) -> dict[str, int]:
         "S": tile.slabs, "threads": tile.items,
         # Blocks of 16 rows and of 8 columns of a warp.
         "MI": tile.rows // tile.warps_m // 16, "NI": tile.columns // tile.warps_n // 8,
+        "sums_in_array": False,
     }  # fmt: skip
 
 

@@ -184,11 +184,20 @@ def operand_fill(
     ``step``: elements in memory between neighbours along the dense dimension; ``others``: offset,
     strides and sizes that are multiples of a vector where vectors are aligned.
     """
-    width = min(VECTOR_BYTES // bytes_of(acc), tile.slab if deep else extent)
-    dense = same(step, 1) and device.aligned_buffers
-    if not dense or not all(is_static(x) and int(x) % width == 0 for x in others):
-        width = 1
+    width = vector_width(device, acc, tile.slab if deep else extent, step=step, others=others)
     return Fill(extent, tile.slab, tile.items, deep, width)
+
+
+def vector_width(
+    device: DeviceInfo, acc: str, extent: int, *, step: Size, others: Iterable[Size]
+) -> int:
+    """Elements that are read at once of ``extent`` along a dimension, ``step`` apart in memory.
+
+    ``others``: offset, strides and sizes that are multiples of a vector where vectors are aligned.
+    """
+    width = min(VECTOR_BYTES // bytes_of(acc), extent)
+    dense = same(step, 1) and device.aligned_buffers and extent % width == 0
+    return width if dense and all(is_static(x) and int(x) % width == 0 for x in others) else 1
 
 
 def index_type(extents: Iterable[Size]) -> str:
@@ -218,9 +227,14 @@ def tile_names(tile: SimtTile) -> dict[str, int]:
         "unroll": tile.unroll,
         # Neighbouring results: a vector of each operand in local memory.
         "VM": min(tile.r_rows, _NEIGHBOURS), "VN": min(tile.r_columns, _NEIGHBOURS),
-        "block_x": _BLOCK_X if tile.x % _BLOCK_X == 0 and tile.y % _BLOCK_Y == 0 else 0,
-        "block_y": _BLOCK_Y,
+        **work_item_blocks(tile.x, tile.y),
     }  # fmt: skip
+
+
+def work_item_blocks(x: int, y: int) -> dict[str, int]:
+    """Blocks of ``x`` x ``y`` work-items that run in step; 0: rows of them do."""
+    whole = x % _BLOCK_X == 0 and y % _BLOCK_Y == 0
+    return {"block_x": _BLOCK_X if whole else 0, "block_y": _BLOCK_Y}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.lowering.attention.call import Attention
 from ocl_inductor.lowering.attention.decode_attention import decode_attention
 from ocl_inductor.lowering.attention.matrix_attention import blocks_for_unit
+from ocl_inductor.lowering.attention.mma_attention import rows_in_runs, tile_of_instructions
 from ocl_inductor.lowering.attention.operands import (
+    Operand,
     additive_mask,
     operand_in_place,
     row_order,
@@ -20,20 +22,21 @@ from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.matmul.matmul import compute_dtype
+from ocl_inductor.lowering.matmul.mma_product import HALVES
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.templates.attention.attention import (
     ATTENTION,
     AttentionParams,
     ManyQueriesParams,
     MaskKind,
-    QueryGroup,
-    choose_group,
     columns_of,
 )
 from ocl_inductor.templates.attention.matrix_attention import (
     MATRIX_ATTENTION,
     MatrixAttentionParams,
 )
+from ocl_inductor.templates.attention.mma_attention import MMA_ATTENTION, MmaAttentionParams
+from ocl_inductor.templates.attention.query_groups import QueryGroup, choose_group
 from ocl_inductor.templates.blocking import RowVectors, choose_query_vectors
 from ocl_inductor.templates.spec import TemplateSpec
 
@@ -58,13 +61,14 @@ def flash_attention(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> A
     ways: tuple[Implementation[Attention, Attended], ...] = (
         Implementation("decode_attention", partial(decode_attention, logsumexp=logsumexp)),
         Implementation("matrix_attention", partial(_by_matrix_unit, logsumexp=logsumexp)),
+        Implementation("mma_attention", partial(_by_matrix_instructions, logsumexp=logsumexp)),
         Implementation("attention", partial(_by_tiles, logsumexp=logsumexp)),
     )
     return choose(ctx, "attention", a, ways, otherwise="products and a softmax")
 
 
 def _misfit(ctx: LoweringContext, a: Attention) -> Declined | None:
-    """Why neither of the kernels for many queries suits."""
+    """Why none of the kernels for many queries suits."""
     widths = (a.width, a.v_width)
     if not all(map(is_static, widths)) or max(map(int, widths)) > _MAX_WIDTH:
         return Declined(f"rows of {a.width} and {a.v_width}: not known, or above {_MAX_WIDTH}")
@@ -80,9 +84,23 @@ def _by_matrix_unit(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> A
     high = 0 if ctx.device.profile == "simt" else blocks_for_unit(ctx, acc, a)
     if not high:
         return Declined("the device has no matrix unit for this dtype, or vectors are faster")
-    operands, given = _given(ctx, a, logsumexp)
+    operands, given = _given(ctx, a, _wide(ctx, a), logsumexp)
     params = MatrixAttentionParams(**given, n=int(a.n), mb=high)
     return _by_kernel(ctx, a, MATRIX_ATTENTION, operands, params)
+
+
+def _by_matrix_instructions(
+    ctx: LoweringContext, a: Attention, *, logsumexp: bool
+) -> Attended | Declined:
+    if misfit := _misfit(ctx, a):
+        return misfit
+    tile = tile_of_instructions(ctx, a)
+    if isinstance(tile, Declined):
+        return tile
+    halves = [rows_in_runs(ctx, x) for x in (a.query, a.key, a.value)]
+    operands, given = _given(ctx, a, halves, logsumexp)
+    params = MmaAttentionParams(**given, n=a.n, half=HALVES[a.query.dtype], tile=tile)
+    return _by_kernel(ctx, a, MMA_ATTENTION, operands, params)
 
 
 def _by_tiles(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | Declined:
@@ -91,19 +109,20 @@ def _by_tiles(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attende
         return misfit
     tile: QueryGroup | RowVectors
     if ctx.device.profile == "simt":
-        group = choose_group(ctx.device, acc, ctx.hint(a.m), int(a.width), int(a.v_width))
+        rows, heads = ctx.hint(a.m), ctx.hint(prod(a.batch))
+        group = choose_group(ctx.device, acc, rows, heads, int(a.width), int(a.v_width))
         if group is None:
             return Declined("its tiles do not fit into local memory")
         tile = group
     else:
         tile = choose_query_vectors(ctx.device, acc, ctx.hint(a.m), ctx.hint(prod(a.batch)))
-    operands, given = _given(ctx, a, logsumexp)
+    operands, given = _given(ctx, a, _wide(ctx, a), logsumexp)
     params = AttentionParams(**given, n=a.n, tile=tile)
     return _by_kernel(ctx, a, ATTENTION, operands, params)
 
 
 class _AttentionGiven(TypedDict):
-    """The parameters that both kernels share."""
+    """The parameters that the kernels share."""
 
     m: Size
     width: int
@@ -126,13 +145,18 @@ class _AttentionGiven(TypedDict):
     acc: str
 
 
+def _wide(ctx: LoweringContext, a: Attention) -> list[Operand]:
+    """Query, key and value in memory, in the compute dtype."""
+    wide = a.cast(compute_dtype(a.query.dtype))
+    return [operand_in_place(ctx, x) for x in (wide.query, wide.key, wide.value)]
+
+
 def _given(
-    ctx: LoweringContext, a: Attention, logsumexp: bool
+    ctx: LoweringContext, a: Attention, operands: Sequence[Operand], logsumexp: bool
 ) -> tuple[list[Value], _AttentionGiven]:
-    """The operands in memory, and what both kernels want to know."""
+    """All operands with the mask, and what each kernel wants to know."""
     dtype = compute_dtype(a.query.dtype)
-    wide = a.cast(dtype)
-    q, k, v = (operand_in_place(ctx, x) for x in (wide.query, wide.key, wide.value))
+    q, k, v = operands
     kind: MaskKind = ""
     mask = []
     if a.mask is not None:

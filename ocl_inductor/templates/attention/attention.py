@@ -13,34 +13,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Literal
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.ir.params import TemplateParams, bytes_of
+from ocl_inductor.ir.params import TemplateParams
+from ocl_inductor.templates.attention.query_groups import QueryGroup
 from ocl_inductor.templates.blocking import (
     RowVectors,
-    ceil_div,
     inner_loop,
     register_tile_rows,
     size_ceil_div,
 )
+from ocl_inductor.templates.gemm.gemm import simt_stores
+from ocl_inductor.templates.simt_tiles import (
+    extent_of,
+    index_type,
+    vector_width,
+    work_item_blocks,
+)
 from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
+#: Neighbouring elements of a row that work-items side by side read: 64 bytes.
+_RUN = 16
 #: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
 _BLOCK_KEYS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class QueryGroup:
-    """A work-group of the simt profile (attention_simt.cl.jinja): ``side`` x ``side`` work-items,
-    each with ``r_rows`` x ``r_columns`` scores."""
-
-    side: int
-    r_rows: int
-    r_columns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,21 +108,6 @@ def block_keys(mr: int) -> int:
     return max(_BLOCK_KEYS // mr, 1) * mr
 
 
-def choose_group(
-    device: DeviceInfo, acc: str, rows: int, width: int, v_width: int
-) -> QueryGroup | None:
-    """The work-group for ``rows`` queries; None: local memory is too small."""
-    item = bytes_of(acc)
-    for side in (16, 8, 4):
-        for each in (2, 1):
-            tile = side * each
-            numbers = tile * (width + max(width, v_width) + tile + side + 4)
-            fits = numbers * item <= device.local_mem_bytes
-            if fits and side * side <= device.max_work_group_size and (rows > side or each == 1):
-                return QueryGroup(side, each, each)
-    return None
-
-
 def columns_of(p: ForwardParams) -> int:
     """Columns of the result: with ``logsumexp`` one more than V has."""
     return p.v_width + p.logsumexp
@@ -136,15 +121,45 @@ def out_space(p: ForwardParams) -> tuple[Size, ...]:
 def _tile(device: DeviceInfo, profile: Profile, p: AttentionParams) -> dict[str, object]:
     if isinstance(p.tile, RowVectors):
         return vector_tile(device, p, p.tile)
-    side = p.tile.side
+    return _simt_tile(device, p, p.tile)
+
+
+def _simt_tile(device: DeviceInfo, p: AttentionParams, group: QueryGroup) -> dict[str, object]:
+    """What attention_simt.cl.jinja takes."""
+    operands = (
+        (p.q_offset, p.m, p.width, p.q_strides),
+        (p.k_offset, p.n, p.width, p.k_strides),
+        (p.v_offset, p.n, p.v_width, p.v_strides),
+    )
+    q, k, v = (
+        vector_width(device, p.acc, columns, step=strides[-1], others=(offset, *strides[:-1]))
+        for offset, _, columns, strides in operands
+    )
+    extents = [extent_of(o, (*p.batch, r, c), strides) for o, r, c, strides in operands]
+    neighbours = group.column_vector(p.v_width)
     return {
         **_common("simt", p),
-        "LX": side,
-        "RM": p.tile.r_rows,
-        "RN": p.tile.r_columns,
-        "TM": side * p.tile.r_rows,
-        "TN": side * p.tile.r_columns,
-        "RV": ceil_div(p.v_width, side),
+        "LX": group.x,
+        "LY": group.y,
+        "RM": group.r_rows,
+        "SN": group.r_keys,
+        "RN": group.columns(p.v_width),
+        "TM": group.rows,
+        "TN": group.keys,
+        "VM": group.row_vector,
+        "VS": group.key_vector,
+        "VN": neighbours,
+        "rows_pitch": group.rows_pitch,
+        "keys_pitch": group.keys_pitch,
+        "block_elements": group.block_elements(p.width, p.v_width),
+        "run": gcd(p.width, _RUN),
+        "q_vector": q,
+        "k_vector": k,
+        "v_vector": v,
+        "index": index_type(extents),
+        "integer": "long" if p.acc == "double" else "int",
+        **simt_stores(columns_of(p), neighbours),
+        **work_item_blocks(group.x, group.y),
     }
 
 
@@ -179,9 +194,9 @@ def vector_tile(device: DeviceInfo, p: ManyQueriesParams, tile: RowVectors) -> d
 
 def _launch(p: AttentionParams, tile: Mapping[str, Any]) -> LaunchGrid:
     if tile["profile"] == "simt":
-        side = tile["LX"]
+        x, y = tile["LX"], tile["LY"]
         groups = size_ceil_div(p.m, tile["TM"])
-        return LaunchGrid((groups * side, prod((*p.batch, side)), 1), (side, side, 1))
+        return LaunchGrid((groups * x, prod((*p.batch, y)), 1), (x, y, 1))
     return LaunchGrid((size_ceil_div(p.m, tile["QR"]), prod(p.batch), 1), (1, 1, 1))
 
 
