@@ -137,6 +137,31 @@ def uncompiled(lines: list[Line]) -> Iterator[str]:
     yield from table(head, rows)
 
 
+def attention_tiles(lines: list[Line]) -> Iterator[str]:
+    """Each problem's tiles, the chosen one first, then the fastest."""
+    tiles: dict[tuple[str, str], list[Line]] = {}
+    for x in of(lines, "attention"):
+        tiles.setdefault((x["problem"], x["dtype"]), []).append(x)
+    for (problem, dtype), found in tiles.items():
+        found.sort(key=lambda x: (x["tile"] != "chosen", -x["tflop_s"]))
+        rows = [
+            (x["tile"], number(x["tflop_s"]), number(x.get("cuda_tflop_s")), number(x["units_off"]))
+            for x in found
+        ]
+        yield from table((f"{problem}, {dtype}", "TFLOP/s", "CUDA's", "units off"), rows)
+
+
+def first_calls(lines: list[Line]) -> Iterator[str]:
+    """First calls with empty and full caches, and where their kernels came from."""
+    rows = [
+        (x["case"], x["dtype"], x["cache"], number(x["first_s"]), number(x["second_s"]),
+         ", ".join(f"{name} {n}" for name, n in x["counts"].items() if n))
+        for x in of(lines, "warm")
+    ]  # fmt: skip
+    head = ("first call", "type", "caches", "first, s", "second, s", "counts")
+    yield from table(head, rows)
+
+
 def failures(lines: list[Line]) -> Iterator[str]:
     for x in of(lines, "failed"):
         case, who = x.get("case", ""), x.get("contender", "")
@@ -146,7 +171,8 @@ def failures(lines: list[Line]) -> Iterator[str]:
             yield f"* part {x['name']} ended: {x['how']} after {x['seconds']:.0f} s"
 
 
-_PARTS = (card, arithmetic, memory, launches, networks, ways_to_launch, uncompiled, failures)
+_PARTS = (card, arithmetic, memory, launches, attention_tiles, networks, ways_to_launch,
+          first_calls, uncompiled, failures)  # fmt: skip
 
 
 def main() -> None:

@@ -25,8 +25,8 @@ NETWORKS = ("resnet50@16", "vgg16@16", "resnet18@16", "mobilenet_v2@16", "alexne
 TEXTS = ("bert@4", "gpt2@2")
 #: Most important first.
 CASES = tuple(case + kind for case in (*NETWORKS, *TEXTS) for kind in ("", "/train"))
-PARTS = ("doctor", "card", "bus", "svm", "prepare", "networks", "host", "lazy", "tests", "resident",
-         "models", "conformance", "fuzz")  # fmt: skip
+PARTS = ("doctor", "card", "bus", "svm", "attention", "prepare", "networks", "host", "warm", "lazy",
+         "tests", "resident", "models", "conformance", "fuzz")  # fmt: skip
 #: Networks whose training steps the host's part looks at.
 _HOSTED = ("bert@4", "resnet18@16", "mobilenet_v2@16")
 #: Seconds in which a part that was interrupted may say what it knows.
@@ -102,6 +102,23 @@ class Session:
 
     def svm(self) -> None:
         self.run("svm", ["-m", "benchmarks.gpu.svm", *self.options], 60)
+
+    def attention(self) -> None:
+        """Tiles of attention: all are compiled first, several at a time."""
+        command = ["-m", "benchmarks.gpu.attention", *self.options]
+        parts = [f"{n}/{self.jobs}" for n in range(1, self.jobs + 1)]
+        self.wait({
+            f"tiles of attention {part}": self.start(f"tiles {part}", [
+                *command, "--compile-only", "--part", part
+            ])
+            for part in parts
+        }, 100)  # fmt: skip
+        self.run("tiles of attention", command, 100)
+
+    def warm(self) -> None:
+        """First calls with empty and with full caches."""
+        kept = ["--dtype", self.dtype, *self.options]
+        self.run("warm", ["-m", "benchmarks.gpu.warm", *kept], 150)
 
     def host(self) -> None:
         """What the host does in training steps on ``ocl``."""
