@@ -342,6 +342,21 @@ def test_what_a_worker_prints_is_logged(
     assert "Cannot select" in caplog.text
 
 
+@pytest.mark.parametrize("driver", two_drivers())
+def test_warnings_of_a_compiler_in_this_process_do_not_reach_the_terminal(
+    driver: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Clang writes "1 warning generated." to standard error; PoCL's front end is Clang."""
+    uninitialised = "__kernel void k(__global int *a) { int x; a[0] = x; }"
+    kernel = Kernel("k", f"#pragma OPENCL EXTENSION cl_none : enable\n{uninitialised}", ())
+    settings = Settings(cache=False, compile_processes=0)
+    assert build_kernels([kernel], select_device(driver), settings)
+    assert capfd.readouterr().err == ""
+    broken = Kernel("broken", "__kernel void broken() { nonsense }", ())
+    with pytest.raises(KernelBuildError, match="nonsense"):
+        build_kernels([broken], select_device(driver), settings)
+
+
 @pytest.fixture
 def failing_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], bool]], Any]]:
     """A compiler that crashes on some sources."""
