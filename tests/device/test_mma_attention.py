@@ -29,8 +29,8 @@ def attend(q: Any, k: Any, v: Any, **how: Any) -> Any:
 def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, driver: str, **how: Any) -> None:
     """Weights and the result are rounded to the half type, half a unit each; sums are float32.
 
-    A result is then off by up to a unit of the mean magnitude of what it sums, and less than half of
-    that is expected; 2^-14 is for scores, of which eager's are as far off.
+    A result is then off by up to a unit of the mean magnitude of what it sums, and less than half
+    of that is expected; 2^-14 is for scores, of which eager's are as far off.
     """
     torch._dynamo.reset()
     got = compiled(lambda *x: attend(*x, **how), driver, **TARGET)(q, k, v)
