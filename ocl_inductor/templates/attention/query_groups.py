@@ -22,7 +22,8 @@ class QueryGroupCosts:
     ``score``: of a score's maximum, exponential and way through local memory; ``block``: of a block
     of keys, its barriers and the exchange of maxima; ``alone``: factor where a compute unit has
     local memory for one group only, so that nothing else runs while it waits. ``registers``:
-    numbers that a work-item may keep of scores and results. ``busy_items``: work-items that keep one compute unit busy;
+    numbers that a work-item may keep of scores and results. ``busy_items``: work-items that keep
+    one compute unit busy;
     ``local_parts``: how many times a work-group's most local memory a compute unit has.
     """
 
