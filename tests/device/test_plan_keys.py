@@ -207,6 +207,13 @@ def test_graphs_that_cannot_be_kept_still_run(cache: Cache, monkeypatch) -> None
     assert cache.entries() == []
 
 
+def test_a_log_of_selections_is_not_silent(cache: Cache, monkeypatch) -> None:
+    assert cache.same(doubled, random(5)) == "miss"
+    (log,) = (x for x in warm_start._SHOWN_BY_COMPILING if "selection" in x.name)
+    monkeypatch.setattr(log, "isEnabledFor", lambda level: True)
+    assert cache.same(doubled, random(5)) == "bypass"
+
+
 def test_switched_off(cache: Cache, monkeypatch) -> None:
     assert cache.same(doubled, random(5)) == "miss"
     assert cache.same(doubled, random(5), cache=False) == "off"

@@ -14,6 +14,7 @@ from evaluate import make_device
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.lowering.matmul.product_limits import product_limits
+from ocl_inductor.templates.attention.query_groups import query_group_costs
 from ocl_inductor.templates.mma_tiles import mma_costs
 from ocl_inductor.templates.simt_tiles import simt_costs
 from ocl_inductor.templates.tile_tables import tile_table
@@ -21,6 +22,7 @@ from ocl_inductor.templates.tuned_values import FOLDER, LEVELS, chosen, read_row
 from ocl_inductor.templates.winograd.winograd_costs import winograd_costs
 
 FILES = {
+    "attention_groups.json": query_group_costs,
     "matrix_unit.json": matrix_unit_costs,
     "mma_tiles.json": mma_costs,
     "products.json": product_limits,

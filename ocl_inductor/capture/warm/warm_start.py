@@ -57,7 +57,8 @@ from ocl_inductor.support.background import make_in_background
 _log = logger(__name__)
 _code_log = artifact(__name__, "code")
 #: Log artefacts that only compilation produces: with one of them on, the cache is not read.
-_SHOWN_BY_COMPILING = tuple(artifact(__name__, kind) for kind in ("fusion", "memory"))
+_LOGGED_BY_COMPILING = ("fusion", "memory", "selection")
+_SHOWN_BY_COMPILING = tuple(artifact(__name__, kind) for kind in _LOGGED_BY_COMPILING)
 
 #: What PyTorch lacks for plans to be cached; None for nothing.
 UNAVAILABLE: str | None = None
