@@ -44,7 +44,12 @@ def empty_strided(
     return _new(size, stride, dtype, device)
 
 
-def _new(size: Any, stride: Any, dtype: torch.dtype | None, device: Any) -> torch.Tensor:
+def _new(
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype | None,
+    device: torch.device | None,
+) -> torch.Tensor:
     index, kind = index_of(device), dtype or torch.get_default_dtype()
     if Deferred.recorder is not None and index == 0:
         found = Deferred.recorder.empty(size, stride, kind)

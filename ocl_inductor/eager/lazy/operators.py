@@ -22,7 +22,7 @@ _UNTOLD = frozenset(("cudnn_batch_norm", "miopen_batch_norm", "batch_norm_update
 _RESULTS = ("Tensor", "Optional[Tensor]")
 
 
-def _tags(op: Any) -> set[Any]:
+def _tags(op: torch._ops.OpOverload) -> set[object]:
     """Those of all overloads: ``randperm.out`` has none of its own."""
     packet = op.overloadpacket
     return {tag for name in packet.overloads() for tag in getattr(packet, name).tags}
@@ -38,7 +38,7 @@ class Operator:
 
     __slots__ = ("name", "number_arguments", "op", "recorded", "refused", "written")
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: torch._ops.OpOverload) -> None:
         self.op = op
         self.name = name_of(op)
         schema = op._schema

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -71,7 +72,7 @@ class LazyRecord:
         self._errors: dict[Operator, int] = {}
         self._dtype, self._fixed = _default_dtype(), _deterministic()
         #: Storages that were allocated and have no memory yet.
-        self._fresh: list[weakref.ref[Any]] = []
+        self._fresh: list[weakref.ref[torch.UntypedStorage]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -84,7 +85,7 @@ class LazyRecord:
             root = self._roots[self._dtype, self._fixed] = RecordedStep("root", None)
         self._at = root
         #: Each storage that has no memory, by weak references; arguments from outside.
-        self._live: list[weakref.ref[Any]] = []
+        self._live: list[weakref.ref[torch.UntypedStorage]] = []
         self._inputs: list[Tensor] = []
         self._blocks: list[Any] = []
         #: By slot: where its first geometry begins in its storage.
@@ -226,7 +227,7 @@ class LazyRecord:
             raise NotRecordableError
         return kind, x
 
-    def _enter(self, x: Tensor, storage: Any) -> Piece:
+    def _enter(self, x: Tensor, storage: torch.UntypedStorage) -> Piece:
         """A storage that the record did not have: memory that nothing was written to yet, or an
         argument from outside."""
         block = storage.block
@@ -255,7 +256,12 @@ class LazyRecord:
         return step
 
     def _advance(
-        self, kind: Any, dtype: torch.dtype, size: Any, stride: Any, of: int | None = None
+        self,
+        kind: Literal["input", "empty"],
+        dtype: torch.dtype,
+        size: Sequence[int],
+        stride: Sequence[int],
+        of: int | None = None,
     ) -> RecordedStep:
         at, key = self._at, (kind, of, dtype, size, stride)
         step: RecordedStep | None = at.children.get(key)
@@ -345,7 +351,9 @@ class LazyRecord:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def empty(self, size: Any, stride: Any, dtype: torch.dtype) -> Tensor | None:
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> Tensor | None:
         """A tensor whose memory is allocated when it is needed; None: allocate it now."""
         if self._flushing or any(n < 0 for n in size):
             return None
@@ -357,7 +365,7 @@ class LazyRecord:
             self._fresh = [r for r in self._fresh if r() is not None]
         return x
 
-    def ready(self, storage: Any) -> None:
+    def ready(self, storage: torch.UntypedStorage) -> None:
         """Compute what is recorded if a storage takes part in it; allocate it if it has no memory.
 
         Raises:
@@ -372,7 +380,9 @@ class LazyRecord:
         elif block.__class__ is Fresh:
             allocate(storage)
 
-    def view(self, x: Tensor, size: Any, stride: Any, offset: int | None) -> Tensor | None:
+    def view(
+        self, x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
+    ) -> Tensor | None:
         """A view of a tensor that has no memory yet; None: PyTorch makes it."""
         storage = storage_of(x)
         own = storage.block
@@ -392,7 +402,7 @@ class LazyRecord:
             return None
         return _reinterpret_tensor(x, size, stride, start - x.storage_offset())  # type: ignore[no-any-return]
 
-    def settle(self, args: Any, kwargs: dict[str, Any] | None = None) -> None:
+    def settle(self, args: Iterable[object], kwargs: dict[str, object] | None = None) -> None:
         """Compute the values of all tensors among arguments."""
         for x in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(x, (list, tuple)):

@@ -15,13 +15,13 @@ from ocl_inductor.log import logger
 _log = logger(__name__)
 
 
-def program_from_source(source: str, options: Sequence[str], device: Device) -> Any:
+def program_from_source(source: str, options: Sequence[str], device: Device) -> ClProgram:
     """A pyopencl Program. Raises pyopencl.Error, with the driver's log, where it is refused."""
     program = load_pyopencl().Program(device.context, source)
     return program.build(options=list(options), cache_dir=False)
 
 
-def program_from_binary(binary: bytes, device: Device) -> Any:
+def program_from_binary(binary: bytes, device: Device) -> ClProgram:
     """A pyopencl Program. Raises pyopencl.Error where the driver does not take the binary."""
     program = load_pyopencl().Program(device.context, [device.cl_device], [binary])
     return program.build(cache_dir=False)

@@ -88,7 +88,7 @@ class Executor:
         self.kernels = build_kernels(plan.kernels, device, settings)
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, LaunchSite] = {}
-        self.uses: dict[str, list[tuple[Any, int]]] = {}
+        self.uses: dict[str, list[tuple[ClKernel, int]]] = {}
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, Launch):
                 self._add_site(step)
@@ -165,7 +165,7 @@ class Executor:
         if moves and plan.residence is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.plan_index, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
 
-    def enqueuers(self) -> list[Any]:
+    def enqueuers(self) -> list[object]:
         """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
         fast_path = [] if self.fast_path is None else [self.fast_path, self.fast_path.replay]
         return [self, self.memory, *(s for s in fast_path if s is not None)]
@@ -183,7 +183,7 @@ class Executor:
         for position, name in enumerate(step.buffers):
             self.uses.setdefault(self.plan_index.root(name), []).append((kernel, position))
 
-    def _kernels(self) -> dict[int, Any]:
+    def _kernels(self) -> dict[int, ClKernel]:
         return {number: site.kernel for number, site in self.sites.items()}
 
     def _bind(self, name: str, buffer: object) -> None:

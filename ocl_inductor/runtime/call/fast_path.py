@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.device.driver.handles import ClMemory
+from ocl_inductor.device.driver.handles import ClKernel, ClMemory
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.plan.plan import (
     BufferSpec,
@@ -44,7 +44,7 @@ MAX_WINDOWS = 64
 #: takes 1 µs, writing a MiB 50.
 MAX_WINDOW_BYTES = 2 << 20
 
-Uses = Sequence[tuple[Any, int]]
+Uses = Sequence[tuple[ClKernel, int]]
 
 #: Limit of a draw's results, so that they are never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
@@ -141,7 +141,7 @@ class FastPath:
         plan: Plan,
         memory: UnifiedMemory,
         uses: Mapping[str, Uses],
-        kernels: Mapping[int, Any],
+        kernels: Mapping[int, ClKernel],
         root: Callable[[str], str],
         saved: Collection[str],
         draw: Draw,
@@ -250,7 +250,7 @@ class FastPath:
         self.known = results is not None
         return results
 
-    def _run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
+    def _run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
         for position, tensor, pointer in self.parameters:
             x = tensors[position]
             if id(x) != tensor or x.data_ptr() != pointer:

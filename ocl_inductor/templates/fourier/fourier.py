@@ -11,7 +11,6 @@ or real numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +23,7 @@ from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.fourier.butterflies import butterfly
 from ocl_inductor.templates.fourier.plan import StagePlan, local_steps, operations, plan
 from ocl_inductor.templates.simt_tiles import extent_of, index_type
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 Points = Literal["complex", "conjugate", "real", "half"]
 
@@ -105,7 +104,7 @@ def _local_steps(of: StagePlan, number: int) -> tuple[list[int] | None, list[int
     )
 
 
-def _launch(p: FourierParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: FourierParams, tile: Tile) -> LaunchGrid:
     groups = size_ceil_div(prod(p.rows), tile["rows"])
     return LaunchGrid((prod((groups, tile["group"])),), (tile["group"],))
 

@@ -16,7 +16,6 @@ the nearest one inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 _SIMT_GROUP = 64
 
@@ -79,7 +78,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[s
     return {"group": 1, "W": lanes}
 
 
-def _launch(p: SubstitutionParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: SubstitutionParams, tile: Tile) -> LaunchGrid:
     group = tile["group"]
     items = prod((p.batch, size_ceil_div(p.columns, tile["W"])))
     return LaunchGrid((size_ceil_div(items, group) * group,), (group,))
