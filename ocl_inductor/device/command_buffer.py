@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -162,7 +161,7 @@ def _release(functions: _Functions, handle: object) -> None:
         functions.release(handle)
 
 
-def _array(sizes: Sequence[int]) -> Any:
+def _array(sizes: Sequence[int]) -> object:
     return (ctypes.c_size_t * len(sizes))(*sizes)
 
 

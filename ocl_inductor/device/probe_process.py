@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from ocl_inductor.device.command_buffer import command_buffer_test
 from ocl_inductor.device.cpu import matrix_unit
@@ -23,7 +22,7 @@ from ocl_inductor.device.select import devices_in, list_devices
 from ocl_inductor.device.zero_copy import zero_copy_test
 
 
-def _answers(question: str, names: Names, library: str) -> dict[str, Any]:
+def _answers(question: str, names: Names, library: str) -> dict[str, object]:
     devices = devices_in(library) if library else list_devices()
     device = next(d for d in devices if d.names == names)
     if question == "target":

@@ -213,7 +213,7 @@ class _NotingLibrary:
         self._cl = load_pyopencl()
         self._recording = recording
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(self._cl, name)
         if name.startswith("enqueue_"):
             value = self._noting(name, value)

@@ -159,6 +159,6 @@ REWRITES: dict[Any, Any] = {
 
 #: Replacements of decompositions that PyTorch applies before autograd where gradients are needed,
 #: regardless of the table.
-BEFORE_AUTOGRAD: dict[Any, Any] = {
+BEFORE_AUTOGRAD: dict[object, object] = {
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
 }

@@ -30,10 +30,10 @@ from ocl_inductor.lowering.core.registry import LOWERINGS
 
 aten = torch.ops.aten
 
-Decomposition = Callable[..., Any]
+Decomposition = Callable[..., object]
 
 #: Entries of the core table that must not come back even if their lowering went away.
-REMOVED: dict[Any, str] = {
+REMOVED: dict[object, str] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: (
         "its decomposition returns another log-sum-exp than the opaque backward expects: "
         "gradients are silently wrong"
@@ -57,7 +57,7 @@ REMOVED: dict[Any, str] = {
 
 #: Decompositions outside the core table. Those that end in ``prims`` are omitted on purpose: no
 #: lowering exists for them, and aten on the host is better.
-EXTRA: tuple[Any, ...] = (
+EXTRA: tuple[object, ...] = (
     aten._addmm_activation.default,
     aten._batch_norm_no_update.default,
     aten._batch_norm_with_update.default,
@@ -153,7 +153,7 @@ def _table(with_exported: bool) -> dict[object, Decomposition]:
     return table | export_quantisation() if with_exported else table
 
 
-class LazyDecompositions(Mapping[Any, Decomposition]):
+class LazyDecompositions(Mapping[object, Decomposition]):
     """``decomposition_table()``, built at the first access.
 
     Building it takes 0.3 s, and it is not read where a graph's plan is found on disk.
@@ -162,7 +162,7 @@ class LazyDecompositions(Mapping[Any, Decomposition]):
     def __getitem__(self, target: object) -> Decomposition:
         return decomposition_table()[target]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(decomposition_table())
 
     def __len__(self) -> int:

@@ -74,7 +74,7 @@ def _hamming(
     periodic: bool = True,
     alpha: float = 0.54,
     beta: float = 0.46,
-    **where: Any,
+    **where: object,
 ) -> object:
     return _named(_cosines(alpha, beta))(window_length, periodic, **where)
 

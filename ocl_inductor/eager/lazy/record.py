@@ -90,7 +90,7 @@ class LazyRecord:
         self._blocks: list[Any] = []
         #: By slot: where its first geometry begins in its storage.
         self._offsets: list[int] = []
-        self._aliases: dict[Any, Piece] = {}
+        self._aliases: dict[object, Piece] = {}
         self._numbers: list[float] = []
         self._sites: list[Site] = []
         #: The first call: its operator and its line.
@@ -98,7 +98,9 @@ class LazyRecord:
 
     # -- recording -------------------------------------------------------------------------
 
-    def add(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def add(
+        self, operator: Operator, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         """The operator's results, which have no values yet; or ``UNRECORDED``, with the values of
         all arguments computed."""
         if not operator.recorded:
@@ -216,7 +218,7 @@ class LazyRecord:
             return piece.slot
         return self._view(x, piece)
 
-    def _other(self, x: Any) -> Any:
+    def _other(self, x: Any) -> object:
         """The same for what is no tensor; numbers in a list belong to the key."""
         kind = x.__class__
         if kind is list or kind is tuple:
@@ -286,7 +288,7 @@ class LazyRecord:
         self._at = step
         return step
 
-    def _view(self, x: Tensor, piece: Piece) -> Any:
+    def _view(self, x: Tensor, piece: Piece) -> object:
         """The part of a key for a tensor that sees a storage in another way than the first one."""
         size, stride = x.size(), x.stride()
         if x.dtype is not piece.dtype:
@@ -309,10 +311,10 @@ class LazyRecord:
 
     def _new(
         self,
-        key: tuple[Any, ...],
+        key: tuple[object, ...],
         operator: Operator,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         numbers: list[float],
     ) -> Any:
         """The step for a call that was not recorded in this place before."""

@@ -75,7 +75,7 @@ class Walk:
         own = () if node.target is operator.getitem else ((node.name, frozenset(leaves)),)
         return kept + own
 
-    def size(self, x: Any) -> Any:
+    def size(self, x: object) -> Any:
         """A size as the graph uses it: ints stay ints, and what the guards pin to 1 becomes 1.
 
         Broadcasting depends on extents of 1, and an expression such as ``s // 3`` does not show
@@ -97,7 +97,7 @@ class Walk:
         size, stride = self.shape_in_memory(x)
         return Buffer(name, x.dtype.to_real(), size, stride, extent(size, stride))
 
-    def shape_in_memory(self, x: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def shape_in_memory(self, x: torch.Tensor) -> tuple[tuple[object, ...], tuple[object, ...]]:
         """Sizes and strides of a traced tensor, of its real numbers where it is complex."""
         size = tuple(self.size(s) for s in x.shape)
         stride = tuple(self.size(s) for s in x.stride())

@@ -234,7 +234,7 @@ class Executor:
 
     # -- calling ---------------------------------------------------------------------------
 
-    def __call__(self, args: list[object]) -> tuple[Any, ...]:
+    def __call__(self, args: list[object]) -> tuple[object, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: drops the caller's references
         return self.run(inputs)
@@ -252,14 +252,14 @@ class Executor:
             with recorder.call(self):
                 return self._run_locked(inputs)
 
-    def _run_locked(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _run_locked(self, inputs: list[object]) -> tuple[object, ...]:
         if self.forms is None:
             return self._attempt(inputs)
         taken = self.forms.take(inputs)
         inputs.clear()
         return self.forms.give(self._attempt(taken))
 
-    def _attempt(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _attempt(self, inputs: list[object]) -> tuple[object, ...]:
         """A call; retried once after a shortage of memory, with idle memory freed."""
         try:
             return self._try(inputs)
@@ -269,7 +269,7 @@ class Executor:
         count("memory_retries")
         return self._try(inputs)
 
-    def _try(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _try(self, inputs: list[object]) -> tuple[object, ...]:
         results = self._call(inputs)
         return self.arrive(results) if self.arrive is not None else results
 
@@ -343,7 +343,7 @@ class Executor:
         self.scratch.bound = None
         self.fast_path.make_with(reuse.makers)
 
-    def _run_within(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _run_within(self, inputs: list[object]) -> tuple[object, ...]:
         """A reentrant call from a host call of this plan: as its kernel objects are in use, it
         needs new ones.
         """
@@ -356,7 +356,7 @@ class Executor:
         with contextlib.suppress(self.cl.Error):
             self.memory.abandon()
 
-    def _run(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _run(self, inputs: list[object]) -> tuple[object, ...]:
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
         self._bind_memory()

@@ -12,7 +12,7 @@ or real numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def _space(p: FourierParams) -> tuple[Size, ...]:
     return dense if p.real else (*dense, 2)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: FourierParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: FourierParams) -> dict[str, object]:
     found = p.plan(device)
     assert isinstance(found, StagePlan), found
     extent = extent_of(p.offset, (*p.rows, p.n), (*p.strides, p.step))

@@ -59,7 +59,7 @@ class FactorParams(TemplateParams):
     q_columns: int = 0
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: FactorParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: FactorParams) -> dict[str, object]:
     if profile == "vector":
         return {"group": 1, "team": 1}
     group = min(_GROUP, device.max_work_group_size)

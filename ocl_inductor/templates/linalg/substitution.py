@@ -17,7 +17,7 @@ the nearest one inside.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class RowOrderParams(TemplateParams):
     step_stride: Size
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[str, object]:
     if profile == "simt":
         return {"group": min(_SIMT_GROUP, device.max_work_group_size), "W": 1}
     lanes = lanes_of(device, p.acc)
