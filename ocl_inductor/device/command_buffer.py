@@ -161,7 +161,7 @@ def _release(functions: _Functions, handle: object) -> None:
         functions.release(handle)
 
 
-def _array(sizes: Sequence[int]) -> object:
+def _array(sizes: Sequence[int]) -> ctypes.Array[ctypes.c_size_t]:
     return (ctypes.c_size_t * len(sizes))(*sizes)
 
 

@@ -185,7 +185,7 @@ def as_strided(
     return own.redispatch(ON_CPU, x, size, stride, offset)  # type: ignore[no-any-return]
 
 
-def _by_cpu(overload: Any, *, checks: bool = True) -> Callable[..., object]:
+def _by_cpu(overload: torch._ops.OpOverload, *, checks: bool = True) -> Callable[..., object]:
     """The CPU's kernel, which only creates another tensor over the same memory.
 
     ``checks``: whether it asks for the bytes of the memory, which has to be there then.

@@ -174,7 +174,7 @@ def _graph_for_any(
     kwargs: dict[str, Any],
     call: Call,
     numbers: Sequence[int],
-    fakes: Sequence[Any],
+    fakes: Sequence[torch.Tensor],
 ) -> GraphModule:
     """The operator's arithmetic, with what it writes and of which type the result is by itself."""
     count = len(call.tensors)

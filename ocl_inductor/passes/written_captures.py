@@ -22,12 +22,14 @@ aten = torch.ops.aten
 higher_order = torch.ops.higher_order
 
 #: Of each operator the names of its subgraphs, of plain arguments, and of lists of operands.
-_PARTS: dict[object, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+_PARTS: dict[
+    torch._ops.HigherOrderOperator, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+] = {
     higher_order.while_loop: (("cond_fn", "body_fn"), (), ("carried_input", "additional_input")),
     higher_order.cond: (("true_fn", "false_fn"), ("pred",), ("operand",)),
 }
 #: How the wrapper tells a view of a base: what makes it, and what puts it back.
-_VIEWS: dict[str, tuple[object, object]] = {
+_VIEWS: dict[str, tuple[torch._ops.OpOverload, torch._ops.OpOverload]] = {
     "slice": (aten.slice.Tensor, aten.slice_scatter.default),
     "strided": (aten.as_strided.default, aten.as_strided_scatter.default),
 }

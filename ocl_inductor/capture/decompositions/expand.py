@@ -68,13 +68,13 @@ def _expand_attention(gm: GraphModule, node: Node) -> None:
     _replace(gm, node, traced, operands)
 
 
-EXPANSIONS: dict[object, Callable[[GraphModule, Node], None]] = {
+EXPANSIONS: dict[torch._ops.HigherOrderOperator, Callable[[GraphModule, Node], None]] = {
     invoke_subgraph: _expand_region,
     flex_attention: _expand_attention,
 }
 
 
-def _attribute(gm: GraphModule, node: Any) -> object:
+def _attribute(gm: GraphModule, node: Node) -> object:
     owner: Any = gm
     for part in str(node.target).split("."):
         owner = getattr(owner, part)

@@ -14,7 +14,7 @@ from ocl_inductor.lowering.core.registry import LOWERINGS, Lowering
 from ocl_inductor.lowering.pointwise.rows import overloads
 
 #: Operator overload to ``fn(ctx, *args, **kwargs)``, whose complex tensors are ``ComplexValue``.
-COMPLEX_RULES: dict[object, Lowering] = {}
+COMPLEX_RULES: dict[torch._ops.OpOverload, Lowering] = {}
 
 
 def complex_rule(names: str) -> Callable[[Lowering], Lowering]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -158,7 +157,7 @@ class FastPath:
         #: writes them all, so then the prologue runs, too.
         self.versions: list[list[int]] = []
         #: For the same: position, and a weak reference to the storage, whose address may be reused.
-        self.storages: tuple[tuple[int, Callable[[], Any]], ...] = ()
+        self.storages: tuple[tuple[int, Callable[[], torch.UntypedStorage | None]], ...] = ()
         self.watch = Watch(())
         self.known = False
         self.replay: Replay | None = None

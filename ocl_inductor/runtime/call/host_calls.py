@@ -110,7 +110,7 @@ class HostCalls:
         tensor = self._tensor(ref)
         return torch.view_as_complex(tensor) if ref.pairs else tensor
 
-    def _tensor(self, ref: TensorRef) -> object:
+    def _tensor(self, ref: TensorRef) -> torch.Tensor:
         if ref.size is None:
             return self.values[ref.name]
         assert ref.stride is not None

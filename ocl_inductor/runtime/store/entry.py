@@ -78,7 +78,7 @@ class Metadata:
     created: float = 0.0
     launch: LaunchExample | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod

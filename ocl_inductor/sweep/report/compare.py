@@ -119,7 +119,7 @@ class Comparison:
         """Whether the second sweep is worse: slower, larger, broken, or without a model."""
         return bool(self.regressions or self.broken or self.missing)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain values for YAML and JSON."""
         return {
             "threshold": self.threshold,
