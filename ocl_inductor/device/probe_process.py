@@ -13,7 +13,6 @@ from ocl_inductor.device.cpu import matrix_unit
 from ocl_inductor.device.cpu.bf16_dot import bf16_dot_test
 from ocl_inductor.device.cpu.compile_target import compile_target
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import ClDevice
 from ocl_inductor.device.gpu.matrix_instructions import mma_test
 from ocl_inductor.device.inline_queue import calling_queue
 from ocl_inductor.device.probe import MARK
@@ -35,7 +34,7 @@ def _calling_thread_test(device: Device) -> bool:
     return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
 
 
-_TESTS: Mapping[str, Callable[[ClDevice], bool]] = {
+_TESTS: Mapping[str, Callable[[Device], bool]] = {
     "command_buffer": command_buffer_test,
     "amx": lambda device: (
         matrix_unit.permitted() and matrix_unit.amx_test(device.context, device.queue)

@@ -48,7 +48,7 @@ def _new(
     size: Sequence[int],
     stride: Sequence[int],
     dtype: torch.dtype | None,
-    device: torch.device | None,
+    device: torch.device | str | int | None,
 ) -> torch.Tensor:
     index, kind = index_of(device), dtype or torch.get_default_dtype()
     if Deferred.recorder is not None and index == 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,7 +80,7 @@ def _hamming(
 
 _HANN, _BLACKMAN, _BARTLETT = map(_named, (_cosines(0.5, 0.5), _blackman, _bartlett))
 
-WINDOWS: dict[Any, Callable[..., object]] = {
+WINDOWS: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten.hann_window.default: _HANN,
     aten.hann_window.periodic: _HANN,
     aten.hamming_window.default: _hamming,

@@ -88,7 +88,7 @@ class Event:
         the product do not keep the device's own times.
         """
         self.enable_timing = enable_timing
-        self._marker: ClEvent = None
+        self._marker: ClEvent | None = None
         self._time = 0
 
     def record(self, stream: Stream | None = None) -> None:
