@@ -67,7 +67,7 @@ def capture(
     *,
     keep_plans: bool = True,
     unwrapped: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """Trace ``gm`` and compile each resulting graph with ``compile_graph``; or take their plans
     from the cache, unless ``keep_plans`` is off.
 
@@ -111,7 +111,7 @@ def capture(
     return without_wrappers(compiled, gm, example_inputs, graphs.only)
 
 
-def _fixed_sizes(example_inputs: Sequence[object]) -> list[Any]:
+def _fixed_sizes(example_inputs: Sequence[object]) -> list[object]:
     """Real tensors unknown to Dynamo, as fake ones of static size.
 
     Dynamo passes fake tensors. The minifier passes real ones, which would get symbolic sizes that

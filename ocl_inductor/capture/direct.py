@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from ocl_inductor.runtime.call.executor import Executor
 
 #: A function of tensors, as Dynamo calls it.
-Function = Callable[..., Any]
+Function = Callable[..., object]
 
 
 def without_wrappers(

@@ -7,14 +7,13 @@ graph passes it as a tensor of full precision, but the graph was traced with one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch._dynamo.source import RandomValueSource
 from torch.fx import GraphModule, Node
 
 
-def take_as_passed(gm: GraphModule, inputs: Sequence[object]) -> list[Any]:
+def take_as_passed(gm: GraphModule, inputs: Sequence[object]) -> list[object]:
     """``inputs`` with such numbers as they will be passed; ``gm`` then rounds them itself."""
     taken = list(inputs)
     placeholders = gm.graph.find_nodes(op="placeholder")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -61,7 +60,7 @@ def _other_out(node: Node) -> str:
     if out is None:
         return ""
 
-    def on_meta(x: Node) -> Any:
+    def on_meta(x: Node) -> object:
         t = _tensor(x)
         return x if t is None else torch.empty([1] * t.ndim, dtype=t.dtype, device="meta")
 
@@ -97,7 +96,7 @@ def _drawn(node: Node) -> str:
     return "more than 2^24 categories" if many else _other_out(node)
 
 
-RULES: Mapping[Any, Rule] = {
+RULES: Mapping[object, Rule] = {
     torch.nn.functional.interpolate: _resized,
     **{f: _resized for name, f in vars(torch._C._nn).items() if "upsample_" in name},
     "cumsum_": _running_truth,

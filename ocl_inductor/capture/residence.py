@@ -70,12 +70,12 @@ def _is_on_cpu(x: object) -> bool:
     return isinstance(x, torch.Tensor) and x.device.type == "cpu"
 
 
-def _named(x: object) -> Any:
+def _named(x: object) -> object:
     """A device in a call of the graph."""
     return _CPU if isinstance(x, torch.device) and x.type == NAME else x
 
 
-def _fake_on_cpu(x: object) -> Any:
+def _fake_on_cpu(x: object) -> object:
     if not isinstance(x, FakeTensor) or not is_resident(x):
         return x
     # The same sizes, strides and storage, so that views are still recognised as views.

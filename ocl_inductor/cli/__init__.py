@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ocl_inductor import __version__
@@ -19,7 +17,7 @@ from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 class _Command(click.Group):
     """Errors of this package are told in their words, without a traceback."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except UnknownOptionError as error:

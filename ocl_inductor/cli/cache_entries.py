@@ -128,7 +128,7 @@ class _Parsed(click.ParamType):
         self.name = name
         self.parse = parse
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: object, param: Any, ctx: Any) -> object:
         if not isinstance(value, str):
             return value
         try:

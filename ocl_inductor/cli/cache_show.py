@@ -115,14 +115,14 @@ def _row(e: ListedEntry, roomy: bool) -> list[Text]:
     return [cell(c) for c in cells]
 
 
-def _listed_facts(e: ListedEntry) -> dict[str, Any]:
+def _listed_facts(e: ListedEntry) -> dict[str, object]:
     facts = _stored_facts(e.stored)
     if e.metadata is None:
         return {**facts, "problem": e.problem}
     return {**facts, **e.metadata.as_dict()}
 
 
-def _stored_facts(s: Stored) -> dict[str, Any]:
+def _stored_facts(s: Stored) -> dict[str, object]:
     return {
         "key": s.key,
         "path": str(s.path),

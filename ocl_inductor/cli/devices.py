@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import click
 from rich.console import Group
@@ -66,7 +65,7 @@ def _roof(device: Device, settings: Settings, measure: bool) -> Roof | None:
         return None
 
 
-def _facts(device: Device, roof: Roof | None, why: str) -> dict[str, Any]:
+def _facts(device: Device, roof: Roof | None, why: str) -> dict[str, object]:
     facts = dataclasses.asdict(device.info)
     for name, value in facts.items():
         if isinstance(value, frozenset):

@@ -123,7 +123,7 @@ def _runner(target: str, args: tuple[str, ...], train: bool) -> Callable[[], Non
     return lambda: _run_model(build, train)
 
 
-def _factory(target: str) -> Callable[[], tuple[Any, Any]]:
+def _factory(target: str) -> Callable[[], tuple[object, object]]:
     name, _, attribute = target.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does, so that a module beside the user is found
@@ -138,7 +138,7 @@ def _factory(target: str) -> Callable[[], tuple[Any, Any]]:
     return found
 
 
-def _torchvision(name: str) -> Callable[[], tuple[Any, Any]]:
+def _torchvision(name: str) -> Callable[[], tuple[object, object]]:
     try:
         from ocl_inductor.sweep.rows.vision_import import import_torchvision
 
@@ -159,7 +159,7 @@ def _torchvision(name: str) -> Callable[[], tuple[Any, Any]]:
             f"torchvision{hint}"
         )
 
-    def build() -> tuple[Any, Any]:
+    def build() -> tuple[object, object]:
         import torch
 
         return models.get_model(name, weights=None).eval(), (torch.randn(1, 3, 224, 224),)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ocl_inductor.device import fork
-from ocl_inductor.device.driver.handles import ClPlatform, ClQueue
+from ocl_inductor.device.driver.handles import ClKernel, ClMemory, ClPlatform, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 
 EXTENSION = "cl_khr_command_buffer"
@@ -38,7 +38,7 @@ _Enqueue = ctypes.CFUNCTYPE(_int, _uint, _handle, _handle, _uint, _handle, _hand
 _OfBuffer = ctypes.CFUNCTYPE(_int, _handle)
 
 #: A kernel object with its arguments set, global size, local size.
-RecordedLaunch = tuple[Any, tuple[int, ...], tuple[int, ...] | None]
+RecordedLaunch = tuple[ClKernel, tuple[int, ...], tuple[int, ...] | None]
 
 
 class NotRecordedError(Exception):
@@ -125,7 +125,7 @@ def command_buffer_test(device: Any) -> bool:
     flags = cl.mem_flags.READ_WRITE
     pairs = [[cl.Buffer(device.context, flags, nbytes) for _ in range(2)] for _ in range(3)]
 
-    def set_arguments(pair: Sequence[Any]) -> None:
+    def set_arguments(pair: Sequence[ClMemory]) -> None:
         for n, kernel in enumerate(kernels):
             kernel.set_args(pair[n % 2], pair[1 - n % 2], np.int32(n))
 
@@ -133,7 +133,7 @@ def command_buffer_test(device: Any) -> bool:
         for kernel, global_size, local_size in launches:
             cl.enqueue_nd_range_kernel(device.queue, kernel, global_size, local_size)
 
-    def result_of(run: Callable[[], None], pair: Sequence[Any], start: float) -> np.ndarray:
+    def result_of(run: Callable[[], None], pair: Sequence[ClMemory], start: float) -> np.ndarray:
         first, result = np.full(_COUNT, start, np.float32), np.empty(_COUNT, np.float32)
         cl.enqueue_copy(device.queue, pair[0], first)
         run()
@@ -162,7 +162,7 @@ def _release(functions: _Functions, handle: object) -> None:
         functions.release(handle)
 
 
-def _array(sizes: Sequence[int]) -> Any:
+def _array(sizes: Sequence[int]) -> ctypes.Array[ctypes.c_size_t]:
     return (ctypes.c_size_t * len(sizes))(*sizes)
 
 

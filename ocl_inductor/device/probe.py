@@ -221,7 +221,7 @@ def _folder() -> PrivateFolder:
     return PrivateFolder(default_cache_dir()).folder("probe")
 
 
-def _kept(question: str, key: str) -> Any:
+def _kept(question: str, key: str) -> object:
     return json_cache.load(_folder(), f"{_SCHEMA}\n{question}\n{key}")
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from ocl_inductor.device.command_buffer import command_buffer_test
 from ocl_inductor.device.cpu import matrix_unit
@@ -22,7 +21,7 @@ from ocl_inductor.device.select import devices_in, list_devices
 from ocl_inductor.device.zero_copy import zero_copy_test
 
 
-def _answers(question: str, names: Names, library: str) -> dict[str, Any]:
+def _answers(question: str, names: Names, library: str) -> dict[str, object]:
     devices = devices_in(library) if library else list_devices()
     device = next(d for d in devices if d.names == names)
     if question == "target":
@@ -35,7 +34,7 @@ def _calling_thread_test(device: Device) -> bool:
     return zero_copy_test(device.context, calling_queue(device.cl_device, device.context))
 
 
-_TESTS: Mapping[str, Callable[[Any], bool]] = {
+_TESTS: Mapping[str, Callable[[Device], bool]] = {
     "command_buffer": command_buffer_test,
     "amx": lambda device: (
         matrix_unit.permitted() and matrix_unit.amx_test(device.context, device.queue)

@@ -168,7 +168,7 @@ def name_of(op: torch._ops.OpOverload) -> str:
     return name.removesuffix("_")
 
 
-def can_change(argument: Any) -> bool:
+def can_change(argument: torch._C.Argument) -> bool:
     """Whether a number for this argument of a schema is one that ``FORMS`` takes as a tensor."""
     kind = str(argument.type)
     return kind in ("number", "Optional[number]", "Tensor", "Optional[Tensor]")

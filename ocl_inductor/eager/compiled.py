@@ -38,7 +38,7 @@ from ocl_inductor.runtime.counters import count
 _MOST_FORMS, _MOST_NUMBERS = 256, 8
 
 #: Takes the tensors of a call and its numbers; None: the host has to run it.
-Entry = Callable[[Sequence[torch.Tensor], tuple[Hashable, ...]], Any]
+Entry = Callable[[Sequence[torch.Tensor], tuple[Hashable, ...]], object]
 
 
 class _Changing:
@@ -59,7 +59,7 @@ class _Changing:
         self._lock = threading.RLock()
         self._busy = False
 
-    def __call__(self, given: Sequence[torch.Tensor], numbers: tuple[Hashable, ...]) -> Any:
+    def __call__(self, given: Sequence[torch.Tensor], numbers: tuple[Hashable, ...]) -> object:
         values = [_value(numbers[place]) for place in self._places]
         for x in values:
             if (x < self._least or x > self._most) and x - x == 0:  # infinities may be
@@ -188,7 +188,7 @@ _ON_HOST = frozenset((torch.ops.aten.randperm,))
 
 
 @functools.cache
-def kernel_of(op: torch._ops.OpOverload) -> Callable[..., Any]:
+def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
     """A function that calls an operator on ``ocl`` tensors.
 
     It raises the errors of the CPU's kernel, and DeviceMemoryError.

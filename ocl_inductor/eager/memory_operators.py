@@ -44,7 +44,12 @@ def empty_strided(
     return _new(size, stride, dtype, device)
 
 
-def _new(size: Any, stride: Any, dtype: torch.dtype | None, device: Any) -> torch.Tensor:
+def _new(
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype | None,
+    device: torch.device | str | int | None,
+) -> torch.Tensor:
     index, kind = index_of(device), dtype or torch.get_default_dtype()
     if Deferred.recorder is not None and index == 0:
         found = Deferred.recorder.empty(size, stride, kind)
@@ -180,7 +185,7 @@ def as_strided(
     return own.redispatch(ON_CPU, x, size, stride, offset)  # type: ignore[no-any-return]
 
 
-def _by_cpu(overload: Any, *, checks: bool = True) -> Callable[..., Any]:
+def _by_cpu(overload: torch._ops.OpOverload, *, checks: bool = True) -> Callable[..., object]:
     """The CPU's kernel, which only creates another tensor over the same memory.
 
     ``checks``: whether it asks for the bytes of the memory, which has to be there then.
@@ -195,7 +200,7 @@ def _by_cpu(overload: Any, *, checks: bool = True) -> Callable[..., Any]:
 
 
 #: By overload of aten.
-KERNELS: dict[str, Callable[..., Any]] = {
+KERNELS: dict[str, Callable[..., object]] = {
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
     "_copy_from": copy_from,

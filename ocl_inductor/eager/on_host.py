@@ -22,7 +22,9 @@ _FROM_CPU = frozenset((
 
 
 @functools.cache
-def on_host_of(op: torch._ops.OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+def on_host_of(
+    op: torch._ops.OpOverload,
+) -> Callable[[tuple[object, ...], dict[str, object]], object]:
     """A function that calls an operator without an ``ocl`` kernel.
 
     It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
@@ -32,7 +34,7 @@ def on_host_of(op: torch._ops.OpOverload) -> Callable[[tuple[Any, ...], dict[str
     name = op._schema.name.partition("::")[2].removesuffix("_")
     apart = op.namespace == "aten" and name not in _FROM_CPU
 
-    def call(args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def call(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         count(counter)
         borrowed = Borrowed()
         argument = borrowed.argument
@@ -76,7 +78,7 @@ def _two_devices(op: torch._ops.OpOverload, borrowed: Borrowed) -> RuntimeError:
     )
 
 
-def _each(function: Callable[[object], object], x: object) -> Any:
+def _each(function: Callable[[object], object], x: object) -> object:
     """An argument or result with the function applied to each leaf."""
     if isinstance(x, (list, tuple)):
         return type(x)([_each(function, y) for y in x])

@@ -30,7 +30,7 @@ from ocl_inductor.settings import Settings
 _log = logger(__name__)
 
 #: Takes the tensors of a call; returns its results, none where it writes its arguments.
-Function: TypeAlias = Callable[..., Any]
+Function: TypeAlias = Callable[..., object]
 
 
 def compiled(
@@ -148,7 +148,7 @@ def _made(
 
 
 def _graph(
-    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, Any], call: Call
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object], call: Call
 ) -> GraphModule:
     """The operator as a graph. One that writes its arguments returns nothing."""
     graph = Graph()
@@ -174,7 +174,7 @@ def _graph_for_any(
     kwargs: dict[str, Any],
     call: Call,
     numbers: Sequence[int],
-    fakes: Sequence[Any],
+    fakes: Sequence[torch.Tensor],
 ) -> GraphModule:
     """The operator's arithmetic, with what it writes and of which type the result is by itself."""
     count = len(call.tensors)
@@ -209,7 +209,7 @@ def _graph_for_any(
 class _Arguments:
     """Replaces the tensors among a call's arguments, and the numbers that have a replacement."""
 
-    def __init__(self, call: Call, inputs: Sequence[Any], numbers: Sequence[Any]) -> None:
+    def __init__(self, call: Call, inputs: Sequence[object], numbers: Sequence[object]) -> None:
         self._tensors, self._inputs, self._numbers = call.tensors, inputs, iter(numbers)
 
     def __call__(self, x: object) -> Any:
@@ -246,7 +246,7 @@ def _numbers(args: Sequence[object], kwargs: dict[str, Any]) -> Iterator[int | f
 
 
 def places_that_change(
-    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, Any]
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object]
 ) -> tuple[int, ...]:
     """The places, among a call's numbers, of those that ``arithmetic`` takes as tensors."""
     if name_of(op) not in FORMS:

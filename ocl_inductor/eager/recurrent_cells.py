@@ -9,7 +9,7 @@ or are None.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
@@ -84,7 +84,7 @@ def _sum(*parts: Maybe) -> Tensor:
 
 
 #: By overload of aten.
-CELLS: dict[str, Callable[..., Any]] = {
+CELLS: dict[str, Callable[..., object]] = {
     "_thnn_fused_lstm_cell": lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
     "_thnn_fused_gru_cell": gru_cell,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -16,7 +15,7 @@ _PUTS = (aten.index_put.default, aten._unsafe_index_put.default)
 _ADDS = (aten.index_add.default, aten.scatter_add.default)
 _ZEROS = (aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
 #: The argument with the fill value.
-_FILLED: dict[Any, int] = {
+_FILLED: dict[torch._ops.OpOverload, int] = {
     aten.full.default: 1,
     aten.full_like.default: 1,
     aten.new_full.default: 2,

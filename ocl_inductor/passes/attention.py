@@ -110,7 +110,7 @@ def _origin(node: Node) -> Node:
     return node
 
 
-def _operand(node: Any, batch: tuple[Any, ...]) -> Node | None:
+def _operand(node: Any, batch: tuple[object, ...]) -> Node | None:
     """What a bmm's operand (batch, rows, columns) is with the batch dimensions of the scores."""
     if not isinstance(node, Node):
         return None

@@ -74,7 +74,7 @@ def _group_shapes(x: torch.Tensor, arguments: dict[str, object]) -> _Aligned:
 
 
 #: Normalisations, and how their operands line up.
-_SHAPES: dict[Any, Callable[[torch.Tensor, dict[str, Any]], _Aligned]] = {
+_SHAPES: dict[torch._ops.OpOverload, Callable[[torch.Tensor, dict[str, Any]], _Aligned]] = {
     aten._native_batch_norm_legit_functional.default: _batch_shapes,
     aten.native_group_norm.default: _group_shapes,
 }

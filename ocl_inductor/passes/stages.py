@@ -56,7 +56,7 @@ def _count_repeated(call: Call, repeats: Node, *, output_size: object = None) ->
     return call(aten.sum.default, repeats) if output_size is None else None
 
 
-COUNTED: dict[Any, Counting] = {
+COUNTED: dict[torch._ops.OpOverload, Counting] = {
     aten.nonzero.default: _count_true,
     aten.masked_select.default: _count_masked,
     aten.index.Tensor: _count_indexed,

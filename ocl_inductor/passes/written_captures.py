@@ -22,12 +22,14 @@ aten = torch.ops.aten
 higher_order = torch.ops.higher_order
 
 #: Of each operator the names of its subgraphs, of plain arguments, and of lists of operands.
-_PARTS: dict[Any, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+_PARTS: dict[
+    torch._ops.HigherOrderOperator, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+] = {
     higher_order.while_loop: (("cond_fn", "body_fn"), (), ("carried_input", "additional_input")),
     higher_order.cond: (("true_fn", "false_fn"), ("pred",), ("operand",)),
 }
 #: How the wrapper tells a view of a base: what makes it, and what puts it back.
-_VIEWS: dict[str, tuple[Any, Any]] = {
+_VIEWS: dict[str, tuple[torch._ops.OpOverload, torch._ops.OpOverload]] = {
     "slice": (aten.slice.Tensor, aten.slice_scatter.default),
     "strided": (aten.as_strided.default, aten.as_strided_scatter.default),
 }
@@ -117,7 +119,7 @@ def _put_back(item: Node, view: _Base, base: Node, part: object) -> None:
 class _Base:
     """An operand that is a base, or the view of one that is told by these arguments."""
 
-    def __init__(self, number: int, kind: str, arguments: Sequence[Any] = ()) -> None:
+    def __init__(self, number: int, kind: str, arguments: Sequence[object] = ()) -> None:
         self.number, self.kind, self.arguments = number, kind, tuple(arguments)
 
     def of(self, bases: Sequence[Node], before: Node) -> Node:
@@ -128,7 +130,7 @@ class _Base:
         return call_before(before, _VIEWS[self.kind][0], base, *self.arguments)
 
 
-def _taken(given: dict[str, Any], name: str) -> Sequence[Any]:
+def _taken(given: dict[str, Any], name: str) -> Sequence[object]:
     """Take operands ``name0``, ``name1``.. out of the arguments of the wrapper."""
     found: list[Any] = []
     while True:
@@ -141,7 +143,7 @@ def _taken(given: dict[str, Any], name: str) -> Sequence[Any]:
             return found
 
 
-def _base(given: dict[str, Any], name: str, number: int) -> _Base:
+def _base(given: dict[str, object], name: str, number: int) -> _Base:
     """Take what says which part of the base is the operand."""
     given.pop(f"{name}_alias", None)
     for kind, parts in _VIEW_ARGUMENTS.items():

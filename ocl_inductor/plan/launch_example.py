@@ -26,7 +26,7 @@ class LaunchExample:
     flops: int = 0
     bytes: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For JSON; ``from_dict`` reads it."""
         return asdict(self)
 

@@ -71,6 +71,6 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _overload(namespace: str, name: str, overload: str) -> Any:
+def _overload(namespace: str, name: str, overload: str) -> torch._ops.OpOverload:
     packet = getattr(getattr(torch.ops, namespace), name)
     return getattr(packet, overload)

@@ -35,7 +35,7 @@ class Block:
 
     __slots__ = ("_allocator", "nbytes", "owner", "piece", "pointer", "writes")
 
-    def __init__(self, allocator: Allocator, pointer: int, nbytes: int, owner: Any) -> None:
+    def __init__(self, allocator: Allocator, pointer: int, nbytes: int, owner: object) -> None:
         self._allocator, self.pointer, self.nbytes, self.owner = allocator, pointer, nbytes, owner
         #: Number of writes (tensors.note_write).
         self.writes = 0
@@ -188,7 +188,7 @@ class Allocator:
             return int(psutil.virtual_memory().available)
         return max(0, self.device.info.global_mem_bytes - self.statistics.reserved)
 
-    def _from_driver(self, size: int) -> tuple[int, Any]:
+    def _from_driver(self, size: int) -> tuple[int, object]:
         try:
             found = self._new(size)
         except (DeviceMemoryError, MemoryError):

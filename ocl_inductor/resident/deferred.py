@@ -5,6 +5,7 @@ Kernels of operators and the device's interface ask here, below everything that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -16,22 +17,24 @@ UNRECORDED = object()
 class Recorder(Protocol):
     """What records operators."""
 
-    def add(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def add(self, operator: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """The operator's results, which have no values yet; or ``UNRECORDED``, with the values of
         all arguments computed."""
         ...
 
-    def empty(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor | None:
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor | None:
         """A tensor whose memory is allocated when it is needed; None: allocate it now."""
         ...
 
     def view(
-        self, x: torch.Tensor, size: Any, stride: Any, offset: int | None
+        self, x: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
     ) -> torch.Tensor | None:
         """A view of a tensor that has no memory yet; None: PyTorch makes it."""
         ...
 
-    def settle(self, args: Any) -> None:
+    def settle(self, args: Iterable[object]) -> None:
         """Compute the values of all tensors among arguments."""
         ...
 
@@ -53,7 +56,7 @@ def flush() -> None:
         Deferred.recorder.flush()
 
 
-def settle(args: Any) -> None:
+def settle(args: Iterable[object]) -> None:
     """Compute the values of all tensors among an operator's arguments."""
     if Deferred.recorder is not None:
         Deferred.recorder.settle(args)

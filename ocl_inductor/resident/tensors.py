@@ -68,7 +68,7 @@ def on_storage(
     return tensor
 
 
-def storage_over(block: Block, nbytes: int) -> Any:
+def storage_over(block: Block, nbytes: int) -> torch.UntypedStorage:
     """A storage of ``nbytes`` of a block."""
     # The requested bytes, not the block's: users see the size of a storage.
     storage = _storage(block.pointer, place_device(), nbytes)
@@ -155,7 +155,7 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
     return _as_seen(plain, x)
 
 
-def _host_base(storage: Any, dtype: torch.dtype) -> torch.Tensor | None:
+def _host_base(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor | None:
     """A CPU tensor at the start of a storage: created once, as operators need it at each call.
 
     The storage keeps it alive, and it keeps the memory, but not the storage.

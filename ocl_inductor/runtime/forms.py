@@ -72,7 +72,7 @@ class Forms:
             taken[position] = self._kept(position, taken[position], lying) if static else lying
         return taken
 
-    def give(self, results: Sequence[object]) -> tuple[Any, ...]:
+    def give(self, results: Sequence[object]) -> tuple[object, ...]:
         """The plan's results as the caller gets them."""
         given = list(results)
         for position, form in self.outputs:

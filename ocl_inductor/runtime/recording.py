@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ocl_inductor.device.driver.handles import ClKernel, ClQueue
+from ocl_inductor.device.driver.handles import ClEvent, ClKernel, ClQueue, PyOpenCL
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.plan.plan import HostCall, Launch, Plan, SizeText
@@ -62,7 +62,7 @@ class Recordable(Protocol):
     device_name: str
     recording: CallRecording | None
 
-    def enqueuers(self) -> list[Any]:
+    def enqueuers(self) -> list[object]:
         """Every object with ``cl`` and queues among its attributes."""
 
     def kernel_steps(self) -> list[tuple[ClKernel, Launch]]:
@@ -165,7 +165,7 @@ class CallRecording:
         self.sizes = executor.sizes
         self.steps = {k.int_ptr: step for k, step in executor.kernel_steps()}
         self.library = _NotingLibrary(self)
-        self.events: list[tuple[Any, int, str, tuple[Any, ...]]] = []
+        self.events: list[tuple[ClEvent, int, str, tuple[object, ...]]] = []
         self.host: list[Span] = []
 
     def host_call(self, step: HostCall, start_ns: int) -> None:
@@ -213,17 +213,17 @@ class _NotingLibrary:
         self._cl = load_pyopencl()
         self._recording = recording
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(self._cl, name)
         if name.startswith("enqueue_"):
             value = self._noting(name, value)
         setattr(self, name, value)
         return value
 
-    def _noting(self, name: str, enqueue: Callable[..., object]) -> Callable[..., Any]:
+    def _noting(self, name: str, enqueue: Callable[..., object]) -> Callable[..., object]:
         events = self._recording.events
 
-        def noted(queue: ClQueue, *args: object, **kwargs: object) -> Any:
+        def noted(queue: ClQueue, *args: object, **kwargs: object) -> object:
             event = enqueue(queue, *args, **kwargs)
             events.append((event, queue.int_ptr, name, (queue, *args)))
             return event
@@ -235,7 +235,7 @@ def _is_queue(value: object) -> bool:
     return isinstance(value, load_pyopencl().CommandQueue)
 
 
-def _replaceable(o: object) -> list[tuple[str, Any]]:
+def _replaceable(o: object) -> list[tuple[str, ClQueue | PyOpenCL]]:
     """The attributes of an object that are a queue or pyopencl itself."""
     cl = load_pyopencl()
     return [(name, value) for name, value in vars(o).items() if value is cl or _is_queue(value)]

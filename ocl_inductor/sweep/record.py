@@ -78,7 +78,7 @@ class Record:
         value = self.metrics.get(name)
         return float(value) if isinstance(value, int | float) else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         value = dataclasses.asdict(self)
         value["status"] = str(self.status)
         return {"event": "result", "schema": SCHEMA, "key": self.key, **value}

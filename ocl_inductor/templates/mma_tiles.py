@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid
+from ocl_inductor.templates.spec import LaunchGrid, Tile
 from ocl_inductor.templates.tuned_values import tuned_values
 
 #: Work-items of a warp; terms of a slab.
@@ -127,9 +126,7 @@ def mma_names(tile: MmaTile) -> dict[str, int]:
     }  # fmt: skip
 
 
-def mma_launch(
-    tile: Mapping[str, Any], rows: Size, columns: Size, products: Size = 1
-) -> LaunchGrid:
+def mma_launch(tile: Tile, rows: Size, columns: Size, products: Size = 1) -> LaunchGrid:
     """Groups for so many products of ``rows`` x ``columns``, in one dimension (mma.cl.jinja)."""
     tiles = size_ceil_div(rows, tile["TM"]), size_ceil_div(columns, tile["TN"])
     return LaunchGrid((prod((products, *tiles, tile["threads"])),), (tile["threads"],))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ Hint = Callable[[Size], int]
 Candidates = Callable[[DeviceInfo, Any, Hint], Sequence[Any]]
 _CANDIDATES = "candidates"
 Profile = Literal["vector", "simt"]
+#: Rendering parameters of a kernel by name, as ``TemplateSpec.tile`` computes them: numbers, tuples
+#: of numbers and the profile.
+Tile: TypeAlias = Mapping[str, Any]
 
 
 def tunable(candidates: Candidates) -> Mapping[str, Candidates]:
@@ -85,7 +88,7 @@ class TemplateSpec(Generic[P]):
     file: str
     out_space: Callable[[P], tuple[Size, ...]]
     tile: Callable[[DeviceInfo, Profile, P], dict[str, object]]
-    launch: Callable[[P, Mapping[str, Any]], LaunchGrid]
+    launch: Callable[[P, Tile], LaunchGrid]
     flops: Callable[[P], Size]
     bytes: Callable[[P], Size]
     reference: Callable[..., np.ndarray]

@@ -14,6 +14,7 @@ import sympy
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.kernel_text.one_item import for_one_item
@@ -119,7 +120,7 @@ class StandaloneKernel:
             size.xreplace({s: sympy.Integer(self.symbols[s.name]) for s in size.free_symbols})
         )
 
-    def buffer(self, array: np.ndarray) -> Any:
+    def buffer(self, array: np.ndarray) -> ClMemory:
         flags = self.cl.mem_flags
         array = np.ascontiguousarray(array)
         return self.cl.Buffer(
@@ -133,7 +134,7 @@ class StandaloneKernel:
         sizes = [np.int64(v) for v in self.symbols.values()]
         self.kernel.set_args(*self.inputs, *self.extras, self.result, *sizes)
 
-    def launch(self, queue: object = None) -> Any:
+    def launch(self, queue: object = None) -> ClEvent:
         """Enqueue it once on ``queue``, the device's by default; the event of it."""
         queue = queue or self.device.queue
         return self.cl.enqueue_nd_range_kernel(queue, self.kernel, self.grid, self.local)

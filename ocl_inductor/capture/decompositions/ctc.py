@@ -27,7 +27,7 @@ _REDUCTIONS = {"none": 0, "mean": _MEAN, "sum": _SUM}
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any,
+    input_lengths: object,
     target_lengths: Any,
     blank: int = 0,
     reduction: int = _MEAN,
@@ -87,7 +87,7 @@ def _lengths(name: str, lengths: object, most: int) -> Tensor:
     return ops.require(x, x <= most, f"Expected {name}_lengths to have value at most {_MOST[name]}")
 
 
-_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
+_TRACED: dict[Callable[..., object], Callable[..., object]] = {
     torch.ctc_loss: ctc_loss,
     torch.nn.functional.ctc_loss: functional_ctc_loss,
 }

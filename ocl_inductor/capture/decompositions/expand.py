@@ -68,13 +68,13 @@ def _expand_attention(gm: GraphModule, node: Node) -> None:
     _replace(gm, node, traced, operands)
 
 
-EXPANSIONS: dict[Any, Callable[[GraphModule, Node], None]] = {
+EXPANSIONS: dict[torch._ops.HigherOrderOperator, Callable[[GraphModule, Node], None]] = {
     invoke_subgraph: _expand_region,
     flex_attention: _expand_attention,
 }
 
 
-def _attribute(gm: GraphModule, node: Any) -> Any:
+def _attribute(gm: GraphModule, node: Node) -> object:
     owner: Any = gm
     for part in str(node.target).split("."):
         owner = getattr(owner, part)
@@ -126,7 +126,7 @@ def _replace(gm: GraphModule, node: Node, body: GraphModule, operands: Sequence[
     graph.erase_node(node)
 
 
-def _traced(gm: GraphModule, made: Node, inner: Node, mode: Any) -> Any:
+def _traced(gm: GraphModule, made: Node, inner: Node, mode: Any) -> object:
     if made.op == "get_attr":
         held = _attribute(gm, made)
         return mode.from_tensor(held) if mode and isinstance(held, torch.Tensor) else held

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -199,7 +198,7 @@ def _covering(
 
 
 #: Always in the table.
-FAKE_QUANTISATION: dict[Any, Callable[..., Any]] = {
+FAKE_QUANTISATION: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten.fake_quantize_per_tensor_affine_cachemask.default: fake_quantize_per_tensor,
     aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: (
         fake_quantize_per_tensor_qparams

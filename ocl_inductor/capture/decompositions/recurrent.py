@@ -118,7 +118,7 @@ def _direction(
     return (output.to(dtype), state.to(dtype)) if dtype else (output, state)
 
 
-_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
+_TRACED: dict[Callable[..., object], Callable[..., object]] = {
     torch.lstm: lstm,
     torch.gru: gru,
     torch.rnn_tanh: rnn_tanh,

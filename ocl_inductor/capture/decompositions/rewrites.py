@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -145,7 +144,7 @@ def _all_but(dim: int, x: Tensor) -> list[int]:
     return [d for d in range(x.ndim) if d != dim % x.ndim]
 
 
-REWRITES: dict[Any, Any] = {
+REWRITES: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten._cdist_forward.default: cdist_forward,
     aten._trilinear.default: trilinear,
     aten._weight_norm_interface.default: weight_norm,
@@ -159,6 +158,6 @@ REWRITES: dict[Any, Any] = {
 
 #: Replacements of decompositions that PyTorch applies before autograd where gradients are needed,
 #: regardless of the table.
-BEFORE_AUTOGRAD: dict[Any, Any] = {
+BEFORE_AUTOGRAD: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
 }

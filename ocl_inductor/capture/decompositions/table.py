@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions
@@ -30,10 +29,10 @@ from ocl_inductor.lowering.core.registry import LOWERINGS
 
 aten = torch.ops.aten
 
-Decomposition = Callable[..., Any]
+Decomposition = Callable[..., object]
 
 #: Entries of the core table that must not come back even if their lowering went away.
-REMOVED: dict[Any, str] = {
+REMOVED: dict[torch._ops.OpOverload, str] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: (
         "its decomposition returns another log-sum-exp than the opaque backward expects: "
         "gradients are silently wrong"
@@ -57,7 +56,7 @@ REMOVED: dict[Any, str] = {
 
 #: Decompositions outside the core table. Those that end in ``prims`` are omitted on purpose: no
 #: lowering exists for them, and aten on the host is better.
-EXTRA: tuple[Any, ...] = (
+EXTRA: tuple[torch._ops.OpOverload, ...] = (
     aten._addmm_activation.default,
     aten._batch_norm_no_update.default,
     aten._batch_norm_with_update.default,
@@ -130,7 +129,7 @@ def decompose_as_strided(
 
 
 #: Our own decompositions; each may decline with NotImplemented.
-OWN: dict[Any, Decomposition] = {
+OWN: dict[torch._ops.OpOverload, Decomposition] = {
     aten.as_strided.default: decompose_as_strided,
     aten.grid_sampler_2d.default: decompose_grid_sampler_2d,
     aten.mkldnn_rnn_layer.default: decompose_mkldnn_rnn_layer,
@@ -153,7 +152,7 @@ def _table(with_exported: bool) -> dict[object, Decomposition]:
     return table | export_quantisation() if with_exported else table
 
 
-class LazyDecompositions(Mapping[Any, Decomposition]):
+class LazyDecompositions(Mapping[torch._ops.OpOverload, Decomposition]):
     """``decomposition_table()``, built at the first access.
 
     Building it takes 0.3 s, and it is not read where a graph's plan is found on disk.
@@ -162,7 +161,7 @@ class LazyDecompositions(Mapping[Any, Decomposition]):
     def __getitem__(self, target: object) -> Decomposition:
         return decomposition_table()[target]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[torch._ops.OpOverload]:
         return iter(decomposition_table())
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ def handler(
     """
 
     def traced_call(
-        variable: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker
+        variable: object, tx: Any, *args: VariableTracker, **kwargs: VariableTracker
     ) -> VariableTracker | None:
         if not is_ours(tx):
             return None

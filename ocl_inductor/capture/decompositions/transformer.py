@@ -8,6 +8,7 @@ activations and attention is one kernel.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -113,7 +114,7 @@ def transformer_encoder_layer(
     return second_norm(x + feed_forward(x))
 
 
-WHOLE_LAYERS: dict[Any, Any] = {
+WHOLE_LAYERS: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten._native_multi_head_attention.default: native_multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,14 +73,14 @@ def _hamming(
     periodic: bool = True,
     alpha: float = 0.54,
     beta: float = 0.46,
-    **where: Any,
+    **where: object,
 ) -> object:
     return _named(_cosines(alpha, beta))(window_length, periodic, **where)
 
 
 _HANN, _BLACKMAN, _BARTLETT = map(_named, (_cosines(0.5, 0.5), _blackman, _bartlett))
 
-WINDOWS: dict[Any, Callable[..., object]] = {
+WINDOWS: dict[torch._ops.OpOverload, Callable[..., object]] = {
     aten.hann_window.default: _HANN,
     aten.hann_window.periodic: _HANN,
     aten.hamming_window.default: _hamming,

@@ -69,7 +69,7 @@ def add_guards(guards: str | None, numbers: Numbers) -> None:
         raise RuntimeError(f"this plan is for other numbers: {guards}")
 
 
-def _evaluate(guards: str, values: Sequence[object], numbers: Numbers) -> Any:
+def _evaluate(guards: str, values: Sequence[object], numbers: Numbers) -> object:
     env = next(n for n in numbers if n is not None).node.shape_env
     return env.evaluate_guards_expression(guards, values)
 

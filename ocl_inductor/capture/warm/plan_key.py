@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -72,12 +71,12 @@ def shared_memory(inputs: Sequence[object]) -> tuple[tuple[int, int, str], ...]:
     return tuple(found)
 
 
-def _stable(x: object) -> Any:
+def _stable(x: object) -> object:
     """Sets in an order that is the same in all processes."""
     return sorted(x) if isinstance(x, (set, frozenset)) else x
 
 
-def _torch_flags() -> tuple[Any, ...]:
+def _torch_flags() -> tuple[object, ...]:
     """Flags that affect AOTAutograd's tracing and that PyTorch's own key omits."""
     return (
         torch._C._get_flash_sdp_enabled(),

@@ -86,7 +86,7 @@ except Exception as _error:  # another PyTorch
     OutputCode = object  # type: ignore[assignment, misc]
 
 
-GraphFunction = Callable[[GraphModule, Sequence[Any]], Executor | StagedExecutor]
+GraphFunction = Callable[[GraphModule, Sequence[object]], Executor | StagedExecutor]
 
 
 class Graphs:
@@ -95,9 +95,9 @@ class Graphs:
     def __init__(self, stored: bool) -> None:
         """``stored``: whether AOTAutograd's cache is to store their plans."""
         self._stored = stored
-        self._found: list[Any] = []
+        self._found: list[object] = []
 
-    def compiler(self, function: GraphFunction) -> Any:
+    def compiler(self, function: GraphFunction) -> object:
         """A compiler of graphs as AOTAutograd takes it."""
 
         def compile_graph(gm: GraphModule, inputs: Sequence[object]) -> Executor | StagedExecutor:
@@ -136,7 +136,7 @@ class Session:
         artifacts.record(artifacts.PLAN, key, content)
         self.files.write(key, content)
 
-    def candidates(self, key: str) -> Iterator[tuple[Any, bytes]]:
+    def candidates(self, key: str) -> Iterator[tuple[object, bytes]]:
         """Readable entries whose guards hold, each with its bytes."""
         for content in _contents(self.files, key):
             try:
@@ -210,7 +210,7 @@ def _why_off(gm: GraphModule, settings: Settings) -> str | None:
     return why_not_storable(gm, check_node_safe)
 
 
-def _serializable(function: GraphFunction) -> Any:
+def _serializable(function: GraphFunction) -> object:
     def compile_to_code(gm: GraphModule, inputs: Sequence[object]) -> StoredPlan:
         executor = function(gm, inputs)
         count("plan_misses")
@@ -255,7 +255,7 @@ class StoredPlan(OutputCode):
                     "this plan of ocl_inductor is for another device, driver or version"
                 )
 
-    def __call__(self, inputs: list[object]) -> Any:
+    def __call__(self, inputs: list[object]) -> object:
         run = self.run
         if run is None:
             assert self.making is not None

@@ -10,13 +10,13 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
 from ocl_inductor.capture.torch_versions import float8_saturates
 from ocl_inductor.codegen.printers import chebyshev
 from ocl_inductor.codegen.printers.incomplete_gamma import uniform_coefficients
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.ops import FLOATS, PRIMITIVES, PrintForm
 
 FILES = (
@@ -178,7 +178,7 @@ def _closure(text: str) -> str:
     return "".join(order.values())
 
 
-def library_source(device: Any, width: int, source: str | None = None) -> str:
+def library_source(device: DeviceInfo, width: int, source: str | None = None) -> str:
     """The functions ``source`` calls and those they call, or all of them at one ``width``."""
     if source is None:
         suffix = "" if width == 1 else str(width)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.flags import cpu_flags
+from ocl_inductor.device.driver.handles import ClDevice
 from ocl_inductor.errors import UnknownOptionError
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.cpu_name import overwrite_text
@@ -31,7 +31,7 @@ _NAME = re.compile(r"-linux-(?:gnu|musl)-(\S+)$")
 _overridden: dict[int, str] = {}
 
 
-def override_cpu_name(device: Any, names: quirks.Names) -> None:
+def override_cpu_name(device: ClDevice, names: quirks.Names) -> None:
     """Replace the processor's name in the driver of a pyopencl Device: by the requested one, or by
     a relative of this one where the driver does not know it.
 
@@ -97,7 +97,7 @@ def set_target_variables() -> None:
             set_for_good(variable, values[target])
 
 
-def device_version(device: Any) -> str:
+def device_version(device: ClDevice) -> str:
     """The driver's answer, with the name of the processor for which it compiles."""
     version: str = device.version.strip()
     relative = _overridden.get(device.int_ptr)

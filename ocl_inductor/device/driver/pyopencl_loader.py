@@ -18,13 +18,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 from ocl_inductor.device import fork
 from ocl_inductor.device.driver import icd_loader, inventory
 from ocl_inductor.device.driver.code_pages import DriverCode
 from ocl_inductor.device.driver.cpu_name_override import set_target_variables
 from ocl_inductor.device.driver.discovery import find_drivers, vendor_folder
+from ocl_inductor.device.driver.handles import ClPlatform
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.driver_environment import variables_set
 from ocl_inductor.patches.pyopencl import pyopencl_invokers, pyopencl_platforms, pyopencl_warnings
@@ -88,7 +88,7 @@ def forget_survey() -> None:
     surveyed.cache_clear()
 
 
-def driver_platforms(library: str) -> list[Any]:
+def driver_platforms(library: str) -> list[ClPlatform]:
     """The pyopencl Platforms of a driver that ``surveyed`` names; opens it."""
     cl = load_pyopencl()
     with _lock:
@@ -122,7 +122,7 @@ def _platform_ids(library: str) -> list[int]:
         return []
 
 
-def _every_platform() -> list[Any]:
+def _every_platform() -> list[ClPlatform]:
     return [p for x in surveyed() or () for p in driver_platforms(x.name)]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ocl_inductor.device.driver.handles import ClDevice
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.quirks import Names
 
 
-def names_of(device: Any) -> Names:
+def names_of(device: ClDevice) -> Names:
     """The names that the driver reports for itself and its device."""
     platform = device.platform
     return Names(
@@ -20,7 +21,7 @@ def names_of(device: Any) -> Names:
     )
 
 
-def kind_of(device: Any) -> str:
+def kind_of(device: ClDevice) -> str:
     """cpu, gpu or accelerator."""
     types = load_pyopencl().device_type
     if device.type & types.CPU:

@@ -7,8 +7,8 @@ in half types in float32, and operators with several operands in the widest type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 import torch
 
@@ -82,21 +82,21 @@ def register_autocast() -> list[torch.library.Library]:
     return [rest, aten]
 
 
-def _in_half(operator: object) -> Callable[..., object]:
+def _in_half(operator: torch._ops.OpOverload) -> Callable[..., object]:
     def kernel(*args: object, **kwargs: object) -> object:
         return _call(operator, args, kwargs, torch.get_autocast_dtype(NAME))
 
     return kernel
 
 
-def _in_float(operator: object) -> Callable[..., object]:
+def _in_float(operator: torch._ops.OpOverload) -> Callable[..., object]:
     def kernel(*args: object, **kwargs: object) -> object:
         return _call(operator, args, kwargs, torch.float32)
 
     return kernel
 
 
-def _in_float_by_default(operator: object) -> Callable[..., object]:
+def _in_float_by_default(operator: torch._ops.OpOverload) -> Callable[..., object]:
     def kernel(*args: object, **kwargs: object) -> object:
         named = kwargs.get("dtype") is not None or any(isinstance(x, torch.dtype) for x in args)
         return _call(operator, args, kwargs, None if named else torch.float32)
@@ -104,7 +104,7 @@ def _in_float_by_default(operator: object) -> Callable[..., object]:
     return kernel
 
 
-def _in_the_widest(operator: object) -> Callable[..., object]:
+def _in_the_widest(operator: torch._ops.OpOverload) -> Callable[..., object]:
     def kernel(*args: object, **kwargs: object) -> object:
         half = torch.get_autocast_dtype(NAME)
         found = {x.dtype for x in _tensors((*args, *kwargs.values()))}
@@ -113,14 +113,19 @@ def _in_the_widest(operator: object) -> Callable[..., object]:
     return kernel
 
 
-def _refused(operator: object) -> Callable[..., object]:
+def _refused(operator: torch._ops.OpOverload) -> Callable[..., object]:
     def kernel(*args: object, **kwargs: object) -> object:
         raise RuntimeError(_UNSAFE)
 
     return kernel
 
 
-def _call(operator: Any, args: Any, kwargs: Any, dtype: torch.dtype | None) -> Any:
+def _call(
+    operator: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    dtype: torch.dtype | None,
+) -> object:
     """The operator with its half and single operands in ``dtype``, and without these rules."""
     with torch._C._DisableAutocast():
         if dtype is None:
@@ -129,13 +134,13 @@ def _call(operator: Any, args: Any, kwargs: Any, dtype: torch.dtype | None) -> A
         return operator(*(_cast(x, dtype) for x in args), **given)
 
 
-def _cast(x: Any, dtype: torch.dtype) -> Any:
+def _cast(x: object, dtype: torch.dtype) -> object:
     if isinstance(x, (list, tuple)):
         return type(x)([_cast(y, dtype) for y in x])
     return x.to(dtype) if _takes_part(x) else x
 
 
-def _tensors(args: Any) -> Iterator[torch.Tensor]:
+def _tensors(args: Iterable[object]) -> Iterator[torch.Tensor]:
     for x in args:
         if isinstance(x, (list, tuple)):
             yield from _tensors(x)
@@ -143,6 +148,6 @@ def _tensors(args: Any) -> Iterator[torch.Tensor]:
             yield x
 
 
-def _takes_part(x: object) -> bool:
+def _takes_part(x: object) -> TypeGuard[torch.Tensor]:
     """Whether the rules are about ``x``: not about float64, integers and tensors elsewhere."""
     return isinstance(x, torch.Tensor) and x.dtype in (*_HALF, torch.float32) and is_resident(x)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from ocl_inductor.resident import tensors
@@ -18,7 +16,9 @@ def register_loading() -> None:
     torch.serialization.register_package(_PRIORITY, lambda storage: None, _load)
 
 
-def _load(storage: Any, location: str) -> Any:
+def _load(
+    storage: torch.UntypedStorage | torch.TypedStorage, location: str
+) -> torch.UntypedStorage | None:
     """A storage of the file as one on the device; None where that is not its location."""
     if location.partition(":")[0] != NAME:
         return None

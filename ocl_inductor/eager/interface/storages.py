@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ def copy_storages_here() -> None:
     clone = torch.UntypedStorage.clone
 
     @functools.wraps(clone)
-    def cloned(self: Any) -> Any:
+    def cloned(self: torch.UntypedStorage) -> torch.UntypedStorage:
         if self.device.type != NAME:
             return clone(self)
         x = torch.empty(0, dtype=torch.uint8, device=self.device).set_(self)

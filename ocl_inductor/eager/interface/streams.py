@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
+from ocl_inductor.device.driver.handles import ClEvent
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.resident.deferred import flush
 from ocl_inductor.resident.places import NAME, index_of, place
@@ -22,7 +23,7 @@ class Stream:
     one stream never has to wait for another.
     """
 
-    def __init__(self, device: Where = None, priority: int = 0, **_: Any) -> None:
+    def __init__(self, device: Where = None, priority: int = 0, **_: object) -> None:
         """``priority`` has no effect.
 
         Raises:
@@ -82,12 +83,12 @@ class Stream:
 class Event:
     """A place in the queue."""
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, **_: Any) -> None:
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, **_: object) -> None:
         """``enable_timing``: ``record`` waits for what came before, and notes the time: queues of
         the product do not keep the device's own times.
         """
         self.enable_timing = enable_timing
-        self._marker: Any = None
+        self._marker: ClEvent | None = None
         self._time = 0
 
     def record(self, stream: Stream | None = None) -> None:

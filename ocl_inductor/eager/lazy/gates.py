@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from ocl_inductor.capture.torch_versions import untraced
 
 #: The storage of a tensor, whether or not it has a value.
-storage_of: Callable[[torch.Tensor], Any] = torch._C.TensorBase.untyped_storage
+storage_of: Callable[[torch.Tensor], torch.UntypedStorage] = torch._C.TensorBase.untyped_storage
 _data_ptr: Callable[[torch.Tensor], int] = torch._C.TensorBase.data_ptr
 
 
-def open_gates(ready: Callable[[Any], None]) -> None:
+def open_gates(ready: Callable[[torch.UntypedStorage], None]) -> None:
     """Have ``ready`` called with a storage before PyTorch returns it or its address."""
 
-    def untyped_storage(self: torch.Tensor) -> Any:
+    def untyped_storage(self: torch.Tensor) -> torch.UntypedStorage:
         storage = storage_of(self)
         ready(storage)
         return storage

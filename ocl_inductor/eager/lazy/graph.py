@@ -26,13 +26,13 @@ Watch = Callable[[int, RecordedStep], None]
 class Values:
     """The first geometries of a record's storages, as they are computed."""
 
-    def __init__(self, inputs: Sequence[Tensor], numbers: Sequence[Any]) -> None:
+    def __init__(self, inputs: Sequence[Tensor], numbers: Sequence[object]) -> None:
         """``numbers``: all of the record's; tensors of no dimensions for those that change."""
         self.inputs = iter(inputs)
         self.numbers = numbers
         self.of_slot: dict[int, Tensor] = {}
 
-    def given(self, x: Any) -> Any:
+    def given(self, x: object) -> Any:
         """An argument of a step."""
         match x:
             case Ref(slot, None):
@@ -125,10 +125,10 @@ def _with_tensors(
 def graph_of(
     steps: Sequence[RecordedStep],
     inputs: Sequence[Tensor],
-    numbers: Sequence[Any],
+    numbers: Sequence[object],
     changing: Sequence[tuple[Sequence[int], torch.dtype]],
     results: Sequence[int],
-) -> tuple[GraphModule, list[Any]]:
+) -> tuple[GraphModule, list[object]]:
     """The graph and its fake inputs. ``changing``: places of numbers that one further input gives,
     with its type; ``results``: slots."""
     mode = FakeTensorMode()
@@ -136,7 +136,7 @@ def graph_of(
     with mode:
         fakes += [torch.empty((), dtype=dtype, device=place_device()) for _, dtype in changing]
 
-    def function(*given: Any) -> Any:
+    def function(*given: object) -> Any:
         own = list(numbers)
         for (places, _), x in zip(changing, given[len(inputs) :], strict=True):
             for place in places:

@@ -22,7 +22,7 @@ class NotRecordableError(Exception):
     """A graph cannot have this call."""
 
 
-def form_of(args: Any) -> Any:
+def form_of(args: object) -> object:
     """What of a call's arguments a graph depends on, but for numbers."""
     if isinstance(args, (list, tuple)):
         return tuple(map(form_of, args))
@@ -31,7 +31,7 @@ def form_of(args: Any) -> Any:
     return type(args) if type(args) in (int, float) else args
 
 
-def ref_of(token: Any, x: Any, count: Any) -> Any:
+def ref_of(token: Any, x: Any, count: Any) -> object:
     """An argument as a step has it, of its part of the key."""
     if isinstance(x, Tensor):
         if isinstance(token, tuple):
@@ -114,7 +114,7 @@ def infer(
     return step
 
 
-def _pieces(found: Any, slots: int) -> tuple[Piece | None, ...]:
+def _pieces(found: object, slots: int) -> tuple[Piece | None, ...]:
     made: list[Piece | None] = []
     for x in found if isinstance(found, (tuple, list)) else (found,):
         if x is None:
@@ -129,7 +129,7 @@ def _pieces(found: Any, slots: int) -> tuple[Piece | None, ...]:
     return tuple(made)
 
 
-def _slot(x: Any) -> int | None:
+def _slot(x: object) -> int | None:
     if isinstance(x, (list, tuple)):
         raise NotRecordableError
     return x.slot if isinstance(x, Ref) else None
@@ -157,7 +157,7 @@ def _check_writes(
 
 
 def _number(
-    step: RecordedStep, at: RecordedStep, tensors: Sequence[Tensor], given: dict[Any, Any]
+    step: RecordedStep, at: RecordedStep, tensors: Sequence[Tensor], given: dict[object, object]
 ) -> None:
     """Which numbers belong to the structure, and ranges of the others."""
     operator = step.operator
@@ -183,7 +183,7 @@ def _number(
     step.numbers = at.numbers + len(own)
 
 
-def _leaves(x: Any) -> Any:
+def _leaves(x: object) -> Any:
     if isinstance(x, (list, tuple)):
         for y in x:
             yield from _leaves(y)

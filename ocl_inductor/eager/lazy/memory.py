@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
@@ -27,7 +25,7 @@ def pending(block: Piece | Fresh, *, plain: bool = False) -> Tensor:
     return x
 
 
-def allocate(storage: Any) -> None:
+def allocate(storage: torch.UntypedStorage) -> None:
     """Give memory to a storage that has none yet.
 
     Raises:

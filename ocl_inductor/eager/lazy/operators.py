@@ -22,7 +22,7 @@ _UNTOLD = frozenset(("cudnn_batch_norm", "miopen_batch_norm", "batch_norm_update
 _RESULTS = ("Tensor", "Optional[Tensor]")
 
 
-def _tags(op: Any) -> set[Any]:
+def _tags(op: torch._ops.OpOverload) -> set[object]:
     """Those of all overloads: ``randperm.out`` has none of its own."""
     packet = op.overloadpacket
     return {tag for name in packet.overloads() for tag in getattr(packet, name).tags}
@@ -38,7 +38,7 @@ class Operator:
 
     __slots__ = ("name", "number_arguments", "op", "recorded", "refused", "written")
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: torch._ops.OpOverload) -> None:
         self.op = op
         self.name = name_of(op)
         schema = op._schema
@@ -47,7 +47,7 @@ class Operator:
         self.number_arguments: dict[int | str, bool] = {}
         for n, a in enumerate(schema.arguments):
             self.number_arguments[n] = self.number_arguments[a.name] = known and can_change(a)
-        self.refused: set[Any] = set()
+        self.refused: set[object] = set()
         self.recorded = (
             op.namespace == "aten"
             and not returns_a_view(op)
@@ -60,11 +60,11 @@ class Operator:
             and not (schema.returns and self.written and schema.returns[0].alias_info is None)
         )
 
-    def writes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def writes(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
         """The arguments that a call writes."""
         return written(self.op, args, kwargs)
 
-    def returned(self, args: tuple[Any, ...]) -> tuple[int | str, ...] | None:
+    def returned(self, args: tuple[object, ...]) -> tuple[int | str, ...] | None:
         """Where the arguments are that a call returns; None: it returns results of its own."""
         if not self.written:
             return None

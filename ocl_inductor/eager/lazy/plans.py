@@ -21,7 +21,7 @@ from ocl_inductor.resident import tensors
 from ocl_inductor.runtime.counters import count
 
 _log = logger(__name__)
-Numbers: TypeAlias = tuple[Any, ...]
+Numbers: TypeAlias = tuple[object, ...]
 
 #: How often the numbers that change may turn out to be more than known.
 _MOST_FORMS = 6

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -71,7 +72,7 @@ class LazyRecord:
         self._errors: dict[Operator, int] = {}
         self._dtype, self._fixed = _default_dtype(), _deterministic()
         #: Storages that were allocated and have no memory yet.
-        self._fresh: list[weakref.ref[Any]] = []
+        self._fresh: list[weakref.ref[torch.UntypedStorage]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -84,12 +85,12 @@ class LazyRecord:
             root = self._roots[self._dtype, self._fixed] = RecordedStep("root", None)
         self._at = root
         #: Each storage that has no memory, by weak references; arguments from outside.
-        self._live: list[weakref.ref[Any]] = []
+        self._live: list[weakref.ref[torch.UntypedStorage]] = []
         self._inputs: list[Tensor] = []
         self._blocks: list[Any] = []
         #: By slot: where its first geometry begins in its storage.
         self._offsets: list[int] = []
-        self._aliases: dict[Any, Piece] = {}
+        self._aliases: dict[object, Piece] = {}
         self._numbers: list[float] = []
         self._sites: list[Site] = []
         #: The first call: its operator and its line.
@@ -97,7 +98,9 @@ class LazyRecord:
 
     # -- recording -------------------------------------------------------------------------
 
-    def add(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def add(
+        self, operator: Operator, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         """The operator's results, which have no values yet; or ``UNRECORDED``, with the values of
         all arguments computed."""
         if not operator.recorded:
@@ -215,7 +218,7 @@ class LazyRecord:
             return piece.slot
         return self._view(x, piece)
 
-    def _other(self, x: Any) -> Any:
+    def _other(self, x: Any) -> object:
         """The same for what is no tensor; numbers in a list belong to the key."""
         kind = x.__class__
         if kind is list or kind is tuple:
@@ -226,7 +229,7 @@ class LazyRecord:
             raise NotRecordableError
         return kind, x
 
-    def _enter(self, x: Tensor, storage: Any) -> Piece:
+    def _enter(self, x: Tensor, storage: torch.UntypedStorage) -> Piece:
         """A storage that the record did not have: memory that nothing was written to yet, or an
         argument from outside."""
         block = storage.block
@@ -255,7 +258,12 @@ class LazyRecord:
         return step
 
     def _advance(
-        self, kind: Any, dtype: torch.dtype, size: Any, stride: Any, of: int | None = None
+        self,
+        kind: Literal["input", "empty"],
+        dtype: torch.dtype,
+        size: Sequence[int],
+        stride: Sequence[int],
+        of: int | None = None,
     ) -> RecordedStep:
         at, key = self._at, (kind, of, dtype, size, stride)
         step: RecordedStep | None = at.children.get(key)
@@ -280,7 +288,7 @@ class LazyRecord:
         self._at = step
         return step
 
-    def _view(self, x: Tensor, piece: Piece) -> Any:
+    def _view(self, x: Tensor, piece: Piece) -> object:
         """The part of a key for a tensor that sees a storage in another way than the first one."""
         size, stride = x.size(), x.stride()
         if x.dtype is not piece.dtype:
@@ -303,10 +311,10 @@ class LazyRecord:
 
     def _new(
         self,
-        key: tuple[Any, ...],
+        key: tuple[object, ...],
         operator: Operator,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         numbers: list[float],
     ) -> Any:
         """The step for a call that was not recorded in this place before."""
@@ -345,7 +353,9 @@ class LazyRecord:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def empty(self, size: Any, stride: Any, dtype: torch.dtype) -> Tensor | None:
+    def empty(
+        self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> Tensor | None:
         """A tensor whose memory is allocated when it is needed; None: allocate it now."""
         if self._flushing or any(n < 0 for n in size):
             return None
@@ -357,7 +367,7 @@ class LazyRecord:
             self._fresh = [r for r in self._fresh if r() is not None]
         return x
 
-    def ready(self, storage: Any) -> None:
+    def ready(self, storage: torch.UntypedStorage) -> None:
         """Compute what is recorded if a storage takes part in it; allocate it if it has no memory.
 
         Raises:
@@ -372,7 +382,9 @@ class LazyRecord:
         elif block.__class__ is Fresh:
             allocate(storage)
 
-    def view(self, x: Tensor, size: Any, stride: Any, offset: int | None) -> Tensor | None:
+    def view(
+        self, x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
+    ) -> Tensor | None:
         """A view of a tensor that has no memory yet; None: PyTorch makes it."""
         storage = storage_of(x)
         own = storage.block
@@ -392,7 +404,7 @@ class LazyRecord:
             return None
         return _reinterpret_tensor(x, size, stride, start - x.storage_offset())  # type: ignore[no-any-return]
 
-    def settle(self, args: Any, kwargs: dict[str, Any] | None = None) -> None:
+    def settle(self, args: Iterable[object], kwargs: dict[str, object] | None = None) -> None:
         """Compute the values of all tensors among arguments."""
         for x in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(x, (list, tuple)):

@@ -6,7 +6,7 @@ import linecache
 import re
 import sys
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 import torch
@@ -26,7 +26,7 @@ _library: dict[CodeType, bool] = {}
 
 def site() -> Site:
     """The innermost call of the program itself."""
-    frame: Any = sys._getframe(2)  # of the kernel
+    frame: FrameType | None = sys._getframe(2)  # of the kernel
     while frame is not None:
         code = frame.f_code
         inside = _library.get(code)

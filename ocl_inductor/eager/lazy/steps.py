@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ class Fresh:
     __slots__ = ("dtype", "size", "stride")
     piece = None
 
-    def __init__(self, dtype: torch.dtype, size: Any, stride: Any) -> None:
+    def __init__(self, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int]) -> None:
         self.dtype, self.size, self.stride = dtype, tuple(size), tuple(stride)
 
 

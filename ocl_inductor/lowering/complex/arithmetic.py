@@ -273,12 +273,12 @@ def to_copy(
 
 
 @complex_rule("linalg_vector_norm")
-def vector_norm(ctx: LoweringContext, z: ComplexValue, *args: Any, **kwargs: Any) -> Value:
+def vector_norm(ctx: LoweringContext, z: ComplexValue, *args: object, **kwargs: Any) -> Value:
     kwargs["dtype"] = kwargs.get("dtype") and kwargs["dtype"].to_real()
     return real(aten.linalg_vector_norm.default)(ctx, measured(f.magnitude, z), *args, **kwargs)
 
 
 @complex_rule("any any.dim any.dims all all.dim all.dims count_nonzero count_nonzero.dim_IntList")
-def count(ctx: LoweringContext, z: ComplexValue, *args: Any, **kwargs: Any) -> Value:
+def count(ctx: LoweringContext, z: ComplexValue, *args: object, **kwargs: object) -> Value:
     assert ctx.fx_node is not None
     return real(ctx.fx_node.target)(ctx, truth(z), *args, **kwargs)

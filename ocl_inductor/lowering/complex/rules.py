@@ -6,7 +6,6 @@ It stands beside ``LOWERINGS``, and serves a call that takes or gives a complex 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from ocl_inductor.lowering.core.registry import LOWERINGS, Lowering
 from ocl_inductor.lowering.pointwise.rows import overloads
 
 #: Operator overload to ``fn(ctx, *args, **kwargs)``, whose complex tensors are ``ComplexValue``.
-COMPLEX_RULES: dict[Any, Lowering] = {}
+COMPLEX_RULES: dict[torch._ops.OpOverload, Lowering] = {}
 
 
 def complex_rule(names: str) -> Callable[[Lowering], Lowering]:

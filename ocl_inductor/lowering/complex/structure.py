@@ -51,7 +51,7 @@ FILLED = """
 """
 
 
-def _part(x: Any, number: int) -> Any:
+def _part(x: object, number: int) -> Any:
     """The real (0) or imaginary (1) part of what an operator takes."""
     if isinstance(x, ComplexValue):
         return (x.re, x.im)[number]
@@ -60,7 +60,7 @@ def _part(x: Any, number: int) -> Any:
     return x
 
 
-def _as_elements(x: Any, dtype: torch.dtype) -> Any:
+def _as_elements(x: object, dtype: torch.dtype) -> object:
     """Elements as complex ones of the result's dtype; numbers stay numbers."""
     if isinstance(x, (tuple, list)):
         return type(x)([_as_elements(y, dtype) for y in x])
@@ -73,7 +73,7 @@ def _as_elements(x: Any, dtype: torch.dtype) -> Any:
     raise CannotLower(f"{type(x).__name__} among complex elements")
 
 
-def _number_part(x: Any, number: int) -> Any:
+def _number_part(x: object, number: int) -> object:
     if isinstance(x, complex):
         return (x.real, x.imag)[number]
     if isinstance(x, (tuple, list)):
@@ -121,13 +121,15 @@ def _apply_to_parts(
 def _enter_by_parts(names: str, data: tuple[str, ...]) -> None:
     for target in overloads(names):
 
-        def rule(ctx: LoweringContext, *args: Any, _target: Any = target, **kwargs: Any) -> Any:
+        def rule(
+            ctx: LoweringContext, *args: object, _target: object = target, **kwargs: object
+        ) -> object:
             return _apply_to_parts(ctx, _target, data, args, kwargs)
 
         enter(target, rule)
 
 
-def _filled(ctx: LoweringContext, *args: Any, **kwargs: Any) -> ComplexValue | Value:
+def _filled(ctx: LoweringContext, *args: object, **kwargs: object) -> ComplexValue | Value:
     """A tensor of one number, of the size and dtype that the traced one has."""
     assert ctx.fx_node is not None
     require_cpu(kwargs.get("device"), kwargs.get("layout"))
@@ -151,7 +153,7 @@ def _filled(ctx: LoweringContext, *args: Any, **kwargs: Any) -> ComplexValue | V
     return ComplexValue(full(size, number.real, dtype), full(size, number.imag, dtype))
 
 
-def _eye(ctx: LoweringContext, *args: Any, **kwargs: Any) -> ComplexValue:
+def _eye(ctx: LoweringContext, *args: object, **kwargs: object) -> ComplexValue:
     assert ctx.fx_node is not None
     dtype = result_dtype(ctx).to_real()
     made = real(ctx.fx_node.target)(ctx, *args, **{**kwargs, "dtype": dtype})

@@ -72,7 +72,7 @@ class LoweringContext:
     #: The traced node being lowered, whose fake tensors know eager's strides.
     fx_node: torch.fx.Node | None = None
     #: What traced nodes that come earlier became; absent where single operators are lowered.
-    value_of: Callable[[torch.fx.Node], Any] | None = None
+    value_of: Callable[[torch.fx.Node], object] | None = None
     #: Measures candidates on the device; None: the default is taken.
     tune: Tune | None = None
     #: FX nodes that are left to ATen.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import torch
 
@@ -12,7 +12,7 @@ from ocl_inductor.ir.index import same
 from ocl_inductor.lowering.core.values import ComplexValue, HostValue, Value
 
 
-def storage_of(fake: torch.Tensor) -> Any:
+def storage_of(fake: torch.Tensor) -> torch.UntypedStorage:
     """Identifies the storage that a traced tensor shares with its views."""
     return fake.untyped_storage()._cdata
 
@@ -60,7 +60,7 @@ def is_pair(x: object) -> TypeGuard[torch.Tensor]:
     )
 
 
-def tensor_leaves(tree: object) -> list[Any]:
+def tensor_leaves(tree: object) -> list[torch.Tensor]:
     """Values of tensors inside tuples, lists and dictionaries, in order; both parts of complex
     ones."""
     if isinstance(tree, (Value, HostValue)):

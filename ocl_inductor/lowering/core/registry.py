@@ -8,7 +8,7 @@ from typing import Any
 Lowering = Callable[..., Any]
 
 #: Operator overload (``torch.ops.aten.add.Tensor``) to ``fn(ctx, *args, **kwargs)``.
-LOWERINGS: dict[Any, Lowering] = {}
+LOWERINGS: dict[object, Lowering] = {}
 
 
 class CannotLower(Exception):

@@ -14,7 +14,6 @@ longest input, and another one that begins with the negative log-likelihoods.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -134,14 +133,20 @@ def _gradient_on_host(
     return result
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(
+    ctx: torch.autograd.function.FunctionCtx,
+    inputs: tuple[object, ...],
+    output: tuple[Tensor, Tensor],
+) -> None:
     *tensors, ctx.blank, ctx.zero_infinity = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+def _backward(
+    ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None, _: object
+) -> tuple[Tensor | None, ...]:
     if grad is None or not ctx.needs_input_grad[0]:
         return (None,) * 6
     gradient = CTC_LOSS_BACKWARD(grad, *ctx.saved_tensors, ctx.blank, ctx.zero_infinity)

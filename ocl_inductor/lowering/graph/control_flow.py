@@ -91,5 +91,5 @@ def _copy(gm: GraphModule) -> GraphModule:
     return GraphModule(gm, graph)
 
 
-def _tuple(results: object) -> Sequence[Any]:
+def _tuple(results: object) -> Sequence[object]:
     return results if isinstance(results, (tuple, list)) else (results,)

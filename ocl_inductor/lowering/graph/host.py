@@ -54,7 +54,7 @@ class HostLowering:
         self.ctx = walk.ctx
         self.compile_plan = compile_plan
 
-    def fall_back(self, node: FxNode, reason: str) -> Any:
+    def fall_back(self, node: FxNode, reason: str) -> object:
         """Emit an Extern node: ATen runs the operator on the host between kernels."""
         target = node.target
         name = str(target)
@@ -68,7 +68,7 @@ class HostLowering:
         say_fallback(name, reason, self.ctx.origin.source)
         return self.host_call(node, target, node.args, reason)
 
-    def control_flow(self, node: FxNode, flow: ControlFlow) -> Any:
+    def control_flow(self, node: FxNode, flow: ControlFlow) -> object:
         assert self.compile_plan is not None
         static = frozenset(
             n
@@ -209,7 +209,7 @@ class HostLowering:
         name = self.ctx.store_with_strides(value, view.stride, extent(view.size, view.stride))
         return buffer_value(self.ctx.buffers[name])
 
-    def _reference(self, x: object) -> Any:
+    def _reference(self, x: object) -> object:
         if isinstance(x, Value):
             view = strided_view(self.ctx.realize(x))
             assert view is not None
@@ -257,7 +257,7 @@ def _returns_views(target: object) -> bool:
     return schema is not None and any(r.alias_info is not None for r in schema.returns)
 
 
-def _describe(arguments: object) -> tuple[list[str], list[list[Any]]]:
+def _describe(arguments: object) -> tuple[list[str], list[list[object]]]:
     """Dtypes and shapes of the tensor arguments, for error messages."""
     fakes = [
         x.meta["val"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import sympy
 import torch
 from torch.fx import Node as FxNode
 
-from ocl_inductor.ir.index import extent, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, extent, loop_vars, prod, same
 from ocl_inductor.ir.nodes import GraphOutput, Loop, Update
 from ocl_inductor.lowering.complex.pairs import as_seen, form_of, seen_pairs
 from ocl_inductor.lowering.core.fakes import overlaps, same_strides, storage_of
@@ -38,7 +37,7 @@ class ResultLowering:
         self.outputs: tuple[GraphOutput, ...] = ()
         self.updates: tuple[Update, ...] = ()
         # By the storage of the traced tensors: the buffer of results that share it.
-        self.result_storage: dict[Any, str] = {}
+        self.result_storage: dict[object, str] = {}
 
     def store(self, node: FxNode, written: Sequence[tuple[FxNode, FxNode]]) -> None:
         """Make ``outputs`` of what the graph returns, and ``updates`` of the inputs it writes.
@@ -221,7 +220,7 @@ class ResultLowering:
         taken[name] = node
         return GraphOutput("buffer", name, size, want, 0)
 
-    def _input_seen(self, fake: torch.Tensor) -> tuple[str, Any] | None:
+    def _input_seen(self, fake: torch.Tensor) -> tuple[str, Size] | None:
         """The input of which a result is a view, as PyTorch traced it, and its offset there.
 
         For views that were copied here, on the host or because their index stays too complicated

@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from ocl_inductor.ir.expr import loads
-from ocl_inductor.ir.index import as_size, extent, is_static
+from ocl_inductor.ir.index import Size, as_size, extent, is_static
 from ocl_inductor.ir.nodes import Buffer, Origin
 from ocl_inductor.lowering.core.context import LoweringContext, Pending
 from ocl_inductor.lowering.core.fakes import is_device_tensor, is_pair, tensor_leaves
@@ -75,7 +75,7 @@ class Walk:
         own = () if node.target is operator.getitem else ((node.name, frozenset(leaves)),)
         return kept + own
 
-    def size(self, x: Any) -> Any:
+    def size(self, x: object) -> Any:
         """A size as the graph uses it: ints stay ints, and what the guards pin to 1 becomes 1.
 
         Broadcasting depends on extents of 1, and an expression such as ``s // 3`` does not show
@@ -97,7 +97,7 @@ class Walk:
         size, stride = self.shape_in_memory(x)
         return Buffer(name, x.dtype.to_real(), size, stride, extent(size, stride))
 
-    def shape_in_memory(self, x: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def shape_in_memory(self, x: torch.Tensor) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
         """Sizes and strides of a traced tensor, of its real numbers where it is complex."""
         size = tuple(self.size(s) for s in x.shape)
         stride = tuple(self.size(s) for s in x.stride())

@@ -27,7 +27,7 @@ def in_float32(lower: Lowering) -> Lowering:
         def wide(x: Any) -> Any:
             return to_dtype(ctx, x, torch.float32) if _is(x, half) else x
 
-        def narrow(x: Any) -> Any:
+        def narrow(x: Any) -> object:
             return to_dtype(ctx, x, half) if _is(x, torch.float32) else x
 
         wide_args, wide_kwargs = tree_map(wide, (args, kwargs))

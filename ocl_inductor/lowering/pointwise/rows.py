@@ -285,7 +285,7 @@ def _parameters(compute: Callable[..., Expr]) -> tuple[int, frozenset[str]]:
     return positional, frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
-def bind(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bind(target: Any, args: Sequence[object], kwargs: dict[str, object]) -> dict[str, Any]:
     """The call's arguments by their schema names, defaults included."""
     bound: dict[str, Any] = {}
     schema = target._schema.arguments

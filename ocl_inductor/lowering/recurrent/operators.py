@@ -7,8 +7,6 @@ each is one product for all time steps. What the tables hold is said at the temp
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -122,7 +120,9 @@ def _gradient_on_host(
     return torch.cat((_in_time(result[:-1], 0, reverse), result[-1:]))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(
+    ctx: torch.autograd.function.FunctionCtx, inputs: tuple[object, ...], output: tuple[Tensor, ...]
+) -> None:
     _, weight, bias, _, c, ctx.cell, ctx.reverse, saves = inputs
     _, last_c, tables = output
     ctx.has_bias = bias is not None
@@ -133,7 +133,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _backward(
-    ctx: Any, grad: Tensor | None, grad_c: Tensor | None, _: Any
+    ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None, grad_c: Tensor | None, _: object
 ) -> tuple[Tensor | None, ...]:
     if grad is None and grad_c is None:
         return (None,) * 8

@@ -82,7 +82,7 @@ def events(profile: ProfileData, base: int) -> list[dict[str, Any]]:
 
 
 def _complete(
-    name: str, category: str, pid: int, tid: int, times: Any, base: int, **details: Any
+    name: str, category: str, pid: int, tid: int, times: Any, base: int, **details: object
 ) -> dict[str, Any]:
     return {
         "ph": "X",

@@ -18,7 +18,7 @@ class PlanKeeper(Protocol):
     def write(self, key: str, content: bytes) -> None:
         """Keep a new entry."""
 
-    def candidates(self, key: str) -> Iterator[tuple[Any, bytes]]:
+    def candidates(self, key: str) -> Iterator[tuple[object, bytes]]:
         """Entries that may fit, each as an object and as it was read."""
 
 

@@ -17,18 +17,18 @@ _log = logger(__name__)
 _NO_WARNINGS = "-w"
 
 
-def program_from_source(source: str, options: Sequence[str], device: Device) -> Any:
+def program_from_source(source: str, options: Sequence[str], device: Device) -> ClProgram:
     """A pyopencl Program. Raises pyopencl.Error, with the driver's log, where it is refused."""
     program = load_pyopencl().Program(device.context, source)
     return program.build(options=list(options), cache_dir=False)
 
 
-def quiet_program_from_source(source: str, options: Sequence[str], device: Device) -> Any:
+def quiet_program_from_source(source: str, options: Sequence[str], device: Device) -> ClProgram:
     """The same in a user's process: compilers write that there were warnings to the terminal."""
     return program_from_source(source, (*options, _NO_WARNINGS), device)
 
 
-def program_from_binary(binary: bytes, device: Device) -> Any:
+def program_from_binary(binary: bytes, device: Device) -> ClProgram:
     """A pyopencl Program. Raises pyopencl.Error where the driver does not take the binary."""
     program = load_pyopencl().Program(device.context, [device.cl_device], [binary])
     return program.build(cache_dir=False)

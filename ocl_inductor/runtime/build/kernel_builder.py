@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ocl_inductor import errors
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import ClProgram
+from ocl_inductor.device.driver.handles import ClKernel, ClProgram
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
 from ocl_inductor.kernel_text.program import one_program
@@ -64,7 +64,7 @@ class BuiltKernel:
     program: ClProgram
     symbol: str
 
-    def instance(self) -> Any:
+    def instance(self) -> ClKernel:
         """A pyopencl Kernel with arguments of its own.
 
         Raises:
@@ -245,7 +245,7 @@ class _KernelBuild:
         self.settle(key, BuiltKernel(program, kernel.name))
         return written
 
-    def compiled(self, source: str, kernels: Sequence[Kernel]) -> tuple[Any, bytes] | None:
+    def compiled(self, source: str, kernels: Sequence[Kernel]) -> tuple[ClProgram, bytes] | None:
         """The program and its binary from a compile worker; None where it has to be built here, or
         each kernel separately.
 
@@ -295,7 +295,9 @@ class _KernelBuild:
         count("kernels_not_optimised")
         return binary
 
-    def compiled_here(self, source: str, kernels: Sequence[Kernel]) -> tuple[Any, bytes] | None:
+    def compiled_here(
+        self, source: str, kernels: Sequence[Kernel]
+    ) -> tuple[ClProgram, bytes] | None:
         """The same, compiled in this process; None where the driver refuses it."""
         try:
             program = quiet_program_from_source(source, kernels[0].options, self.device)
@@ -320,7 +322,7 @@ class _KernelBuild:
         return written
 
 
-def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> Any:
+def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> ClProgram:
     """A pyopencl Program.
 
     Raises:

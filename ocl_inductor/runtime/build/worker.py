@@ -32,7 +32,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.bf16_dot import bf16_dot_test
@@ -47,7 +47,7 @@ from ocl_inductor.runtime.build.unused_variant import binary_without, can_leave_
 from ocl_inductor.support.temporary import hold, remove_abandoned
 
 #: The binary of the program that a function builds.
-Take: TypeAlias = Callable[[Callable[[], Any]], bytes]
+Take: TypeAlias = Callable[[Callable[[], object]], bytes]
 Job: TypeAlias = tuple[str, tuple[str, ...]] | Literal["zero_copy", "target", "bf16_dot"]
 
 #: The worker exits after so long without a job.

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.plan.plan import BufferSpec, InputSpec, Plan
 from ocl_inductor.runtime.call.tensors import as_planned
 from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
@@ -21,7 +22,7 @@ from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.sizes import Sizes
 
 #: ``bind(name, buffer)``: the kernels that use a name of the plan use this buffer from now on.
-Bind = Callable[[str, Any], None]
+Bind = Callable[[str, ClMemory], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Binding:
         self.discrete = memory if isinstance(memory, DiscreteMemory) else None
         #: For tensors on the device, some of which may be unaligned for vectors.
         self.aligned = memory.aligned if isinstance(memory, ResidentMemory) else None
-        self.bound: dict[str, Any] = {}
+        self.bound: dict[str, ClMemory] = {}
         self._bind = bind
         self.exact_weights = exact_weights
         #: Parameters of which a copy is kept: packed or folded by the prologue, or uploaded.
@@ -154,7 +155,7 @@ class Binding:
 
     def _on_device(
         self, discrete: DiscreteMemory, own: _Input, x: torch.Tensor, stride: tuple[int, ...]
-    ) -> Any:
+    ) -> ClMemory | None:
         """A buffer that holds a tensor already; None if it is in host memory (by now)."""
         nbytes = self.reach(own.spec, x)
         plain = x.stride() == stride and not x.is_conj() and not x.is_neg()

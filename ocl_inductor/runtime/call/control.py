@@ -20,14 +20,14 @@ class Control:
         self.region = region
         self.bodies = [_taking(execute(plan)) for plan in region.bodies]
 
-    def __call__(self, *args: object) -> tuple[Any, ...]:
+    def __call__(self, *args: object) -> tuple[object, ...]:
         return getattr(self, self.region.how)(*args)  # type: ignore[no-any-return]
 
     def cond(self, pred: object, operands: Sequence[object]) -> tuple[Any, ...]:
         """One of two branches."""
         return self.bodies[0 if pred else 1](operands)
 
-    def while_loop(self, carried: Sequence[object], others: Sequence[object]) -> tuple[Any, ...]:
+    def while_loop(self, carried: Sequence[object], others: Sequence[object]) -> tuple[object, ...]:
         """The second body while the first one returns true."""
         condition, body = self.bodies
         while condition((*carried, *others))[0]:
@@ -36,7 +36,7 @@ class Control:
 
     def while_loop_stack_output(
         self, carried: Sequence[object], others: Sequence[object]
-    ) -> tuple[Any, ...]:
+    ) -> tuple[object, ...]:
         """As ``while_loop``, with the values of all iterations; the initial ones if none."""
         condition, body = self.bodies
         rounds = []
@@ -51,7 +51,7 @@ class Control:
 
     def scan(
         self, carried: Sequence[object], xs: Sequence[torch.Tensor], others: Sequence[object]
-    ) -> tuple[Any, ...]:
+    ) -> tuple[object, ...]:
         """The body for each row of ``xs``; what it returns after the carried values is stacked."""
         (body,) = self.bodies
         rows = []
@@ -68,12 +68,12 @@ class Control:
         return _stacked([body((*row, *others)) for row in zip(*(x.unbind() for x in xs))])
 
 
-def _taking(run: Run) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def _taking(run: Run) -> Callable[[Sequence[object]], tuple[object, ...]]:
     """``run`` on a copy of the operand list, as it takes the list over."""
     return lambda operands: run(list(operands))
 
 
-def _stacked(rows: Sequence[Sequence[object]]) -> tuple[Any, ...]:
+def _stacked(rows: Sequence[Sequence[object]]) -> tuple[object, ...]:
     """Stack each result over the rows; one that is None in all rows stays None."""
     return tuple(
         torch.stack(list(of)) if isinstance(of[0], torch.Tensor) else of[0]

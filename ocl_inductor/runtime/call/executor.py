@@ -88,7 +88,7 @@ class Executor:
         self.kernels = build_kernels(plan.kernels, device, settings)
         # Launch sites: one kernel object each, so that constant arguments are bound once.
         self.sites: dict[int, LaunchSite] = {}
-        self.uses: dict[str, list[tuple[Any, int]]] = {}
+        self.uses: dict[str, list[tuple[ClKernel, int]]] = {}
         for step in (*plan.prologue, *plan.steps):
             if isinstance(step, Launch):
                 self._add_site(step)
@@ -165,7 +165,7 @@ class Executor:
         if moves and plan.residence is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.plan_index, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
 
-    def enqueuers(self) -> list[Any]:
+    def enqueuers(self) -> list[object]:
         """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
         fast_path = [] if self.fast_path is None else [self.fast_path, self.fast_path.replay]
         return [self, self.memory, *(s for s in fast_path if s is not None)]
@@ -183,7 +183,7 @@ class Executor:
         for position, name in enumerate(step.buffers):
             self.uses.setdefault(self.plan_index.root(name), []).append((kernel, position))
 
-    def _kernels(self) -> dict[int, Any]:
+    def _kernels(self) -> dict[int, ClKernel]:
         return {number: site.kernel for number, site in self.sites.items()}
 
     def _bind(self, name: str, buffer: object) -> None:
@@ -234,7 +234,7 @@ class Executor:
 
     # -- calling ---------------------------------------------------------------------------
 
-    def __call__(self, args: list[object]) -> tuple[Any, ...]:
+    def __call__(self, args: list[object]) -> tuple[object, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: drops the caller's references
         return self.run(inputs)
@@ -252,14 +252,14 @@ class Executor:
             with recorder.call(self):
                 return self._run_locked(inputs)
 
-    def _run_locked(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _run_locked(self, inputs: list[object]) -> tuple[object, ...]:
         if self.forms is None:
             return self._attempt(inputs)
         taken = self.forms.take(inputs)
         inputs.clear()
         return self.forms.give(self._attempt(taken))
 
-    def _attempt(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _attempt(self, inputs: list[object]) -> tuple[object, ...]:
         """A call; retried once after a shortage of memory, with idle memory freed."""
         try:
             return self._try(inputs)
@@ -269,7 +269,7 @@ class Executor:
         count("memory_retries")
         return self._try(inputs)
 
-    def _try(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _try(self, inputs: list[object]) -> tuple[object, ...]:
         results = self._call(inputs)
         return self.arrive(results) if self.arrive is not None else results
 
@@ -343,7 +343,7 @@ class Executor:
         self.scratch.bound = None
         self.fast_path.make_with(reuse.makers)
 
-    def _run_within(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _run_within(self, inputs: list[object]) -> tuple[object, ...]:
         """A reentrant call from a host call of this plan: as its kernel objects are in use, it
         needs new ones.
         """
@@ -356,7 +356,7 @@ class Executor:
         with contextlib.suppress(self.cl.Error):
             self.memory.abandon()
 
-    def _run(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _run(self, inputs: list[object]) -> tuple[object, ...]:
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
         self._bind_memory()

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.device.driver.handles import ClMemory
+from ocl_inductor.device.driver.handles import ClKernel, ClMemory
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.plan.plan import (
     BufferSpec,
@@ -44,7 +43,7 @@ MAX_WINDOWS = 64
 #: takes 1 µs, writing a MiB 50.
 MAX_WINDOW_BYTES = 2 << 20
 
-Uses = Sequence[tuple[Any, int]]
+Uses = Sequence[tuple[ClKernel, int]]
 
 #: Limit of a draw's results, so that they are never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
@@ -141,7 +140,7 @@ class FastPath:
         plan: Plan,
         memory: UnifiedMemory,
         uses: Mapping[str, Uses],
-        kernels: Mapping[int, Any],
+        kernels: Mapping[int, ClKernel],
         root: Callable[[str], str],
         saved: Collection[str],
         draw: Draw,
@@ -158,7 +157,7 @@ class FastPath:
         #: writes them all, so then the prologue runs, too.
         self.versions: list[list[int]] = []
         #: For the same: position, and a weak reference to the storage, whose address may be reused.
-        self.storages: tuple[tuple[int, Callable[[], Any]], ...] = ()
+        self.storages: tuple[tuple[int, Callable[[], torch.UntypedStorage | None]], ...] = ()
         self.watch = Watch(())
         self.known = False
         self.replay: Replay | None = None
@@ -250,7 +249,7 @@ class FastPath:
         self.known = results is not None
         return results
 
-    def _run(self, tensors: Sequence[Any]) -> tuple[torch.Tensor, ...] | None:
+    def _run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
         for position, tensor, pointer in self.parameters:
             x = tensors[position]
             if id(x) != tensor or x.data_ptr() != pointer:

@@ -4,7 +4,6 @@ which raises at its end."""
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import torch
 
@@ -28,7 +27,9 @@ class Faults:
     def __init__(self, plan: Plan, memory: Strategy, sizes: Sizes) -> None:
         self.checks, self.memory, self.sizes = plan.checks, memory, sizes
         self.host = torch.zeros(FAULT_WORDS, dtype=torch.int32)
-        self.words: Any = (ctypes.c_int32 * FAULT_WORDS).from_address(self.host.data_ptr())
+        self.words: ctypes.Array[ctypes.c_int32] = (ctypes.c_int32 * FAULT_WORDS).from_address(
+            self.host.data_ptr()
+        )
         self.nbytes = ctypes.sizeof(self.words)
         self.buffer = memory.input(FAULT, self.host, self.nbytes)
 

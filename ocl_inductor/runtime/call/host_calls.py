@@ -72,7 +72,7 @@ class HostCalls:
             held = self.values[name]
             self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
 
-    def _borrowing(self, operator: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _borrowing(self, operator: Any, args: list[object], kwargs: dict[str, object]) -> Any:
         """The same with tensors that live on the device."""
         borrowed = Borrowed()
         given = pytree.tree_map(borrowed.argument, (args, kwargs))
@@ -110,7 +110,7 @@ class HostCalls:
         tensor = self._tensor(ref)
         return torch.view_as_complex(tensor) if ref.pairs else tensor
 
-    def _tensor(self, ref: TensorRef) -> Any:
+    def _tensor(self, ref: TensorRef) -> torch.Tensor:
         if ref.size is None:
             return self.values[ref.name]
         assert ref.stride is not None

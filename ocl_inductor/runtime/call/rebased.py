@@ -16,7 +16,7 @@ class Rebased:
     name: str
     offsets: tuple[int | None, ...]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
         if self.offsets:
             bases = zip(kwargs.pop("_all_bases"), self.offsets, strict=True)
             kwargs["_all_bases"] = [_at(base, offset) for base, offset in bases]

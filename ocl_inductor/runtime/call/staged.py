@@ -31,7 +31,7 @@ class StagedExecutor:
         #: The loans of the devices, usually one, on which plans have discrete memory.
         self.loans = frozenset(d.loans for d in strategies if d is not None)
 
-    def __call__(self, args: list[object]) -> tuple[Any, ...]:
+    def __call__(self, args: list[object]) -> tuple[object, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: the caller's references go away here
         self._end_loans(inputs)
@@ -48,7 +48,7 @@ class StagedExecutor:
 
 
 class _Call:
-    def __init__(self, owner: StagedExecutor, inputs: list[Any]) -> None:
+    def __init__(self, owner: StagedExecutor, inputs: list[object]) -> None:
         self.owner = owner
         self.values: dict[str, Any] = dict(zip(owner.plan.inputs, inputs, strict=True))
         self.sizes = Sizes(())

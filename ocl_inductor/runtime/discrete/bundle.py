@@ -12,7 +12,6 @@ import ctypes
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device import fork
 from ocl_inductor.device.driver.handles import ClMemory
@@ -78,7 +77,7 @@ class Bundle:
         self._known: dict[tuple[str, ...], list[Run]] = {}
 
     @property
-    def buffer(self) -> Any:
+    def buffer(self) -> ClMemory:
         """The whole buffer."""
         assert self.allocation is not None
         return self.allocation.buffer
@@ -122,8 +121,8 @@ class Bundle:
 
 
 #: The windows of live plans, and of plans that were freed; the oldest of each plan first.
-_live: dict[int, list[Any]] = {}
-_retired: list[list[Any]] = []
+_live: dict[int, list[ClMemory]] = {}
+_retired: list[list[ClMemory]] = []
 
 
 def _free_after(owner: object, windows: list[object]) -> None:

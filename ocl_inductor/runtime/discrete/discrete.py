@@ -11,7 +11,6 @@ has finished.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 
@@ -211,7 +210,7 @@ class DiscreteMemory:
         count("bytes_kept_on_device", nbytes)
         return buffer
 
-    def resident(self, tensor: torch.Tensor, nbytes: int, kept: tuple[Any, int]) -> ClMemory:
+    def resident(self, tensor: torch.Tensor, nbytes: int, kept: tuple[ClMemory, int]) -> ClMemory:
         """A buffer that begins with a tensor's contents, which ``kept`` holds (``Residents.find``);
         None where the device cannot address them, as of a view that begins between two aligned
         places.

@@ -6,7 +6,6 @@ A transfer to memory that is not pinned blocks until its end, even where it is a
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES, Chunk, PinnedPool
 from ocl_inductor.runtime.discrete.transfers import Pieces
@@ -21,9 +20,9 @@ class Gathering:
         self.chunks: list[Chunk] = []
         self.used = CHUNK_BYTES
         #: The memory that a transfer fills, and the destinations of its pieces.
-        self.expected: list[tuple[Any, Pieces]] = []
+        self.expected: list[tuple[ctypes.Array[ctypes.c_char], Pieces]] = []
 
-    def pinned(self, nbytes: int) -> Any:
+    def pinned(self, nbytes: int) -> ctypes.Array[ctypes.c_char] | None:
         """Room in pinned memory; None if there is not enough left."""
         if self.pool is None:
             return None
@@ -37,11 +36,11 @@ class Gathering:
         self.used += -(-nbytes // MIN_BYTES) * MIN_BYTES
         return room
 
-    def room(self, nbytes: int) -> Any:
+    def room(self, nbytes: int) -> ctypes.Array[ctypes.c_char]:
         """Room in pinned memory if there is some, else in pageable memory."""
         return self.pinned(nbytes) or (ctypes.c_char * nbytes)()
 
-    def expect(self, room: object, pieces: Pieces) -> None:
+    def expect(self, room: ctypes.Array[ctypes.c_char], pieces: Pieces) -> None:
         """A transfer will fill ``room``; the pieces are to be copied to their destinations then."""
         self.expected.append((room, pieces))
 

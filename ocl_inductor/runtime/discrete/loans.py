@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -95,7 +95,7 @@ class Loans:
             if loan is not None and lender in (None, loan.lender()):
                 del self.open[pointer]
 
-    def borrow(self, x: torch.Tensor, nbytes: int) -> Any:
+    def borrow(self, x: torch.Tensor, nbytes: int) -> ClMemory | None:
         """A buffer that holds ``nbytes`` from ``x`` on, to be read; None if no loan covers them."""
         loan = self.open.get(x.data_ptr())
         if loan is None or not loan.is_of(x, nbytes):

@@ -8,9 +8,9 @@ mapped once and kept, for all plans of a device.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import weakref
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Chunk:
         )
         self.pointer = int(self.array.ctypes.data)
 
-    def part(self, start: int, nbytes: int) -> Any:
+    def part(self, start: int, nbytes: int) -> ctypes.Array[ctypes.c_char]:
         """A range of its bytes, as transfers take them."""
         return bytes_at(self.pointer + start, nbytes)
 

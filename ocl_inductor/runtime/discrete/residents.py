@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -37,7 +36,7 @@ class Residents:
         self.lock = threading.Lock()
         self.entries: dict[int, _Entry] = {}
         #: Buffers of dead tensors: the next step of a training loop needs the same sizes.
-        self.spare: dict[int, list[Any]] = {}
+        self.spare: dict[int, list[ClMemory]] = {}
 
     def keep(self, tensor: torch.Tensor, buffer: ClMemory, nbytes: int) -> None:
         """From now on ``buffer`` holds the contents of a new tensor that starts at its storage."""
@@ -45,7 +44,7 @@ class Residents:
         with self.lock:
             self.entries[storage.data_ptr()] = _Entry(StorageWeakRef(storage), buffer, nbytes)
 
-    def find(self, tensor: torch.Tensor) -> tuple[Any, int] | None:
+    def find(self, tensor: torch.Tensor) -> tuple[ClMemory, int] | None:
         """The buffer, and its bytes, that hold a tensor's contents; None if host memory does."""
         if not self.entries:
             return None
@@ -55,7 +54,9 @@ class Residents:
             return None
         return entry.buffer, entry.nbytes
 
-    def spare_buffer(self, nbytes: int, preferred: object = None, look: bool = True) -> Any:
+    def spare_buffer(
+        self, nbytes: int, preferred: object = None, look: bool = True
+    ) -> ClMemory | None:
         """A buffer of exactly this size that a dead tensor had, or None; ``preferred`` if it is
         among them. ``look``: find out first which tensors are dead.
         """

@@ -11,7 +11,7 @@ import ctypes
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
@@ -53,7 +53,7 @@ def copy_bytes(to: int, source: int, nbytes: int) -> None:
         there.copy_(here)
 
 
-def together(pieces: Pieces, nbytes: int) -> Any:
+def together(pieces: Pieces, nbytes: int) -> ctypes.Array[ctypes.c_char]:
     """The bytes of the pieces as one transfer takes them: a single one in place, several copied."""
     if len(pieces) == 1:
         return bytes_at(pieces[0][1], nbytes)
@@ -75,14 +75,14 @@ class SharedRange:
     pointer: int
     nbytes: int
 
-    def part(self, start: int, nbytes: int) -> Any:
+    def part(self, start: int, nbytes: int) -> ClMemory:
         """Some of its bytes, as pyopencl's copies take them."""
         return load_pyopencl().SVM(bytes_at(self.pointer + start, nbytes))
 
 
 def _write(
     cl: PyOpenCL, queue: ClQueue, target: ClMemory, start: int, source: ClMemory, nbytes: int
-) -> Any:
+) -> ClEvent:
     """Enqueue a copy of host memory to a part of a buffer or of shared memory; its event."""
     if isinstance(target, SharedRange):
         there = target.part(start, nbytes)
@@ -98,7 +98,7 @@ def _read(
     start: int,
     nbytes: int,
     **waiting: object,
-) -> Any:
+) -> ClEvent:
     """Enqueue a copy of such a part to host memory; its event."""
     if isinstance(source, SharedRange):
         here = source.part(start, nbytes)
@@ -125,7 +125,7 @@ class Uploads:
 
     def send(
         self, cl: PyOpenCL, queue: ClQueue, buffer: ClMemory, pointer: int, nbytes: int
-    ) -> Any:
+    ) -> ClEvent:
         """Enqueue the transfer; the event of its last part, on an in-order queue."""
         event = None
         for start, size in parts(nbytes):
@@ -149,7 +149,7 @@ class Uploads:
         start: int,
         pieces: Pieces,
         nbytes: int,
-    ) -> Any:
+    ) -> ClEvent:
         """Enqueue a transfer of at most a chunk to ``start`` in the buffer, of scattered pieces of
         host memory; None if there is no pinned memory for it."""
         chunk = self._chunk()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -67,7 +66,7 @@ class ResidentMemory(UnifiedMemory):
         self.has_addresses = not self.allocator.in_place
         self.unaligned = _UNALIGNED if self.has_addresses else 0
         #: Buffers that CPU tensors were uploaded to, by the name of the input.
-        self.sent: dict[str, Any] = {}
+        self.sent: dict[str, ClMemory] = {}
         #: CPU tensors to download at the end of a call, and their buffers.
         self.homeward: dict[str, tuple[ClMemory, torch.Tensor, int]] = {}
         #: Whether a call has to wait for its kernels. Host memory that they use may be freed by the
@@ -191,7 +190,7 @@ class Arrival:
     to_host: tuple[int, ...]
     place: torch.device
 
-    def __call__(self, results: tuple[object, ...]) -> tuple[Any, ...]:
+    def __call__(self, results: tuple[object, ...]) -> tuple[object, ...]:
         return tuple(
             x.to("cpu" if n in self.to_host else self.place) if isinstance(x, torch.Tensor) else x
             for n, x in enumerate(results)

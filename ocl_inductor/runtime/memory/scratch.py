@@ -12,7 +12,6 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import torch
 
@@ -38,7 +37,7 @@ class Arena:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
-        self.windows: dict[tuple[int, int, int], Any] = {}
+        self.windows: dict[tuple[int, int, int], ClMemory] = {}
         self.version = next(_versions)
 
     def __del__(self) -> None:
@@ -231,7 +230,7 @@ class Scratch:
         host = arena.allocations[at.arena].host_part(at.offset, nbytes)
         return self._window(arena, at, nbytes, memory), host
 
-    def _window(self, arena: Arena, at: Place, nbytes: int, memory: Strategy) -> Any:
+    def _window(self, arena: Arena, at: Place, nbytes: int, memory: Strategy) -> ClMemory:
         """The buffer of a block: a part of an allocation, or all of it for ``Rules.separate``."""
         whole = arena.allocations[at.arena].nbytes
         return arena.window(at, whole if self.rules.separate else nbytes, memory)

@@ -78,7 +78,7 @@ class Metadata:
     created: float = 0.0
     launch: LaunchExample | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod
@@ -218,7 +218,7 @@ def _symbol(value: Any) -> str:
     return str(value)
 
 
-def _strings(values: Sequence[Any]) -> tuple[str, ...]:
+def _strings(values: Sequence[object]) -> tuple[str, ...]:
     if isinstance(values, str):
         raise TypeError("a list of strings is wanted")
     return tuple(map(str, values))

@@ -146,7 +146,7 @@ def _accepted(reference: object, value: object, exact: object, rule: Rule) -> bo
         return False  # shapes or types differ
 
 
-def _accepted_by_row(reference: Any, value: Any, exact: Any, row: Tolerance) -> bool:
+def _accepted_by_row(reference: Any, value: Any, exact: object, row: Tolerance) -> bool:
     if not floating(reference, value) or reference.dtype != value.dtype:
         return False
     if row.rtol is not None or row.atol is not None:
@@ -314,6 +314,6 @@ def _float64_results(job: Job, subject: Subject, expected: Named) -> Named | Non
     return dict(_widened(found))
 
 
-def _widened(found: Named) -> Iterator[tuple[str, Any]]:
+def _widened(found: Named) -> Iterator[tuple[str, object]]:
     for name, value in found.items():
         yield name, value.double() if floating(value) else value

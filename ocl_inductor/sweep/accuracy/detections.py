@@ -18,7 +18,7 @@ SCORES, BOXES, LABELS = "out[0]", "out[1]", "out[2]"
 _ANOTHER_CLASS = 1e9
 
 
-def in_order_of(reference: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def in_order_of(reference: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, object]:
     """``other`` with its detections in the order of ``reference``.
 
     Each detection of ``reference`` in turn takes the nearest box that is left, of its own class
@@ -54,7 +54,7 @@ def _nearest(
     return torch.tensor(chosen)
 
 
-def _ordered(value: object, order: torch.Tensor) -> Any:
+def _ordered(value: object, order: torch.Tensor) -> object:
     if not isinstance(value, torch.Tensor) or value.shape[:2] != order.shape:
         return value
     return torch.stack([v[o] for v, o in zip(value, order, strict=True)])

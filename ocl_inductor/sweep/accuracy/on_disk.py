@@ -10,7 +10,6 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import torch
 from torch import nn
@@ -26,7 +25,7 @@ def bytes_of(values: Iterable[object]) -> int:
     return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
 
 
-def unloaded(named: dict[str, object]) -> dict[str, Any]:
+def unloaded(named: dict[str, object]) -> dict[str, object]:
     """The same values, which take no memory while they are not read, if they are large."""
     if bytes_of(named.values()) < MANY_BYTES:
         return named
@@ -52,7 +51,7 @@ def _unload_gradient(parameter: torch.Tensor) -> None:
     parameter.grad = _on_disk(parameter.grad)
 
 
-def _on_disk(value: object) -> Any:
+def _on_disk(value: object) -> object:
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return value
     storage = value.untyped_storage()

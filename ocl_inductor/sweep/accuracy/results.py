@@ -13,7 +13,7 @@ from ocl_inductor.sweep.process.job import Mode
 from ocl_inductor.sweep.rows.subject import Subject
 
 
-def run_once(mode: Mode, subject: Subject, call: Callable[..., object]) -> dict[str, Any]:
+def run_once(mode: Mode, subject: Subject, call: Callable[..., object]) -> dict[str, object]:
     """Run one forward pass, or one forward and backward pass, and collect what it gave.
 
     The gradients are taken from the parameters: of a large model there is no room for a copy, and
@@ -40,7 +40,7 @@ def run_once(mode: Mode, subject: Subject, call: Callable[..., object]) -> dict[
     return found
 
 
-def collect(value: object, path: str = "out") -> dict[str, Any]:
+def collect(value: object, path: str = "out") -> dict[str, object]:
     """Every tensor and number of a nest of results by its path; tensors are copies."""
     return dict(_leaves(value, path))
 

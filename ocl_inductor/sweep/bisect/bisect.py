@@ -12,7 +12,6 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.sweep.record import Record
@@ -52,7 +51,7 @@ class Tried:
     bad: bool | None
     message: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "name": self.name,
             "values": list(self.values),
@@ -70,7 +69,7 @@ class Found:
     last_good: str
     tried: tuple[Tried, ...] = field(default_factory=tuple)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "metric": self.metric,
             "first_bad": self.suspects[0] if len(self.suspects) == 1 else None,

@@ -146,7 +146,7 @@ def _shape(value: object) -> str:
     return "×".join(map(str, value.shape)) if isinstance(value, torch.Tensor) else repr(value)
 
 
-def merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, Any]:
+def merged(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
     """``base`` with the values of ``over``, nested mappings too."""
     found = dict(base)
     for key, value in over.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,7 +17,7 @@ from ocl_inductor.sweep.rows.inputs import make_tensor
 
 BATCH, TOKENS, SAMPLES, FRAMES = 2, 16, 4000, 64
 SIZES = {"B": BATCH, "S": TOKENS}
-Inputs = dict[str, Any]
+Inputs = dict[str, object]
 
 _DECODER = ("decoder_input_ids", "decoder_inputs_embeds")
 _MASKS = {"attention_mask", "pixel_mask", "padding_mask", "decoder_attention_mask"}

@@ -153,7 +153,7 @@ def layer_count(values: Mapping[str, object]) -> int | None:
     return None
 
 
-def every_kind(entries: Sequence[object], count: int) -> list[Any]:
+def every_kind(entries: Sequence[object], count: int) -> list[object]:
     """``count`` of the entries, in order, with as many different ones as there is room for."""
     first: list[int] = []
     seen: list[object] = []
@@ -255,7 +255,7 @@ def _image_size(values: Mapping[str, object]) -> int:
     return patch * PATCHES
 
 
-def _rotary(value: dict[object, object], values: Mapping[str, object]) -> dict[Any, Any]:
+def _rotary(value: dict[object, object], values: Mapping[str, object]) -> dict[object, object]:
     """Rotary parameters whose sections add up to half of the new head."""
     sections = value.get(_SECTIONS)
     if isinstance(sections, list | tuple):

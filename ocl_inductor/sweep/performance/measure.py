@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics as stats
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -25,7 +24,7 @@ from ocl_inductor.sweep.process.job import Job, Mode
 from ocl_inductor.sweep.rows.subject import load_subject, reset_seeds, stepper
 from ocl_inductor.sweep.status import Status
 
-Step = Callable[[], Any]
+Step = Callable[[], object]
 
 #: Calls after the first one, in which memory is observed.
 STEADY_CALLS = 3

@@ -118,7 +118,7 @@ class Line:
     def speedup(self) -> float:
         return self.eager_us / self.backend_us
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {**asdict(self), "speedup": self.speedup}
 
 

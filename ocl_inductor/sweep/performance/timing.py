@@ -8,7 +8,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import psutil
 
@@ -32,7 +31,7 @@ class Timing:
     calls_per_sample: int
     samples_ms: tuple[float, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
 

@@ -78,7 +78,7 @@ class Backend:
             return self
         return Backend(self.name, tuple(sorted((*self.options, ("device", device)))))
 
-    def compile(self, function: Callable[..., Any], dynamic: bool | None) -> Callable[..., Any]:
+    def compile(self, function: Callable[..., object], dynamic: bool | None) -> Callable[..., Any]:
         """The function this backend runs; nothing is compiled before its first call."""
         import torch
 
@@ -86,7 +86,7 @@ class Backend:
             return function
         options = dict(self.options)
         mode = options.pop("mode", None)
-        keywords: dict[str, Any] = {"options": options} if options else {}
+        keywords: dict[str, object] = {"options": options} if options else {}
         if mode is not None and options and self.name == "inductor":
             raise BadBackendError(self.label, "torch.compile takes a mode or options, not both")
         if mode is not None and options:

@@ -7,7 +7,6 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -29,7 +28,7 @@ def _package_versions() -> dict[str, str]:
     return versions
 
 
-def _cpu() -> dict[str, Any]:
+def _cpu() -> dict[str, object]:
     """Model, feature flags (as the kernel lists them) and usable cores."""
     facts: dict[str, object] = {"machine": platform.machine(), "cores": os.cpu_count()}
     if hasattr(os, "sched_getaffinity"):
@@ -84,7 +83,7 @@ def _opencl_devices() -> list[dict[str, str]]:
     ]
 
 
-def describe() -> dict[str, Any]:
+def describe() -> dict[str, object]:
     """The environment as plain JSON values. Loads the OpenCL drivers."""
     return {
         "python": platform.python_version(),

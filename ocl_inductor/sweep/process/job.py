@@ -63,7 +63,7 @@ class Job:
         assert self.config is not None, "a job on a row has its path"
         return Path(self.config)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)
 
     @classmethod

@@ -119,7 +119,7 @@ class Comparison:
         """Whether the second sweep is worse: slower, larger, broken, or without a model."""
         return bool(self.regressions or self.broken or self.missing)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain values for YAML and JSON."""
         return {
             "threshold": self.threshold,
@@ -135,7 +135,7 @@ class Comparison:
         }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, object]:
     return {**asdict(change), "growth": round(change.growth, 4)}
 
 
@@ -241,7 +241,9 @@ def _status_change(old: Record, new: Record) -> StatusChange:
     )
 
 
-def _environment(a: Mapping[str, object], b: Mapping[str, object]) -> dict[str, tuple[Any, Any]]:
+def _environment(
+    a: Mapping[str, object], b: Mapping[str, object]
+) -> dict[str, tuple[object, object]]:
     """What differs between two machines or their software, by dotted name."""
     left, right = _flat(a), _flat(b)
     return {
@@ -251,7 +253,7 @@ def _environment(a: Mapping[str, object], b: Mapping[str, object]) -> dict[str, 
     }
 
 
-def _flat(value: object, path: str = "") -> dict[str, Any]:
+def _flat(value: object, path: str = "") -> dict[str, object]:
     if isinstance(value, Mapping):
         return {
             k: v for key, item in value.items() for k, v in _flat(item, f"{path}.{key}").items()

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.record import Record, SweepResults
@@ -52,7 +51,7 @@ def device_of(record: Record) -> str:
     return str(dict(backend.options).get("device", "opencl"))
 
 
-def dynamobench_row(record: Record) -> dict[str, Any]:
+def dynamobench_row(record: Record) -> dict[str, object]:
     """One line of dynamobench's table for accuracy or performance.
 
     As there, a model that failed has a speedup of 0; memory is in GB.
@@ -83,7 +82,7 @@ def _gigabytes(mib: float | None) -> float | None:
     return None if mib is None else mib * _MIB / _GB
 
 
-def _cell(value: object) -> Any:
+def _cell(value: object) -> object:
     """dynamobench writes six digits, and 0 for what it does not know."""
     if value is None:
         return 0
@@ -128,11 +127,11 @@ def write_table(records: Iterable[Record], path: Path) -> None:
     _write(path, (*_FIELDS, *_METRICS, *_PARTS, "message", "why"), rows)
 
 
-def _rounded(value: object) -> Any:
+def _rounded(value: object) -> object:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def userbenchmark(results: SweepResults) -> dict[str, Any]:
+def userbenchmark(results: SweepResults) -> dict[str, object]:
     """TorchBench's userbenchmark form: a name, the environment, and numbers by name."""
     metrics: dict[str, float] = {}
     for record in results.records:

@@ -64,7 +64,7 @@ def _has(outputs: object, key: int | str) -> bool:
     return getattr(outputs, key, None) is not None and not isinstance(outputs, torch.Tensor)
 
 
-def _pick(outputs: Any, key: int | str) -> Any:
+def _pick(outputs: Any, key: int | str) -> object:
     if isinstance(key, int) or isinstance(outputs, Mapping):
         return outputs[key]
     return getattr(outputs, key)

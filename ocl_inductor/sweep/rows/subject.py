@@ -97,7 +97,7 @@ def in_float64(job: Job, subject: Subject) -> Subject:
     return dataclasses.replace(wide, **changes)  # type: ignore[type-var]
 
 
-def _cloned(value: object) -> Any:
+def _cloned(value: object) -> object:
     return pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, value)
 
 
@@ -132,7 +132,7 @@ def stepper(
     """
     if job.mode == "inference":
 
-        def infer() -> Any:
+        def infer() -> object:
             with torch.no_grad(), casting(job):
                 return call(*subject.args, **subject.kwargs)
 

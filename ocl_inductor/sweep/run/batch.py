@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ocl_inductor.sweep.status import Status
 
@@ -34,7 +33,7 @@ class Point:
     def samples_per_s(self) -> float | None:
         return None if not self.median_ms else self.batch_size * 1e3 / self.median_ms
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         found = {**asdict(self), "samples_per_s": self.samples_per_s}
         return {**found, "status": str(self.status)}
 

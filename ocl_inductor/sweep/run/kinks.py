@@ -76,7 +76,7 @@ class _Watched(nn.Module):
             kink.register_forward_hook(self._watch(name))
 
     def _watch(self, name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        def hook(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
             calls = sum(key[0] == name for key in self.taken)
             # A ReLU's output is copied, as the next layer may work in place.
             self.taken[name, calls] = (

@@ -110,7 +110,7 @@ class Runner:
             watcher.finished(unit, records)
         return read_results(self.file)
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> dict[str, object]:
         outcome = self._job(Job("environment", threads=self.options.threads), None, lambda _: None)
         return {
             "event": "start",

@@ -7,9 +7,9 @@ A run of ``kernel[-1] * icg`` contiguous input elements may be passed as ``icg``
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from ocl_inductor.templates.simt_tiles import (
     operand_fill,
     tile_names,
 )
-from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, tunable
+from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, Tile, tunable
 from ocl_inductor.templates.trial import Trial, packed, strided, tolerance_of_sum
 
 
@@ -225,7 +225,7 @@ def _pixels(p: ConvParams) -> Size:
     return prod((p.n, *p.out_sizes))
 
 
-def _launch(p: ConvParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: ConvParams, tile: Tile) -> LaunchGrid:
     if tile["profile"] == "simt":
         columns = ceil_div(p.ocg, tile["TN"]) * tile["LX"]
         rows = size_ceil_div(_pixels(p), tile["TM"]) * tile["LY"]

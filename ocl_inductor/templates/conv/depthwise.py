@@ -7,7 +7,6 @@ the kernel must avoid is a check for each tap, and loading an input once for eac
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.conv.conv import WindowParams, conv_reference
 from ocl_inductor.templates.gemm.gemm import MAX_UNROLLED_STORE
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Most pixels that one round computes; their sums and a row of weights stay in registers.
 _MAX_PIXELS = 8
@@ -105,7 +104,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: DepthwiseParams) -> dict[str,
     }
 
 
-def _launch(p: DepthwiseParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: DepthwiseParams, tile: Tile) -> LaunchGrid:
     rows = size_ceil_div(prod((p.n, p.out_sizes[0])), tile["ROWS"])
     return LaunchGrid((rows, ceil_div(p.channels, tile["CHANNELS"]), 1), (1, 1, 1))
 

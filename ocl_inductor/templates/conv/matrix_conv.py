@@ -11,9 +11,7 @@ refuses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +28,7 @@ from ocl_inductor.templates.gemm.matrix_gemm import (
     LEAST_SUM,
     PREFETCH_ROWS,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ def _parts_tile(
     return _shared(p)
 
 
-def _parts_launch(p: MatrixConvPartsParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _parts_launch(p: MatrixConvPartsParams, tile: Tile) -> LaunchGrid:
     found: Planes = tile["planes"]
     return LaunchGrid((found.positions // TILE, len(found.phases), p.n), (1, 1, 1))
 
@@ -149,7 +147,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: MatrixConvParams) -> dict[str
     }
 
 
-def _launch(p: MatrixConvParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MatrixConvParams, tile: Tile) -> LaunchGrid:
     blocks = prod((p.n, tile["planes"].blocks))
     return LaunchGrid((ceil_div(p.oc, p.nr), size_ceil_div(blocks, p.mb)), (1, 1))
 

@@ -8,9 +8,7 @@ The result is (part, tap, oc, channels).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
@@ -18,7 +16,7 @@ from ocl_inductor.templates.conv.mma_conv import MmaConvParams
 from ocl_inductor.templates.conv.weight_gradient import weight_gradient_reference
 from ocl_inductor.templates.gemm.mma_gemm import NEIGHBOURS
 from ocl_inductor.templates.mma_tiles import DEPTH, mma_launch, mma_names
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: MmaWeightGradientParams) -> d
     }
 
 
-def _launch(p: MmaWeightGradientParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: MmaWeightGradientParams, tile: Tile) -> LaunchGrid:
     return mma_launch(tile, p.oc, p.channels, p.parts * tile["taps"])
 
 

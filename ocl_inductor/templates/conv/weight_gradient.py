@@ -12,7 +12,6 @@ leaves the input; so no window is ever written to memory, and nothing is checked
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +29,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +109,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: WeightGradientParams) -> dict
     }
 
 
-def _launch(p: WeightGradientParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: WeightGradientParams, tile: Tile) -> LaunchGrid:
     panels = ceil_div(p.columns, tile["NR"])
     chunks = ceil_div(p.rows, tile["MR"] * tile["MB"])
     return LaunchGrid((panels, chunks, p.parts * p.groups), (1, 1, 1))

@@ -9,9 +9,7 @@ tap. Both lie channels-last, without gaps.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
@@ -19,7 +17,7 @@ from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.conv.weight_gradient import WindowsParams, weight_gradient_reference
 from ocl_inductor.templates.gemm.gemm import simt_stores, whole_tiles
 from ocl_inductor.templates.simt_tiles import SimtTile, index_type, operand_fill, tile_names
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: WindowProductParams) -> dict[
     }
 
 
-def _launch(p: WindowProductParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: WindowProductParams, tile: Tile) -> LaunchGrid:
     columns = ceil_div(_columns(p), tile["TN"]) * tile["LX"]
     rows = ceil_div(p.rows, tile["TM"]) * tile["LY"]
     return LaunchGrid((columns, rows, p.parts), (tile["LX"], tile["LY"], 1))

@@ -22,9 +22,7 @@ each in ``[0, classes)``); 2, 3 the lengths of inputs and targets (int64); then
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +30,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 _SIMT_GROUP = 64
 #: Lanes for sequences with fewer states than the widest vector.
@@ -107,11 +105,11 @@ def _states_space(p: CtcParams) -> tuple[Size, ...]:
     return (p.steps + 1, ctc_columns(p.labels, p.batch))
 
 
-def _states_launch(p: CtcParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _states_launch(p: CtcParams, tile: Tile) -> LaunchGrid:
     return LaunchGrid((prod((p.batch, tile["group"])),), (tile["group"],))
 
 
-def _gradient_launch(p: CtcParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _gradient_launch(p: CtcParams, tile: Tile) -> LaunchGrid:
     group = tile["group"]
     return LaunchGrid((size_ceil_div(prod((p.steps, p.batch)), group) * group,), (group,))
 

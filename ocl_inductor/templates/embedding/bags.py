@@ -7,9 +7,8 @@ inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ocl_inductor.ir.expr import Check
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Vectors of a row that a work-item keeps: eight hide the latency of their additions.
 _MOST_VECTORS = 8
@@ -69,7 +68,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: BagsParams) -> dict[str, obje
     }
 
 
-def _launch(p: BagsParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: BagsParams, tile: Tile) -> LaunchGrid:
     return LaunchGrid((size_ceil_div(p.width, tile["NV"] * tile["W"]), p.bags), (1, 1))
 
 

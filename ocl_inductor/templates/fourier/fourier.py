@@ -11,9 +11,8 @@ or real numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.fourier.butterflies import butterfly
 from ocl_inductor.templates.fourier.plan import StagePlan, local_steps, operations, plan
 from ocl_inductor.templates.simt_tiles import extent_of, index_type
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 Points = Literal["complex", "conjugate", "real", "half"]
 
@@ -70,7 +69,7 @@ def _space(p: FourierParams) -> tuple[Size, ...]:
     return dense if p.real else (*dense, 2)
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: FourierParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: FourierParams) -> dict[str, object]:
     found = p.plan(device)
     assert isinstance(found, StagePlan), found
     extent = extent_of(p.offset, (*p.rows, p.n), (*p.strides, p.step))
@@ -105,7 +104,7 @@ def _local_steps(of: StagePlan, number: int) -> tuple[list[int] | None, list[int
     )
 
 
-def _launch(p: FourierParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: FourierParams, tile: Tile) -> LaunchGrid:
     groups = size_ceil_div(prod(p.rows), tile["rows"])
     return LaunchGrid((prod((groups, tile["group"])),), (tile["group"],))
 

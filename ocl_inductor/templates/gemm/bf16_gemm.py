@@ -7,9 +7,7 @@ volume 2); so do the libraries that eager uses on such a processor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod, same
@@ -23,7 +21,7 @@ from ocl_inductor.templates.gemm.gemm import (
     store_edges,
     whole_tiles,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Bf16GemmParams) -> dict[str, 
     }
 
 
-def _launch(p: Bf16GemmParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: Bf16GemmParams, tile: Tile) -> LaunchGrid:
     chunks = size_ceil_div(p.m, tile["MR"] * tile["MB"])
     return LaunchGrid((size_ceil_div(p.n, tile["NR"]), chunks, prod(p.batch)), (1, 1, 1))
 

@@ -5,16 +5,14 @@ Sums are float32, by vdpbf16ps, whose arithmetic bf16_gemm.py describes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.gemm import store_edges
 from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS, SkinnyParams, columns_of_item
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Elements that a register of pairs holds.
 VECTOR = 32
@@ -46,7 +44,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Bf16SkinnyParams) -> dict[str
     }
 
 
-def _launch(p: Bf16SkinnyParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: Bf16SkinnyParams, tile: Tile) -> LaunchGrid:
     return LaunchGrid((size_ceil_div(p.n, tile["NB"]), prod(p.batch), 1), (1, 1, 1))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ocl_inductor.templates.simt_tiles import (
     operand_fill,
     tile_names,
 )
-from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, tunable
+from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, Tile, tunable
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.trial import Trial, panels, strided, tolerance_of_sum
 
@@ -251,7 +251,7 @@ def _next_panel(device: DeviceInfo, p: GemmParams, tile: Blocking) -> dict[str, 
     return {"next_lines": ceil_div(tile.nv, tile.mb), "next_rows": "K"}
 
 
-def _launch(p: GemmParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: GemmParams, tile: Tile) -> LaunchGrid:
     batch = prod(p.batch)
     if tile["profile"] == "simt":
         columns = size_ceil_div(p.n, tile["TN"]) * tile["LX"]

@@ -8,9 +8,7 @@ groups counted through. There may be fewer chunks than work-items.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Rows and vectors of a register tile, with 16 registers and with 32.
 TILES = {16: (4, 2), 32: (6, 2)}
@@ -69,7 +67,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, o
     }
 
 
-def _launch(p: GroupedParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: GroupedParams, tile: Tile) -> LaunchGrid:
     items = size_ceil_div(p.n, tile["NR"] * tile["LX"]) * tile["LX"]
     # Each group, and what is behind the last, may end with a chunk that is not full.
     return LaunchGrid((items, size_ceil_div(p.m, tile["MB"]) + p.groups + 1), (tile["LX"], 1))

@@ -7,16 +7,13 @@ The gradient of the matrices of a grouped product (grouped_gemm.py). Group e has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.grouped_gemm import TILES, GroupedParams
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Terms between additions to the sums of all: a bound for the chain of additions.
 _DEPTH = 256
@@ -39,7 +36,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: GroupedParams) -> dict[str, o
     }
 
 
-def _launch(p: GroupedParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: GroupedParams, tile: Tile) -> LaunchGrid:
     items = size_ceil_div(p.n, tile["NR"] * tile["LX"]) * tile["LX"]
     return LaunchGrid((items, size_ceil_div(p.m, tile["MR"]), p.groups), (tile["LX"], 1, 1))
 

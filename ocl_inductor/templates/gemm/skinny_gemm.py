@@ -11,9 +11,7 @@ W, ``r_columns`` rows by ``k_block``, stays in the first-level cache while all r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +25,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: So few rows make one tile: W is used as it comes from memory, which is what they wait for.
 VERY_FEW = 4
@@ -126,7 +124,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: SkinnyParams) -> dict[str, ob
     }
 
 
-def _launch(p: SkinnyParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: SkinnyParams, tile: Tile) -> LaunchGrid:
     panels, rows = size_ceil_div(p.n, tile["NB"]), size_ceil_div(p.m, tile["MB"])
     return LaunchGrid((panels, rows, prod(p.batch)), (1, 1, 1))
 

@@ -18,7 +18,7 @@ Operand 0: ``A``, float32 or float64. The result has a row for each matrix, of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Rows and columns of the largest matrices: three tables of so many in float64 are 24 KiB.
 MOST_ROWS = 32
@@ -59,14 +59,14 @@ class FactorParams(TemplateParams):
     q_columns: int = 0
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: FactorParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: FactorParams) -> dict[str, object]:
     if profile == "vector":
         return {"group": 1, "team": 1}
     group = min(_GROUP, device.max_work_group_size)
     return {"group": group, "team": group if max(p.rows, p.columns) >= _SHARED else 1}
 
 
-def _launch(p: FactorParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: FactorParams, tile: Tile) -> LaunchGrid:
     group = tile["group"]
     groups = p.batch if tile["team"] > 1 else size_ceil_div(p.batch, group)
     return LaunchGrid((prod((groups, group)),), (group,))

@@ -16,9 +16,8 @@ the nearest one inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import lanes_of, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 _SIMT_GROUP = 64
 
@@ -68,7 +67,7 @@ class RowOrderParams(TemplateParams):
     step_stride: Size
 
 
-def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[str, Any]:
+def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[str, object]:
     if profile == "simt":
         return {"group": min(_SIMT_GROUP, device.max_work_group_size), "W": 1}
     lanes = lanes_of(device, p.acc)
@@ -79,7 +78,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: SubstitutionParams) -> dict[s
     return {"group": 1, "W": lanes}
 
 
-def _launch(p: SubstitutionParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: SubstitutionParams, tile: Tile) -> LaunchGrid:
     group = tile["group"]
     items = prod((p.batch, size_ceil_div(p.columns, tile["W"])))
     return LaunchGrid((size_ceil_div(items, group) * group,), (group,))

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ from ocl_inductor.templates.blocking import (
     register_tile_rows,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ def _backward_tile(device: DeviceInfo, profile: Profile, p: CellParams) -> dict[
     return {"gates": cell.gates, "names": cell.planes} | _tile(device, profile, p, 1)
 
 
-def _launch(p: CellParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: CellParams, tile: Tile) -> LaunchGrid:
     rows, group = tile["rows"], tile["group"]
     if is_static(rows):
         items = size_ceil_div(p.batch, int(rows))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Elements that a work-item should have to do, where rows are short.
 _ITEMS_OF_WORK = 1024
@@ -118,7 +117,7 @@ def _runs_tile(device: DeviceInfo, profile: Profile, p: RunsParams) -> dict[str,
     return {**tile, "units": units}
 
 
-def _runs_launch(p: RunsParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _runs_launch(p: RunsParams, tile: Tile) -> LaunchGrid:
     units = prod((p.rows, size_ceil_div(p.n, p.block)))
     groups = size_ceil_div(units, tile["units"])
     if tile["profile"] == "simt":
@@ -132,7 +131,7 @@ def _merge_tile(device: DeviceInfo, profile: Profile, p: MergeParams) -> dict[st
     return {"segment": _SIMT_SEGMENT, "group": min(_SIMT_GROUP, device.max_work_group_size)}
 
 
-def _merge_launch(p: MergeParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _merge_launch(p: MergeParams, tile: Tile) -> LaunchGrid:
     segments = prod((p.rows, size_ceil_div(p.n, tile["segment"])))
     return LaunchGrid((size_ceil_div(segments, tile["group"]) * tile["group"],), (tile["group"],))
 

@@ -12,9 +12,7 @@ points 0, +-1, +-2 have entries up to 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +27,7 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.conv.conv import conv_reference
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
 FINITE = (0.0, A, -A, B, -B)
@@ -140,7 +138,7 @@ def tiles_of(n: Size, sizes: tuple[Size, ...]) -> Size:
     return prod((n, *(size_ceil_div(s, OUTPUTS) for s in sizes)))
 
 
-def _launch(p: WinogradParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: WinogradParams, tile: Tile) -> LaunchGrid:
     tiles = tiles_of(p.n, p.out_sizes)
     groups = size_ceil_div(tiles, tile["T"])
     return LaunchGrid((ceil_div(tile["panels"], tile["PANELS"]), groups, 1), (1, 1, 1))

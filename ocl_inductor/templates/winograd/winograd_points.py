@@ -7,9 +7,7 @@ For each of the 36 interpolation points (winograd.py) the inputs are a matrix (t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -18,7 +16,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 from ocl_inductor.templates.winograd.winograd import (
     OUTPUTS,
     POINTS,
@@ -85,7 +83,7 @@ def transform_tile(device: DeviceInfo, profile: Profile, p: TransformParams) -> 
     return {"W": p.lanes, "T": tiles, "CHANNELS": channels, **powers()}
 
 
-def transform_launch(p: TransformParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def transform_launch(p: TransformParams, tile: Tile) -> LaunchGrid:
     groups = size_ceil_div(tiles_of(p.n, p.out_sizes), tile["T"])
     return LaunchGrid((ceil_div(p.channels, tile["CHANNELS"]), groups, 1), (1, 1, 1))
 

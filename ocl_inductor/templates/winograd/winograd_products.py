@@ -9,9 +9,7 @@ numbers of a weight instead of 36.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +23,7 @@ from ocl_inductor.templates.blocking import (
     numbers_of_a_line,
     size_ceil_div,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
@@ -154,7 +152,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: PointsProductsParams) -> dict
     }
 
 
-def _launch(p: PointsProductsParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: PointsProductsParams, tile: Tile) -> LaunchGrid:
     groups = size_ceil_div(tiles_of(p.n, p.out_sizes), tile["T"])
     return LaunchGrid((ceil_div(p.out_channels, tile["NR"]), groups, 1), (1, 1, 1))
 

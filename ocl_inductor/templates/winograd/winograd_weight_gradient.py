@@ -9,9 +9,7 @@ of all points in its core's cache until it has made 9 numbers of each 36.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -26,7 +24,7 @@ from ocl_inductor.templates.blocking import (
     inner_loop,
     prefetching,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.winograd.winograd import (
     MAX_CHAIN,
@@ -145,7 +143,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: PointsGradientParams) -> dict
     }
 
 
-def _launch(p: PointsGradientParams, tile: Mapping[str, Any]) -> LaunchGrid:
+def _launch(p: PointsGradientParams, tile: Tile) -> LaunchGrid:
     panels, chunks = ceil_div(p.columns, tile["NR"]), ceil_div(p.rows, tile["ROWS"])
     return LaunchGrid((panels, chunks, p.parts), (1, 1, 1))
 
