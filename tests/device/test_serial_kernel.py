@@ -34,9 +34,12 @@ def test_products_share_one_function(driver: str, plans: list[Plan]) -> None:
     with torch.no_grad():
         assert_same(compiled(model, driver)(x), model(x), 1e-5, 1e-5)
     (plan,) = plans
-    assert launches(plan) == ["chain_3_gemm_addmm_tanh"]
+    (name,) = launches(plan)  # eight rows are few where vectors are short
+    assert name in ("chain_3_gemm_addmm_tanh", "chain_3_skinny_gemm_addmm_tanh")
     text = plan.kernels[plan.steps[0].kernel].source  # type: ignore[union-attr]
-    assert text.count("static void gemm") == 1
+    assert (
+        text.count(f"static void {name.removeprefix('chain_3_').removesuffix('_addmm_tanh')}") == 1
+    )
     assert text.count("mem_fence") == 2
 
 
