@@ -143,7 +143,7 @@ def test_every_file_of_models_serves_a_row() -> None:
 
 def test_the_row_in_adding_is_one(tmp_path: Path) -> None:
     page = (CONFIGS.parent / "docs" / "adding.md").read_text()
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", page, re.S | re.M)
     path = tmp_path / "small_mlp.yaml"
     path.write_text(text)
     model = build(load(path), "training", batch_size=2)
