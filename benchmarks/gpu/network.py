@@ -86,6 +86,19 @@ def known_reference(folder: Path | None, facts: Mapping[str, Any]) -> Named:
     return found
 
 
+def built(
+    case: str, place: Where, dtype: torch.dtype = torch.float32
+) -> tuple[nn.Module, Inputs, bool]:
+    """The network of ``NAME@BATCH`` or ``NAME@BATCH/train``, its inputs, and whether it trains."""
+    torch.manual_seed(0)
+    case, _, kind = case.partition("/")
+    name, _, batch = case.partition("@")
+    entry, training = ALL[name], kind == "train"
+    model = trainable(entry, place.small) if training else entry.build(place.small)
+    inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
+    return *in_type(model, inputs, dtype), training
+
+
 def measure(
     case: str,
     place: Where,
@@ -97,16 +110,10 @@ def measure(
     """All contenders, each in its turn; ``time_them`` false only compiles. ``references``: where
     results in float64 are kept for other processes.
     """
-    torch.manual_seed(0)
-    case, _, kind = case.partition("/")
-    training = kind == "train"
-    entry_name, _, batch = case.partition("@")
-    entry = ALL[entry_name]
+    model, inputs, training = built(case, place, dtype)
+    case = case.removesuffix("/train")
     if time_them:
         line("begin", case=case, training=training)
-    model = trainable(entry, place.small) if training else entry.build(place.small)
-    inputs = entry.inputs(place.small, batch=int(batch) if batch else None)
-    model, inputs = in_type(model, inputs, dtype)
     facts = {"case": case, "training": training, "dtype": str(dtype)[6:]}
     expected = known_reference(references, facts) if time_them else {}
     if time_them and not expected:

@@ -20,9 +20,9 @@ import torch
 from torch._dynamo.utils import counters
 
 from benchmarks.gpu.line import line
-from benchmarks.gpu.setup import Where, arguments, in_type, passed_on, where
-from benchmarks.training import trainable, training_step
-from benchmarks.zoo import ALL
+from benchmarks.gpu.network import built
+from benchmarks.gpu.setup import Where, arguments, passed_on, where
+from benchmarks.training import training_step
 
 CASES = ("bert@4", "resnet18@16/train")
 _COUNTED = ("kernels_built_in_child", "compile_workers_lost", "cache_hits", "cache_misses",
@@ -31,15 +31,9 @@ _COUNTED = ("kernels_built_in_child", "compile_workers_lost", "cache_hits", "cac
 
 def first_call(case: str, dtype: torch.dtype, place: Where, cache: str) -> None:
     """A line about the first call in this process, and the second."""
-    torch.manual_seed(0)
-    name, _, rest = case.partition("@")
-    batch, _, kind = rest.partition("/")
-    entry = ALL[name]
-    model = trainable(entry, place.small) if kind else entry.build(place.small)
-    inputs = entry.inputs(place.small, batch=int(batch))
-    model, inputs = in_type(model, inputs, dtype)
+    model, inputs, training = built(case, place, dtype)
     call = place.compile(model)
-    run = partial(training_step(model, call) if kind else call, *inputs.args, **inputs.kwargs)
+    run = partial(training_step(model, call) if training else call, *inputs.args, **inputs.kwargs)
     times = []
     for _ in range(2):
         start = time.perf_counter()

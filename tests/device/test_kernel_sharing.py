@@ -33,14 +33,14 @@ BROKEN = Kernel("broken", "__kernel void broken() { nonsense }", ())
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sources that the driver was given, each of which takes its time."""
     seen: list[str] = []
-    real = kernel_builder.quiet_program_from_source
+    real = kernel_builder.program_from_source
 
     def slow(source: str, *args: Any) -> Any:
         seen.append(source)
         time.sleep(0.05)
         return real(source, *args)
 
-    monkeypatch.setattr(kernel_builder, "quiet_program_from_source", slow)
+    monkeypatch.setattr(kernel_builder, "program_from_source", slow)
     return seen
 
 
@@ -89,7 +89,7 @@ def test_an_interrupted_build_is_taken_over(
     """Control-C in one thread is not an error in the other that waits for the same kernel."""
     device = select_device(two_drivers()[0])
     settings = Settings.resolve(options={"cache_dir": tmp_path, "compile_threads": 1})
-    real = kernel_builder.quiet_program_from_source
+    real = kernel_builder.program_from_source
     started, interrupted = threading.Event(), threading.Event()
 
     def interrupt_first(*args: Any) -> Any:
@@ -99,7 +99,7 @@ def test_an_interrupted_build_is_taken_over(
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(kernel_builder, "quiet_program_from_source", interrupt_first)
+    monkeypatch.setattr(kernel_builder, "program_from_source", interrupt_first)
     ended: list[str] = []
 
     def first() -> None:

@@ -13,19 +13,15 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.log import logger
 
 _log = logger(__name__)
-#: An option of OpenCL's: errors are still reported.
+#: An option of OpenCL's: compilers write to a user's terminal that there were warnings. Errors are
+#: still reported.
 _NO_WARNINGS = "-w"
 
 
 def program_from_source(source: str, options: Sequence[str], device: Device) -> ClProgram:
     """A pyopencl Program. Raises pyopencl.Error, with the driver's log, where it is refused."""
     program = load_pyopencl().Program(device.context, source)
-    return program.build(options=list(options), cache_dir=False)
-
-
-def quiet_program_from_source(source: str, options: Sequence[str], device: Device) -> ClProgram:
-    """The same in a user's process: compilers write that there were warnings to the terminal."""
-    return program_from_source(source, (*options, _NO_WARNINGS), device)
+    return program.build(options=[*options, _NO_WARNINGS], cache_dir=False)
 
 
 def program_from_binary(binary: bytes, device: Device) -> ClProgram:

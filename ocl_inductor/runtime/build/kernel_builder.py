@@ -30,7 +30,7 @@ from ocl_inductor.runtime.build.driver_programs import (
     kernels_of,
     make_ready,
     program_from_binary,
-    quiet_program_from_source,
+    program_from_source,
 )
 from ocl_inductor.runtime.build.program_batches import batches
 from ocl_inductor.runtime.counters import count
@@ -300,7 +300,7 @@ class _KernelBuild:
     ) -> tuple[ClProgram, bytes] | None:
         """The same, compiled in this process; None where the driver refuses it."""
         try:
-            program = quiet_program_from_source(source, kernels[0].options, self.device)
+            program = program_from_source(source, kernels[0].options, self.device)
         except load_pyopencl().Error as error:
             _log.info("kernels are compiled one by one: %s", error)
             return None
@@ -329,7 +329,7 @@ def build_from_source(kernel: Kernel, device: Device, settings: Settings) -> ClP
         KernelBuildError: the driver refused the source; holds its log and where the source is.
     """
     try:
-        return quiet_program_from_source(kernel.source, kernel.options, device)
+        return program_from_source(kernel.source, kernel.options, device)
     except load_pyopencl().Error as error:
         path = _save_failed(kernel, _failed(settings))
         raise KernelBuildError(kernel.name, str(error), path, kernel.fx_nodes) from error

@@ -138,7 +138,7 @@ def _simt_tile(device: DeviceInfo, p: AttentionParams, group: QueryGroup) -> dic
     extents = [extent_of(o, (*p.batch, r, c), strides) for o, r, c, strides in operands]
     neighbours = group.column_vector(p.v_width)
     return {
-        **_common("simt", p),
+        **common_names("simt", p),
         "LX": group.x,
         "LY": group.y,
         "RM": group.r_rows,
@@ -163,7 +163,8 @@ def _simt_tile(device: DeviceInfo, p: AttentionParams, group: QueryGroup) -> dic
     }
 
 
-def _common(profile: Profile, p: ForwardParams) -> dict[str, object]:
+def common_names(profile: Profile, p: ForwardParams) -> dict[str, object]:
+    """What all forms take."""
     outer = [*(f"bi{d}" for d in range(len(p.batch))), "m"]
     return {
         "profile": profile,
@@ -177,7 +178,7 @@ def vector_tile(device: DeviceInfo, p: ManyQueriesParams, tile: RowVectors) -> d
     lanes, double = tile.lanes, p.acc == "double"
     integer = "long" if double else "int"
     return {
-        **_common("vector", p),
+        **common_names("vector", p),
         "W": lanes,
         "NV": tile.nv,
         "MR": register_tile_rows(device, tile.nv),

@@ -8,7 +8,6 @@ registers, and rounds weights to the half type for the second product; sums are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ocl_inductor.device.facts import DeviceInfo
@@ -18,12 +17,13 @@ from ocl_inductor.templates.attention.attention import (
     attention_flops,
     attention_reference,
     columns_of,
+    common_names,
     out_space,
 )
-from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
+from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm.mma_gemm import NEIGHBOURS, Half
-from ocl_inductor.templates.mma_tiles import WARP
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.mma_tiles import WARP, mma_launch
+from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Head sizes in local memory and registers; others are filled up with zeros.
 WIDTHS = (32, 64, 128)
@@ -92,10 +92,9 @@ def choose_query_tile(
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: MmaAttentionParams) -> dict[str, object]:
-    outer = [*(f"bi{d}" for d in range(len(p.batch))), "m"]
     width, v_width, columns = padded(p.width), padded(p.v_width), columns_of(p)
     return {
-        "out_prefix": [outer[d] for d in p.out_order],
+        **common_names("simt", p),
         "mma": device.mma,
         "half_type": p.half,
         "scale": f"{p.scale * _LOG2_E!r}f",
@@ -116,9 +115,8 @@ def _tile(device: DeviceInfo, profile: Profile, p: MmaAttentionParams) -> dict[s
     }
 
 
-def _launch(p: MmaAttentionParams, tile: Mapping[str, object]) -> LaunchGrid:
-    groups = prod((*p.batch, size_ceil_div(p.m, p.tile.rows)))
-    return LaunchGrid((prod((groups, p.tile.items)),), (p.tile.items,))
+def _launch(p: MmaAttentionParams, tile: Tile) -> LaunchGrid:
+    return mma_launch(tile, p.m, 1, prod(p.batch))
 
 
 def _bytes(p: MmaAttentionParams) -> Size:
