@@ -17,6 +17,7 @@ from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
+from ocl_inductor.codegen.statements.stores import unrounded
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Check, indices, walk
 from ocl_inductor.ir.index import (
@@ -95,7 +96,8 @@ def emit_template_group(
             writer.store(result.name, result.dtype, at, Text(value, width > 1))
         for m in group.epilogue:
             if m.buffer.name in group.stored:
-                writer.store(m.buffer.name, m.buffer.dtype, m.store, writer.emit(m.body))
+                stored = writer.emit(unrounded(m.body))
+                writer.store(m.buffer.name, m.buffer.dtype, m.store, stored)
         outside, lines = writer.outside, writer.scopes[0].lines
         assert outside is not None
         return "\n".join([*outside.declarations(), *lines, *outside.reports()])

@@ -152,6 +152,17 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
     return Expr("cast", (value,), dtype)
 
 
+def relabel(e: Expr, dtype: torch.dtype) -> Expr:
+    """The same float32 register under another of float32, float16, bfloat16: no rounding."""
+    while e.op == "as":
+        e = e.args[0]
+    if e.dtype == dtype:
+        return e
+    if e.op == "const":
+        return const(e.payload, dtype)
+    return Expr("as", (e,), dtype)
+
+
 def checked_index(position: Expr, extent: Expr, check: Check) -> Expr:
     return Expr("checked_index", (position, extent), position.dtype, check)
 

@@ -15,15 +15,15 @@ P = TypeVar("P", bound="TemplateParams")
 
 def bytes_of(acc: str) -> int:
     """Of one number of type ``acc``."""
-    return 4 if acc == "float" else 8
+    return 4 if acc in ("float", "int") else 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateParams:
     """Base of every template's parameters: hashable, and part of the node.
 
-    ``acc``: OpenCL type of an element of the result before its epilogue, ``"float"``, ``"double"``
-    or ``"long"``.
+    ``acc``: OpenCL type of an element of the result before its epilogue, ``"float"``, ``"double"``,
+    ``"int"`` or ``"long"``.
     """
 
     acc: str

@@ -15,6 +15,7 @@ from ocl_inductor.templates.conv.depthwise import DEPTHWISE
 from ocl_inductor.templates.conv.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
 from ocl_inductor.templates.conv.mma_conv import MMA_CONV
 from ocl_inductor.templates.conv.mma_weight_gradient import MMA_WEIGHT_GRADIENT
+from ocl_inductor.templates.conv.narrow_conv import NARROW_CONV
 from ocl_inductor.templates.conv.weight_gradient import WEIGHT_GRADIENT
 from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
 from ocl_inductor.templates.ctc.ctc import CTC_GRADIENT, CTC_STATES
@@ -27,6 +28,7 @@ from ocl_inductor.templates.gemm.grouped_gemm import GROUPED
 from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS
 from ocl_inductor.templates.gemm.matrix_gemm import MATRIX_GEMM
 from ocl_inductor.templates.gemm.mma_gemm import MMA_GEMM
+from ocl_inductor.templates.gemm.narrow_gemm import NARROW_GEMM
 from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS
 from ocl_inductor.templates.linalg.factorisations import CHOLESKY, LU, QR
 from ocl_inductor.templates.linalg.substitution import ROW_ORDER, SUBSTITUTION
@@ -45,7 +47,7 @@ _ALL = (
     GEMM, FEW_ROWS, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
-    BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV, MMA_ATTENTION,
+    NARROW_GEMM, NARROW_CONV, BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV, MMA_ATTENTION,
     MMA_WEIGHT_GRADIENT, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT, RECURRENCE, RECURRENCE_GRADIENT,
     LU, CHOLESKY, QR, SUBSTITUTION, ROW_ORDER, FOURIER,

@@ -33,7 +33,7 @@ from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
-from ocl_inductor.codegen.statements.stores import store_elements
+from ocl_inductor.codegen.statements.stores import store_elements, unrounded
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr, const, indices, where
@@ -158,7 +158,7 @@ class LoopKernel:
         """
         name, dtype = m.buffer.name, m.buffer.dtype
         if m.kind == "pointwise":
-            value = writer.emit(m.body)
+            value = writer.emit(unrounded(m.body))
             writer.store(name, dtype, m.store, value)
         elif m.kind == "scatter":
             self._scatter(writer, m)
@@ -187,7 +187,7 @@ class LoopKernel:
 
     def _visit_in_place(self, writer: Emitter, members: Sequence[Member]) -> None:
         """One point of pointwise members, all read before the first of them writes."""
-        values = [writer.emit(m.body) for m in members]
+        values = [writer.emit(unrounded(m.body)) for m in members]
         for m, value in zip(members, values, strict=True):
             writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 

@@ -18,7 +18,6 @@ from ocl_inductor.codegen.passes.blocked_sum import Pieces
 from ocl_inductor.codegen.passes.interleave import Interleave, find_interleave
 from ocl_inductor.codegen.passes.multi_accumulator import ways
 from ocl_inductor.codegen.passes.row_cache import MAX_STASHED_ROW, shared_between
-from ocl_inductor.codegen.printers.conversions import HALF_TYPES
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.nontemporal import FENCE
 from ocl_inductor.codegen.statements.accumulators import Accumulator
@@ -26,7 +25,7 @@ from ocl_inductor.codegen.statements.emitted import RowCache, Scope
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.prefetch import Prefetches, streams
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
-from ocl_inductor.ir.dtypes import register_type
+from ocl_inductor.ir.dtypes import HALF_TYPES, register_type
 from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
 from ocl_inductor.schedule.groups import Member

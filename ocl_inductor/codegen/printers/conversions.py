@@ -14,6 +14,7 @@ import torch
 
 from ocl_inductor.ir.dtypes import (
     FLOAT8,
+    HALF_TYPES,
     MEMORY_TYPE,
     REGISTER_TYPE,
     UNSIGNED,
@@ -23,7 +24,6 @@ from ocl_inductor.ir.dtypes import (
 )
 
 #: float types whose register is a ``float`` that holds a value of fewer bits.
-HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
 _NARROW = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16})
 
 

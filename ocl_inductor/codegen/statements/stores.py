@@ -11,9 +11,17 @@ from ocl_inductor.codegen.printers.primitives import emit_store
 from ocl_inductor.codegen.statements.emitted import Scope, Text
 from ocl_inductor.codegen.statements.indexing import lane_step
 from ocl_inductor.codegen.statements.statements import StatementWriter
-from ocl_inductor.ir.dtypes import register_type, vector
+from ocl_inductor.ir.dtypes import HALF_TYPES, register_type, vector
+from ocl_inductor.ir.expr import Expr
 
 LANES = "0123456789abcdef"
+
+
+def unrounded(e: Expr) -> Expr:
+    """What is stored of ``e``: a store rounds to a half type itself, so its own rounding is left."""
+    if e.op == "cast" and e.dtype in HALF_TYPES and e.args[0].dtype is torch.float32:
+        return e.args[0]
+    return e
 
 
 def store_elements(

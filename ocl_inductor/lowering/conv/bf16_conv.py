@@ -48,7 +48,7 @@ def bf16_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
     blocking = _blocking(ctx, width, pixels, taps * even, ocg, groups)
     if blocking is None:
         return Declined(f"a panel of {taps * even} terms does not stay in a core's cache")
-    x = _padded(ctx, x, g, groups * even)
+    x = with_padding(ctx, x, g, groups * even)
     view = strided_view(x)
     assert view is not None
     # To (group, oc, *kernel, ic).
@@ -104,7 +104,7 @@ def _blocking(
     return with_tall_items(ctx.device, best, rows, channels, groups)
 
 
-def _padded(ctx: LoweringContext, x: Value, g: Geometry, channels: int) -> Value:
+def with_padding(ctx: LoweringContext, x: Value, g: Geometry, channels: int) -> Value:
     """``x`` in memory with adjacent channels, ``channels`` of them, and with its padding."""
     if not any(g.padding) and channels == int(x.size[1]):
         return channels_adjacent(ctx, x)

@@ -25,11 +25,12 @@ from ocl_inductor.lowering.conv.expressions import (
 from ocl_inductor.lowering.conv.geometry import Convolution, Geometry, output_size, read_geometry
 from ocl_inductor.lowering.conv.matrix_conv import conv_by_matrix_unit, conv_partition
 from ocl_inductor.lowering.conv.mma_conv import mma_conv
+from ocl_inductor.lowering.conv.narrow_conv import narrow_conv
 from ocl_inductor.lowering.conv.winograd import declines, winograd
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value, full
+from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
 from ocl_inductor.lowering.matmul.mma_product import takes_halves
@@ -63,7 +64,7 @@ def lower_convolution(
     if bias is not None:
         column = reshape(cast_value(bias, result.dtype), (bias.size[0], *[1] * g.ndim))
         result = binary("add", result, column)
-    return cast_value(result, x.dtype)
+    return from_sums(result, x.dtype)
 
 
 def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Value:
@@ -76,7 +77,7 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
         return full(result_size, 0, dtype)
     if not dtype.is_floating_point:
         return by_reduction(ctx, x, weight, g, result_size)
-    pairs = ctx.device.bf16_dot and x.dtype is torch.bfloat16
+    pairs = (ctx.device.bf16_dot or ctx.device.amx) and x.dtype is torch.bfloat16
     halves = g.groups == 1 and takes_halves(ctx, x, weight)
     if not pairs and not halves:
         x, weight = cast_value(x, dtype), cast_value(weight, dtype)
@@ -140,6 +141,7 @@ def _wide(p: Convolution) -> tuple[Value, Value]:
 #: In the order in which they are tried.
 _CONVOLUTIONS: tuple[Implementation[Convolution, Value], ...] = (
     Implementation("mma_conv", mma_conv),
+    Implementation("narrow_conv", narrow_conv),
     Implementation("bf16_conv", bf16_conv),
     Implementation("depthwise", _depthwise_by_template),
     Implementation("unrolled taps", _depthwise_by_expression),

@@ -8,7 +8,17 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
-from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, indices, logical_and
+from ocl_inductor.ir.dtypes import HALF_TYPES
+from ocl_inductor.ir.expr import (
+    Expr,
+    cast,
+    compare,
+    const,
+    index_value,
+    indices,
+    logical_and,
+    relabel,
+)
 from ocl_inductor.ir.index import (
     Ranges,
     Size,
@@ -24,8 +34,6 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.inlining import finish_value
 from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.values import ZERO, Value, reindex
-
-HALF_TYPES = (torch.float16, torch.bfloat16)
 
 
 def normalize_dim(dim: int, ndim: int) -> int:
@@ -70,6 +78,13 @@ def cast_value(value: Value, dtype: torch.dtype) -> Value:
     if value.dtype == dtype:
         return value
     return Value(value.size, dtype, cast(value.body, dtype))
+
+
+def from_sums(value: Value, dtype: torch.dtype) -> Value:
+    """An operator's result under its dtype; half types are not rounded here, but where stored."""
+    if dtype in HALF_TYPES and value.dtype is torch.float32:
+        return Value(value.size, dtype, relabel(value.body, dtype))
+    return cast_value(value, dtype)
 
 
 def position_dtype(*extents: Size) -> torch.dtype:

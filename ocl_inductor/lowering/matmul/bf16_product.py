@@ -6,13 +6,13 @@ from __future__ import annotations
 import torch
 
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.index import Size, is_static, prod, same
+from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
+from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_limits import product_limits
-from ocl_inductor.lowering.matmul.product_operands import realize_operand, with_split_batch
+from ocl_inductor.lowering.matmul.product_operands import realize_along, with_split_batch
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
 from ocl_inductor.templates.gemm.bf16_gemm import BF16_GEMM, Bf16GemmParams
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
@@ -40,8 +40,8 @@ def bf16_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     if blocking is None:
         return Declined(f"a panel of {k} rows does not stay in a core's cache")
     a, b = with_split_batch(a, b)
-    a, a_view = _along(ctx, a, (-1,))
-    b, b_view = _along(ctx, b, (-1, -2))
+    a, a_view = realize_along(ctx, a, torch.bfloat16, (-1,))
+    b, b_view = realize_along(ctx, b, torch.bfloat16, (-1, -2))
     params = Bf16GemmParams(
         m=m, n=n, k=int(k),
         batch=a.size[:-2], out_batch=out_batch, out_order=out_order,
@@ -67,14 +67,3 @@ def _blocking(
 def panel_fits(device: DeviceInfo, blocking: Blocking, k: int) -> bool:
     """Whether a panel of ``k`` terms stays in a core's cache."""
     return 2 * k * blocking.nr <= product_limits(device).max_own_panel * device.caches.l2
-
-
-def _along(ctx: LoweringContext, value: Value, dims: tuple[int, ...]) -> tuple[Value, StridedView]:
-    """``value`` in memory, with unit stride along one of ``dims``; a copy of it if need be."""
-    value, view = realize_operand(ctx, value, torch.bfloat16)
-    if not any(same(view.stride[d], 1) for d in dims):
-        value = ctx.realize(value, range(value.ndim))
-        found = strided_view(value)
-        assert found is not None
-        view = found
-    return value, view

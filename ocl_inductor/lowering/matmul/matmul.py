@@ -11,7 +11,7 @@ from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value, depends_on, full
+from ocl_inductor.lowering.core.shapes import cast_value, depends_on, from_sums, full
 from ocl_inductor.lowering.core.values import (
     ZERO,
     Value,
@@ -25,6 +25,7 @@ from ocl_inductor.lowering.core.values import (
 from ocl_inductor.lowering.matmul.bf16_product import bf16_product
 from ocl_inductor.lowering.matmul.matrix_product import product_by_matrix_unit
 from ocl_inductor.lowering.matmul.mma_product import mma_product
+from ocl_inductor.lowering.matmul.narrow_product import narrow_product
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_template import product_by_template
 from ocl_inductor.lowering.matmul.skinny_gemm import skinny_gemm
@@ -135,6 +136,7 @@ def _by_template(ctx: LoweringContext, problem: Gemm) -> Value:
 
 #: In the order in which they are tried.
 _PRODUCTS: tuple[Implementation[Gemm, Value], ...] = (
+    Implementation("narrow_gemm", narrow_product),
     Implementation("bf16_gemm", bf16_product),
     Implementation("mma_gemm", mma_product),
     Implementation("skinny_gemm", skinny_gemm),
@@ -176,12 +178,12 @@ def _with_addend(
     result = scale(product, alpha)
     if beta != 0:
         result = binary("add", result, scale(cast_value(addend, product.dtype), beta))
-    return cast_value(result, dtype)
+    return from_sums(result, dtype)
 
 
 @register(aten.mm.default, aten.bmm.default)
 def lower_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
-    return cast_value(matmul(ctx, a, b), a.dtype)
+    return from_sums(matmul(ctx, a, b), a.dtype)
 
 
 @register(aten.addmm.default, aten.baddbmm.default)
@@ -213,7 +215,7 @@ def matvec(ctx: LoweringContext, a: Value, x: Value) -> Value:
 @register(aten.mv.default)
 def lower_mv(ctx: LoweringContext, a: Value, x: Value) -> Value:
     _check_dtypes(a, x)
-    return cast_value(matvec(ctx, a, x), a.dtype)
+    return from_sums(matvec(ctx, a, x), a.dtype)
 
 
 @register(aten.addmv.default)
@@ -229,7 +231,7 @@ def lower_addmv(
 def lower_dot(ctx: LoweringContext, a: Value, b: Value) -> Value:
     dtype = _check_dtypes(a, b)
     product = matmul(ctx, reshape(a, (1, a.size[0])), reshape(b, (b.size[0], 1)))
-    return cast_value(reshape(product, ()), dtype)
+    return from_sums(reshape(product, ()), dtype)
 
 
 @register(aten.linear.default)
@@ -245,4 +247,4 @@ def lower_linear(ctx: LoweringContext, x: Value, weight: Value, bias: Value | No
     product = reshape(product, lead if vector else (*lead, weight.size[0]))
     if bias is not None:
         product = binary("add", product, cast_value(bias, product.dtype))
-    return cast_value(product, dtype)
+    return from_sums(product, dtype)

@@ -40,6 +40,13 @@ class MatrixUnitCosts:
     #: its splitting takes longer than the unit's work.
     attention_by_vectors: float
     attention_weight: float
+    #: Of operands that are bfloat16 or bytes: a step of a block of 32 x 32 sums, which multiplies
+    #: two tiles by two; and of putting a tile of B, or one of A, in order, which is done beside it.
+    narrow_step: float
+    narrow_columns: float
+    narrow_rows: float
+    #: The share of a second-level cache that a panel of such a B may take.
+    narrow_panel: float
 
 
 matrix_unit_costs = tuned_values(MatrixUnitCosts, "matrix_unit.json")

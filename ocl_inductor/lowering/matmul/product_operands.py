@@ -92,6 +92,19 @@ def realize_operand(
     return value, view
 
 
+def realize_along(
+    ctx: LoweringContext, value: Value, dtype: torch.dtype, dims: tuple[int, ...]
+) -> tuple[Value, StridedView]:
+    """``value`` in memory as ``dtype``, with unit stride along one of ``dims``; else a copy of it."""
+    value, view = realize_operand(ctx, value, dtype)
+    if not any(same(view.stride[d], 1) for d in dims):
+        value = ctx.realize(value, range(value.ndim))
+        found = strided_view(value)
+        assert found is not None
+        view = found
+    return value, view
+
+
 def pack_panels(ctx: LoweringContext, b: Value, nr: int, steps: int = 1) -> Value:
     """(.., \\*k, n) to memory as [..][panel][\\*k][nr], columns past n zero.
 

@@ -8,7 +8,7 @@ from ocl_inductor.ir.expr import Expr
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.values import Value
-from ocl_inductor.lowering.pointwise.rows import check_dtype, relabel, rounded
+from ocl_inductor.lowering.pointwise.rows import check_dtype, rounded
 
 
 @register(torch.ops.aten.frexp.Tensor)

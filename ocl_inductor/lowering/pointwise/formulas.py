@@ -10,8 +10,9 @@ import math
 
 import torch
 
+from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import Expr, compare, op, where
-from ocl_inductor.lowering.pointwise.rows import HALF_TYPES, constant, convert, rounded
+from ocl_inductor.lowering.pointwise.rows import constant, convert, rounded
 
 Number = float | int | bool
 

@@ -22,8 +22,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 
 from ocl_inductor.capture.torch_versions import aten_overload
-from ocl_inductor.ir.dtypes import FLOAT8, SUPPORTED_DTYPES
-from ocl_inductor.ir.expr import Expr, const, index_value, op
+from ocl_inductor.ir.dtypes import FLOAT8, HALF_TYPES, SUPPORTED_DTYPES
+from ocl_inductor.ir.expr import Expr, const, index_value, op, relabel
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
@@ -38,7 +38,6 @@ INT_TO_FLOAT = Kind.INT_TO_FLOAT
 ALWAYS_BOOL = Kind.ALWAYS_BOOL
 BOOL_TO_LONG = Kind.BOOL_TO_LONG
 
-HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
 Scalar: TypeAlias = bool | int | float | sympy.Basic
 
 
@@ -117,17 +116,6 @@ _REAL_FUNCTIONS: dict[type, str] = {
     FloatTrueDiv: "div",
     FloatPow: "pow",
 }
-
-
-def relabel(e: Expr, dtype: torch.dtype) -> Expr:
-    """The same float32 register under another of float32, float16, bfloat16: no rounding."""
-    while e.op == "as":
-        e = e.args[0]
-    if e.dtype == dtype:
-        return e
-    if e.op == "const":
-        return const(e.payload, dtype)
-    return Expr("as", (e,), dtype)
 
 
 def convert(e: Expr, dtype: torch.dtype) -> Expr:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import sympy
 import torch
 
+from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import op
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
-    HALF_TYPES,
     cast_value,
     full,
     normalize_dim,

@@ -12,12 +12,12 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
+from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import Expr, const, op
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
-    HALF_TYPES,
     all_of,
     full,
     in_bounds,

@@ -1,0 +1,108 @@
+"""When and how a product of bfloat16 or of bytes goes through the matrix unit
+(templates/gemm/narrow_gemm.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ocl_inductor.ir.index import is_static, prod
+from ocl_inductor.lowering.core.choose import Declined
+from ocl_inductor.lowering.core.context import LoweringContext
+from ocl_inductor.lowering.core.values import Value
+from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
+from ocl_inductor.lowering.matmul.problem import Gemm
+from ocl_inductor.lowering.matmul.product_operands import realize_along, with_split_batch
+from ocl_inductor.templates.blocking import ceil_div
+from ocl_inductor.templates.gemm.narrow_gemm import (
+    BLOCK,
+    NARROW_GEMM,
+    STEP_BYTES,
+    NarrowGemmParams,
+    Operands,
+)
+from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
+
+#: By the types of A and B.
+_OPERANDS: Mapping[tuple[torch.dtype, torch.dtype], Operands] = {
+    (torch.bfloat16, torch.bfloat16): "bfloat16",
+    (torch.int8, torch.int8): "int8",
+    (torch.uint8, torch.int8): "uint8",
+}
+#: Terms from which a product pays for putting its operands in order.
+_MIN_TERMS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows."""
+
+    nr: int
+    mb: int
+
+
+def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """The product of bfloat16 to float32, or of bytes to int32."""
+    a, b, out_order = problem.a, problem.b, problem.order
+    m, k, n = a.size[-2], a.size[-1], b.size[-1]
+    operands = _OPERANDS.get((a.dtype, b.dtype))
+    if not ctx.device.amx:
+        return Declined("the device has no matrix unit")
+    if operands is None:
+        return Declined(f"the unit does not multiply {a.dtype} by {b.dtype}")
+    if not is_static(k) or int(k) < _MIN_TERMS:
+        return Declined(f"sums of {k} terms: not known to be at least {_MIN_TERMS}")
+    if ctx.hint(m) <= VERY_FEW or ctx.hint(n) <= VERY_FEW:
+        return Declined(f"{m} rows and {n} columns are too few for its tiles")
+    out_batch = a.size[:-2]
+    steps = ceil_div(int(k) * a.dtype.itemsize, STEP_BYTES)
+    batches = ctx.hint(prod((1, *out_batch)))
+    part = partition_of_panels(ctx, batches, ctx.hint(m), steps, ctx.hint(n))
+    if part is None:
+        return Declined(f"a panel of {k} rows does not stay in a core's cache")
+    a, b = with_split_batch(a, b)
+    a, a_view = realize_along(ctx, a, a.dtype, (-1, -2))
+    b, b_view = realize_along(ctx, b, b.dtype, (-1, -2))
+    acc, out = ("float", torch.float32) if operands == "bfloat16" else ("int", torch.int32)
+    params = NarrowGemmParams(
+        m=m, n=n, k=int(k),
+        batch=a.size[:-2], out_batch=out_batch, out_order=out_order,
+        a_offset=a_view.offset, a_strides=a_view.stride,
+        b_offset=b_view.offset, b_strides=b_view.stride,
+        acc=acc, operands=operands, nr=part.nr, mb=part.mb,
+    )  # fmt: skip
+    size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
+    return ctx.template(NARROW_GEMM, out, size, order, [a, b], params)
+
+
+def partition_of_panels(
+    ctx: LoweringContext, batches: int, m: int, steps: int, n: int, *, packed: bool = False
+) -> Partition | None:
+    """The one whose busiest core is done first; None where no panel stays in cache.
+
+    ``packed``: B is in the order of tiles before.
+    """
+    costs, cores = matrix_unit_costs(ctx.device), ctx.device.compute_units
+    groups, blocks = ceil_div(n, BLOCK), ceil_div(m, BLOCK)
+    group_bytes = steps * STEP_BYTES * BLOCK
+    widest = int(costs.narrow_panel * ctx.device.caches.l2) // group_bytes
+    if packed:
+        widest = max(widest, 1)
+    found: dict[Partition, float] = {}
+    for panels in range(1, groups + 1):
+        width = ceil_div(groups, panels)
+        if width > widest:
+            continue
+        items = ceil_div(groups, width) * batches
+        for chunks in range(1, min(blocks, costs.items_per_unit * cores) + 1):
+            high = ceil_div(blocks, chunks)
+            rounds = ceil_div(items * ceil_div(blocks, high), cores)
+            columns = 0.0 if packed else 2 * width * costs.narrow_columns
+            rows = 2 * high * costs.narrow_rows
+            time = rounds * steps * (width * high * costs.narrow_step + columns + rows)
+            found.setdefault(Partition(width * BLOCK, high), time)
+        if items >= costs.items_per_unit * cores:
+            break
+    return min(found, key=lambda p: found[p]) if found else None
