@@ -9,6 +9,7 @@ from ocl_inductor.templates.attention.attention_backward import ATTENTION_BACKWA
 from ocl_inductor.templates.attention.decode_attention import FEW_QUERIES
 from ocl_inductor.templates.attention.matrix_attention import MATRIX_ATTENTION
 from ocl_inductor.templates.attention.mma_attention import MMA_ATTENTION
+from ocl_inductor.templates.attention.narrow_attention import NARROW_ATTENTION
 from ocl_inductor.templates.conv.bf16_conv import BF16_CONV
 from ocl_inductor.templates.conv.conv import CONV
 from ocl_inductor.templates.conv.depthwise import DEPTHWISE
@@ -47,8 +48,9 @@ _ALL = (
     GEMM, FEW_ROWS, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
-    NARROW_GEMM, NARROW_CONV, BF16_GEMM, BF16_CONV, BF16_ROWS, MMA_GEMM, MMA_CONV, MMA_ATTENTION,
-    MMA_WEIGHT_GRADIENT, SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
+    NARROW_GEMM, NARROW_CONV, NARROW_ATTENTION, BF16_GEMM, BF16_CONV, BF16_ROWS,
+    MMA_GEMM, MMA_CONV, MMA_ATTENTION, MMA_WEIGHT_GRADIENT,
+    SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT, RECURRENCE, RECURRENCE_GRADIENT,
     LU, CHOLESKY, QR, SUBSTITUTION, ROW_ORDER, FOURIER,
 )  # fmt: skip

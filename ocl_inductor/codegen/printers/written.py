@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -66,13 +67,20 @@ def _divide(name: str, operator: str | None) -> Emit:
 
 
 def _min_max(operator: str) -> Emit:
-    """NaN in either operand gives NaN: the unordered comparison keeps a NaN on the left."""
+    """NaN in either operand gives NaN: the unordered comparison keeps a NaN on the left.
+
+    Against a number, as in a ReLU, one comparison does: it is false for NaN.
+    """
+    other = {"<": ">=", ">": "<="}[operator]
 
     def emit(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
         a, b = args
         if not is_float(node.dtype):
             chosen = choice(target, node.dtype, f"{a} {operator} {b}", a, b)
             return wrap(chosen, node.dtype, target.width)
+        bound = node.args[1]
+        if bound.op == "const" and not math.isnan(bound.payload):
+            return f"({a} {other} {b} ? {b} : {a})"
         return f"((({a} {operator} {b}) | ({a} != {a})) ? {a} : {b})"
 
     return emit

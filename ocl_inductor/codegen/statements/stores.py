@@ -18,7 +18,7 @@ LANES = "0123456789abcdef"
 
 
 def unrounded(e: Expr) -> Expr:
-    """What is stored of ``e``: a store rounds to a half type itself, so its own rounding is left."""
+    """What is stored of ``e``: without its rounding to a half type, which a store does itself."""
     if e.op == "cast" and e.dtype in HALF_TYPES and e.args[0].dtype is torch.float32:
         return e.args[0]
     return e

@@ -21,7 +21,7 @@ from ocl_inductor.lowering.attention.flash_attention import flash_attention
 from ocl_inductor.lowering.attention.operands import row_order
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value, full
+from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full
 from ocl_inductor.lowering.core.values import Value, expand, reshape, transposed
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype, matmul
 
@@ -127,7 +127,7 @@ def lower_flash_attention_for_cpu(
         logsumexp = binary("add", shift, _map(safe, op("log", safe.body)))
     else:
         out, logsumexp = flash
-    return reshape(cast_value(out, query.dtype), size), reshape(logsumexp, rows)
+    return reshape(from_sums(out, query.dtype), size), reshape(logsumexp, rows)
 
 
 def _math(
@@ -148,14 +148,14 @@ def _math(
     if not weights_used:
         flash = flash_attention(ctx, a, logsumexp=False)
         if flash is not None:
-            out = reshape(cast_value(flash[0], query.dtype), size)
+            out = reshape(from_sums(flash[0], query.dtype), size)
             return out, full(weights_size, 0, query.dtype)
     s = scores(ctx, a)
     out, total, shift = attend(ctx, a, s)
     # Recomputed from the scores, and dead unless the caller uses them.
     shifted = binary("sub", s, shift)
     weights = binary("div", _map(s, op("exp", shifted.body)), _or_one(total))
-    out, weights = cast_value(out, query.dtype), cast_value(weights, query.dtype)
+    out, weights = from_sums(out, query.dtype), cast_value(weights, query.dtype)
     return reshape(out, size), reshape(weights, weights_size)
 
 

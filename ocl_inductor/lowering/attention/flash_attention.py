@@ -11,6 +11,7 @@ from ocl_inductor.lowering.attention.call import Attention
 from ocl_inductor.lowering.attention.decode_attention import decode_attention
 from ocl_inductor.lowering.attention.matrix_attention import blocks_for_unit
 from ocl_inductor.lowering.attention.mma_attention import rows_in_runs, tile_of_instructions
+from ocl_inductor.lowering.attention.narrow_attention import adjacent_columns, blocks_of_queries
 from ocl_inductor.lowering.attention.operands import (
     Operand,
     additive_mask,
@@ -36,6 +37,10 @@ from ocl_inductor.templates.attention.matrix_attention import (
     MatrixAttentionParams,
 )
 from ocl_inductor.templates.attention.mma_attention import MMA_ATTENTION, MmaAttentionParams
+from ocl_inductor.templates.attention.narrow_attention import (
+    NARROW_ATTENTION,
+    NarrowAttentionParams,
+)
 from ocl_inductor.templates.attention.query_groups import QueryGroup, choose_group
 from ocl_inductor.templates.blocking import RowVectors, choose_query_vectors
 from ocl_inductor.templates.spec import TemplateSpec
@@ -60,6 +65,7 @@ def flash_attention(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> A
     """
     ways: tuple[Implementation[Attention, Attended], ...] = (
         Implementation("decode_attention", partial(decode_attention, logsumexp=logsumexp)),
+        Implementation("narrow_attention", partial(_by_narrow_unit, logsumexp=logsumexp)),
         Implementation("matrix_attention", partial(_by_matrix_unit, logsumexp=logsumexp)),
         Implementation("mma_attention", partial(_by_matrix_instructions, logsumexp=logsumexp)),
         Implementation("attention", partial(_by_tiles, logsumexp=logsumexp)),
@@ -75,6 +81,18 @@ def _misfit(ctx: LoweringContext, a: Attention) -> Declined | None:
     if ctx.hint(a.m) < _MIN_QUERIES or not a.batch:
         return Declined(f"{a.m} queries are fewer than {_MIN_QUERIES}, or there is no batch")
     return None
+
+
+def _by_narrow_unit(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | Declined:
+    if misfit := _misfit(ctx, a):
+        return misfit
+    high = blocks_of_queries(ctx, a)
+    if isinstance(high, Declined):
+        return high
+    narrow = [adjacent_columns(ctx, x) for x in (a.query, a.key, a.value)]
+    operands, given = _given(ctx, a, narrow, logsumexp)
+    params = NarrowAttentionParams(**given, n=int(a.n), mb=high)
+    return _by_kernel(ctx, a, NARROW_ATTENTION, operands, params)
 
 
 def _by_matrix_unit(ctx: LoweringContext, a: Attention, *, logsumexp: bool) -> Attended | Declined:

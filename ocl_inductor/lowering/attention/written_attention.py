@@ -9,7 +9,7 @@ from ocl_inductor.lowering.attention.call import Attention, check_attention
 from ocl_inductor.lowering.attention.flash_attention import flash_attention
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import register
-from ocl_inductor.lowering.core.shapes import cast_value, full
+from ocl_inductor.lowering.core.shapes import from_sums, full
 from ocl_inductor.lowering.core.values import Value
 
 
@@ -42,4 +42,4 @@ def lower_written_attention(
         return full((*query.size[:-1], value.size[-1]), 0, query.dtype)
     flash = flash_attention(ctx, a, logsumexp=False)
     out = attend(ctx, a, scores(ctx, a))[0] if flash is None else flash[0]
-    return cast_value(out, query.dtype)
+    return from_sums(out, query.dtype)

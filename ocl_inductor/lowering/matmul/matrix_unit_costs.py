@@ -45,6 +45,8 @@ class MatrixUnitCosts:
     narrow_step: float
     narrow_columns: float
     narrow_rows: float
+    #: Of turning over 32 x 32 sums, likewise.
+    narrow_turned: float
     #: The share of a second-level cache that a panel of such a B may take.
     narrow_panel: float
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -37,10 +37,14 @@ _MIN_TERMS = 16
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows."""
+    """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows.
+
+    ``time``: nanoseconds of the busiest core.
+    """
 
     nr: int
     mb: int
+    time: float
 
 
 def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
@@ -59,7 +63,9 @@ def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     out_batch = a.size[:-2]
     steps = ceil_div(int(k) * a.dtype.itemsize, STEP_BYTES)
     batches = ctx.hint(prod((1, *out_batch)))
-    part = partition_of_panels(ctx, batches, ctx.hint(m), steps, ctx.hint(n))
+    sizes = batches, ctx.hint(m), steps, ctx.hint(n)
+    plain, turned = partition_of_panels(ctx, *sizes), _turned(ctx, *sizes)
+    part = min((p for p in (plain, turned) if p), key=lambda p: p.time, default=None)
     if part is None:
         return Declined(f"a panel of {k} rows does not stay in a core's cache")
     a, b = with_split_batch(a, b)
@@ -71,7 +77,7 @@ def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
         batch=a.size[:-2], out_batch=out_batch, out_order=out_order,
         a_offset=a_view.offset, a_strides=a_view.stride,
         b_offset=b_view.offset, b_strides=b_view.stride,
-        acc=acc, operands=operands, nr=part.nr, mb=part.mb,
+        acc=acc, operands=operands, nr=part.nr, mb=part.mb, turned=part is turned,
     )  # fmt: skip
     size, order = (*out_batch, m, n), (*out_order, len(out_batch) + 1)
     return ctx.template(NARROW_GEMM, out, size, order, [a, b], params)
@@ -90,7 +96,7 @@ def partition_of_panels(
     widest = int(costs.narrow_panel * ctx.device.caches.l2) // group_bytes
     if packed:
         widest = max(widest, 1)
-    found: dict[Partition, float] = {}
+    found: set[Partition] = set()
     for panels in range(1, groups + 1):
         width = ceil_div(groups, panels)
         if width > widest:
@@ -102,7 +108,17 @@ def partition_of_panels(
             columns = 0.0 if packed else 2 * width * costs.narrow_columns
             rows = 2 * high * costs.narrow_rows
             time = rounds * steps * (width * high * costs.narrow_step + columns + rows)
-            found.setdefault(Partition(width * BLOCK, high), time)
+            found.add(Partition(width * BLOCK, high, time))
         if items >= costs.items_per_unit * cores:
             break
-    return min(found, key=lambda p: found[p]) if found else None
+    return min(found, key=lambda p: p.time, default=None)
+
+
+def _turned(ctx: LoweringContext, batches: int, m: int, steps: int, n: int) -> Partition | None:
+    """The same of the transposed product, whose results are turned over."""
+    part = partition_of_panels(ctx, batches, n, steps, m)
+    if part is None:
+        return None
+    blocks = ceil_div(m, BLOCK) * ceil_div(n, BLOCK) * batches
+    each = matrix_unit_costs(ctx.device).narrow_turned / ctx.device.compute_units
+    return replace(part, time=part.time + blocks * each)

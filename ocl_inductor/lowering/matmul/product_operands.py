@@ -95,7 +95,7 @@ def realize_operand(
 def realize_along(
     ctx: LoweringContext, value: Value, dtype: torch.dtype, dims: tuple[int, ...]
 ) -> tuple[Value, StridedView]:
-    """``value`` in memory as ``dtype``, with unit stride along one of ``dims``; else a copy of it."""
+    """``value`` in memory as ``dtype``, with unit stride along one of ``dims``; else a copy."""
     value, view = realize_operand(ctx, value, dtype)
     if not any(same(view.stride[d], 1) for d in dims):
         value = ctx.realize(value, range(value.ndim))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import torch
 
 from ocl_inductor.ir.expr import op
-from ocl_inductor.ir.index import is_static
+from ocl_inductor.ir.index import is_static, same
+from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value
+from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, expand, transposed
 from ocl_inductor.lowering.matmul.matmul import binary, matmul
+from ocl_inductor.lowering.matmul.narrow_product import narrow_product
+from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.views.views import slice_view
 
 aten = torch.ops.aten
@@ -24,16 +27,21 @@ _MAX_PARTS = 32
 
 @register(aten._int_mm.default)
 def lower_int_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
-    """(m, k) x (k, n) of bytes to int32, exact.
-
-    The kernel for float32 computes it, in pieces of k that are short enough to be exact there.
-    """
+    """(m, k) x (k, n) of bytes to int32, exact."""
     if a.dtype not in _EXACT_ROWS or b.dtype is not torch.int8:
         raise CannotLower(f"integer product of {a.dtype} and {b.dtype}")
+    if any(same(s, 0) for s in (*a.size, b.size[-1])):
+        return full((a.size[0], b.size[1]), 0, torch.int32)
+    return choose(ctx, "integer product", Gemm(a, b, torch.int32, (0,)), _PRODUCTS)
+
+
+def _in_pieces(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
+    """By the kernel for float32, in pieces of k that are short enough to be exact there."""
+    a, b = problem.a, problem.b
     rows = _EXACT_ROWS[a.dtype]
     k = a.size[-1]
     if not is_static(k) or int(k) > rows * _MAX_PARTS:
-        return matmul(ctx, cast_value(a, torch.int32), cast_value(b, torch.int32))
+        return Declined(f"sums of {k} terms take more than {_MAX_PARTS} pieces")
     total: Value | None = None
     for first in range(0, max(int(k), 1), rows):
         last = min(first + rows, int(k))
@@ -45,6 +53,19 @@ def lower_int_mm(ctx: LoweringContext, a: Value, b: Value) -> Value:
         total = part if total is None else binary("add", total, part)
     assert total is not None
     return total
+
+
+def _by_reduction(ctx: LoweringContext, problem: Gemm) -> Value:
+    a, b = (cast_value(x, torch.int32) for x in (problem.a, problem.b))
+    return matmul(ctx, a, b)
+
+
+#: In the order in which they are tried.
+_PRODUCTS: tuple[Implementation[Gemm, Value], ...] = (
+    Implementation("narrow_gemm", narrow_product),
+    Implementation("pieces in float32", _in_pieces),
+    Implementation("a reduction", _by_reduction),
+)
 
 
 @register(aten._weight_int8pack_mm.default)

@@ -16,7 +16,7 @@ from ocl_inductor.ir.expr import Expr, cast, const, op
 from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value, full, reused, size_expr
+from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full, reused, size_expr
 from ocl_inductor.lowering.core.values import ZERO, Value, expand, reindex
 from ocl_inductor.lowering.norms.moments import moments
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, keep_dims, mean_of, without
@@ -67,7 +67,7 @@ def lower_layer_norm(
     body = op("mul", centered, expand(rstd, x.size).body)
     body = _affine(body, _expanded(weight, x.size), _expanded(bias, x.size))
     out = Value(x.size, dtype, body)
-    return cast_value(out, x.dtype), *_saved(ctx, x, mean, rstd)
+    return from_sums(out, x.dtype), *_saved(ctx, x, mean, rstd)
 
 
 def _saved(ctx: LoweringContext, x: Value, mean: Value, rstd: Value) -> tuple[Value, Value]:
@@ -98,7 +98,7 @@ def lower_rms_norm(
     rstd = _inverse_deviation(ctx, mean, torch.finfo(dtype).eps if eps is None else eps)
     body = op("mul", source.body, expand(rstd, x.size).body)
     out = Value(x.size, dtype, _affine(body, _expanded(weight, x.size), None))
-    return cast_value(out, x.dtype), rstd
+    return from_sums(out, x.dtype), rstd
 
 
 def _expanded(parameter: Value | None, size: Sequence[Size]) -> Expr | None:
@@ -134,7 +134,7 @@ def lower_group_norm(
     body = op("mul", centered, reindex(rstd, x.size, row).body)
     channel = [variables[1]]
     out = Value(x.size, dtype, _affine(body, _at(weight, channel), _at(bias, channel)))
-    return cast_value(out, x.dtype), *_saved(ctx, x, without(mean, dims), without(rstd, dims))
+    return from_sums(out, x.dtype), *_saved(ctx, x, without(mean, dims), without(rstd, dims))
 
 
 # -- batch norm ----------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def batch_norm_eval(
     shift = ctx.realize(Value(size, dtype, shift_body))
     scaled = op("mul", cast(x.body, dtype), _channel_vector(scale, x.ndim))
     body = op("add", scaled, _channel_vector(shift, x.ndim))
-    return cast_value(Value(x.size, dtype, body), x.dtype)
+    return from_sums(Value(x.size, dtype, body), x.dtype)
 
 
 def batch_norm_train(
@@ -196,7 +196,7 @@ def batch_norm_train(
     body = op("mul", centered, _channel_vector(rstd, x.ndim))
     channel = [loop_vars(x.ndim)[1]]
     out = Value(x.size, dtype, _affine(body, _at(weight, channel), _at(bias, channel)))
-    return cast_value(out, x.dtype), mean, rstd, var
+    return from_sums(out, x.dtype), mean, rstd, var
 
 
 def _moved(old: Value, new: Value, momentum: float) -> Value:

@@ -12,6 +12,7 @@ from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
+    from_sums,
     full,
     normalize_dim,
     normalize_dims,
@@ -54,7 +55,7 @@ def lower_logsumexp(ctx: LoweringContext, x: Value, dim: Dims, keepdim: bool = F
     result = Value(total.size, wide, op("add", op("log", total.body), shift.body))
     if not keepdim:
         result = without(result, dims)
-    return cast_value(result, result_dtype)
+    return from_sums(result, result_dtype)
 
 
 def _softmax_source(
@@ -78,7 +79,7 @@ def lower_softmax(ctx: LoweringContext, x: Value, dim: int, half_to_float: bool)
     total = keep_dims(reduce_dims(ctx, weights, dims, "sum"), dims, x.size, True)
     # One division a row. The sum is at least 1, so its reciprocal is no subnormal number.
     share = ctx.realize(unary("reciprocal", total))
-    return cast_value(binary("mul", weights, share), result_dtype)
+    return from_sums(binary("mul", weights, share), result_dtype)
 
 
 @register(aten._log_softmax.default)
@@ -91,4 +92,4 @@ def lower_log_softmax(ctx: LoweringContext, x: Value, dim: int, half_to_float: b
     shifted = binary("sub", source, top)
     total = reduce_dims(ctx, unary("exp_negative", shifted), dims, "sum")
     log_total = ctx.realize(unary("log", keep_dims(total, dims, x.size, True)))
-    return cast_value(binary("sub", shifted, log_total), result_dtype)
+    return from_sums(binary("sub", shifted, log_total), result_dtype)

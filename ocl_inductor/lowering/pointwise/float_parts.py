@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ocl_inductor.ir.expr import Expr
+from ocl_inductor.ir.expr import Expr, relabel
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.values import Value

@@ -24,7 +24,7 @@ from ocl_inductor.ir.expr import (
 from ocl_inductor.ir.index import Size, contiguous_strides, linear, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
-from ocl_inductor.lowering.core.shapes import cast_value, full, lowest, position_dtype
+from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full, lowest, position_dtype
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.pooling.windows import (
     MAX_UNROLLED_POINTS,
@@ -256,7 +256,7 @@ def avg_pool(
     else:
         divisor = window_divisor(windows, window_vars(len(size), n), count_include_pad, dtype)
     how = "div" if dtype.is_floating_point else "trunc_div"
-    return cast_value(tidy(size, dtype, op(how, total, divisor)), x.dtype)
+    return from_sums(tidy(size, dtype, op(how, total, divisor)), x.dtype)
 
 
 def window_divisor(
@@ -328,7 +328,7 @@ def _adaptive_avg(ctx: LoweringContext, x: Value, output_size: Sequence[Size]) -
         length = cast(index_value(windows.end(k, w) - windows.start(k, w)), dtype)
         points = length if points is None else op("mul", points, length)
     assert points is not None
-    return cast_value(tidy(size, dtype, op("div", total, points)), x.dtype)
+    return from_sums(tidy(size, dtype, op("div", total, points)), x.dtype)
 
 
 @register(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)

@@ -31,11 +31,11 @@ class NarrowConvParams(WindowParams):
     """All static, but for ``n``, ``x_offset`` and the batch's stride. The input has its padding
     around it. The result is a matrix, (pixels, groups * ocg).
 
-    ``groups``; ``icg``, ``ocg``: channels of a group. A run of ``kernel[-1] * icg`` adjacent elements
-    may be passed as ``icg`` with ``kernel[-1] == 1``. ``w_layout``: ``"rows"``: the weight lies as
-    (groups * ocg, \\*kernel, icg); ``"tiles"``: it was packed as [group][panel][32 columns][step]
-    [half][word of K][16][terms of a word], with zeros behind columns and runs. ``operands``, ``nr``,
-    ``mb``: as of narrow_gemm.py.
+    ``groups``; ``icg``, ``ocg``: channels of a group. A run of ``kernel[-1] * icg`` adjacent
+    elements may be passed as ``icg`` with ``kernel[-1] == 1``. ``w_layout``: ``"rows"``: the weight
+    lies as (groups * ocg, \\*kernel, icg); ``"tiles"``: it was packed as [group][panel][32 columns]
+    [step][half][word of K][16][terms of a word], with zeros behind columns and runs. ``operands``,
+    ``nr``, ``mb``: as of narrow_gemm.py.
     """
 
     groups: int
