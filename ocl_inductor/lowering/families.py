@@ -10,8 +10,8 @@ import ocl_inductor.lowering.complex.arithmetic
 import ocl_inductor.lowering.complex.fourier
 import ocl_inductor.lowering.complex.products
 import ocl_inductor.lowering.complex.structure
-import ocl_inductor.lowering.conv.backward
 import ocl_inductor.lowering.conv.conv
+import ocl_inductor.lowering.conv_gradients.backward
 import ocl_inductor.lowering.ctc.ctc
 import ocl_inductor.lowering.indexing.compaction
 import ocl_inductor.lowering.indexing.embedding_bag

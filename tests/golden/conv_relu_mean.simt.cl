@@ -404,7 +404,7 @@ void reduction_mean(__global const float *restrict arg0, __global const float *r
             const int v2 = swept;
             const float4 t0 = (*(__global const float4u*)(arg0 + ((k1*v0) + v1 + (k2*v2))));
             const float4 t2 = (t0 + t1);
-            const float4 t3 = (((t2 > (float4)(0.0f)) | (t2 != t2)) ? t2 : (float4)(0.0f));
+            const float4 t3 = (t2 <= (float4)(0.0f) ? (float4)(0.0f) : t2);
             acc_arg3 = (acc_arg3 + t3);
         }
         acc_arg3_local[lid] = acc_arg3;

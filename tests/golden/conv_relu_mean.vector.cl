@@ -302,7 +302,7 @@ void reduction_mean(__global const float *restrict arg0, __global const float *r
                 for (int v2 = v2_first; v2 < v2_last; ++v2) {
                     const float8 t0 = (*(__global const float8u*)(arg0 + ((k2*v0) + v1 + (k0*v2))));
                     const float8 t2 = (t0 + t1);
-                    const float8 t3 = (((t2 > (float8)(0.0f)) | (t2 != t2)) ? t2 : (float8)(0.0f));
+                    const float8 t3 = (t2 <= (float8)(0.0f) ? (float8)(0.0f) : t2);
                     acc_arg3_part = (acc_arg3_part + t3);
                 }
                 acc_arg3 = (acc_arg3 + acc_arg3_part);

@@ -291,7 +291,7 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
                         const int c1 = n;
                         const float16 t2 = (*(__global const float16u*)(arg2 + (c1)));
                         const float16 t3 = (value + t2);
-                        const float16 t4 = (((t3 > (float16)(0.0f)) | (t3 != t3)) ? t3 : (float16)(0.0f));
+                        const float16 t4 = (t3 <= (float16)(0.0f) ? (float16)(0.0f) : t3);
                         *(__global float16u*)(arg3 + ((k2*c0) + c1)) = t4;
                     }
                     else for (int l = 0; l < min((long)16, N - n); ++l) {
@@ -301,7 +301,7 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
                         const int c6 = nl;
                         const float t7 = arg2[c6];
                         const float t8 = (value + t7);
-                        const float t9 = (((t8 > 0.0f) | (t8 != t8)) ? t8 : 0.0f);
+                        const float t9 = (t8 <= 0.0f ? 0.0f : t8);
                         arg3[(k2*c5) + c6] = t9;
                     }
                 }

@@ -364,7 +364,7 @@ void matrix_conv_convolution_relu(__global const int *restrict arg0, __global co
                             const int c3 = oc;
                             const float16 t4 = (*(__global const float16u*)(arg3 + (c3)));
                             const float16 t5 = (value + t4);
-                            const float16 t6 = (((t5 > (float16)(0.0f)) | (t5 != t5)) ? t5 : (float16)(0.0f));
+                            const float16 t6 = (t5 <= (float16)(0.0f) ? (float16)(0.0f) : t5);
                             const int i7 = (k0*c0) + (28*c1) + c2 + (k1*c3);
                             const float16 x8 = t6;
                             arg4[i7] = x8.s0;

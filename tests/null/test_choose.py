@@ -72,7 +72,7 @@ def test_every_product_says_why_others_were_not_taken() -> None:
     harness.lower(torch.ops.aten.mm.default, torch.randn(300, 200), torch.randn(200, 100))
     (selection,) = harness.ctx.selections
     assert (selection.problem, selection.chosen) == ("gemm", "gemm")
-    assert len(selection.declined) == 6 and all(reason for _, reason in selection.declined)
+    assert len(selection.declined) == 7 and all(reason for _, reason in selection.declined)
     assert dict(selection.declined)["a reduction"] == "neither operand is a vector"
 
 

@@ -66,6 +66,13 @@ def _divide(name: str, operator: str | None) -> Emit:
     return emit
 
 
+def _is_number(e: Expr, text: str, width: int) -> bool:
+    """Whether ``text`` is a constant but NaN. In a reduction a constant stands for its operands."""
+    if e.op != "const" or math.isnan(e.payload):
+        return False
+    return text == literal(e.payload, e.dtype, width)
+
+
 def _min_max(operator: str) -> Emit:
     """NaN in either operand gives NaN: the unordered comparison keeps a NaN on the left.
 
@@ -78,8 +85,7 @@ def _min_max(operator: str) -> Emit:
         if not is_float(node.dtype):
             chosen = choice(target, node.dtype, f"{a} {operator} {b}", a, b)
             return wrap(chosen, node.dtype, target.width)
-        bound = node.args[1]
-        if bound.op == "const" and not math.isnan(bound.payload):
+        if _is_number(node.args[1], b, target.width):
             return f"({a} {other} {b} ? {b} : {a})"
         return f"((({a} {operator} {b}) | ({a} != {a})) ? {a} : {b})"
 

@@ -1,1 +1,1 @@
-"""Convolutions and their gradients: the operators, and the algorithms that compute them."""
+"""Convolutions: the operators, and the algorithms that compute them."""

@@ -36,7 +36,7 @@ _MIN_TERMS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PanelPartition:
     """How a product is shared out: panels of ``nr`` columns by ``mb`` blocks of rows.
 
     ``time``: nanoseconds of the busiest core.
@@ -85,7 +85,7 @@ def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
 
 def partition_of_panels(
     ctx: LoweringContext, batches: int, m: int, steps: int, n: int, *, packed: bool = False
-) -> Partition | None:
+) -> PanelPartition | None:
     """The one whose busiest core is done first; None where no panel stays in cache.
 
     ``packed``: B is in the order of tiles before.
@@ -96,7 +96,7 @@ def partition_of_panels(
     widest = int(costs.narrow_panel * ctx.device.caches.l2) // group_bytes
     if packed:
         widest = max(widest, 1)
-    found: set[Partition] = set()
+    found: set[PanelPartition] = set()
     for panels in range(1, groups + 1):
         width = ceil_div(groups, panels)
         if width > widest:
@@ -108,13 +108,15 @@ def partition_of_panels(
             columns = 0.0 if packed else 2 * width * costs.narrow_columns
             rows = 2 * high * costs.narrow_rows
             time = rounds * steps * (width * high * costs.narrow_step + columns + rows)
-            found.add(Partition(width * BLOCK, high, time))
+            found.add(PanelPartition(width * BLOCK, high, time))
         if items >= costs.items_per_unit * cores:
             break
     return min(found, key=lambda p: p.time, default=None)
 
 
-def _turned(ctx: LoweringContext, batches: int, m: int, steps: int, n: int) -> Partition | None:
+def _turned(
+    ctx: LoweringContext, batches: int, m: int, steps: int, n: int
+) -> PanelPartition | None:
     """The same of the transposed product, whose results are turned over."""
     part = partition_of_panels(ctx, batches, n, steps, m)
     if part is None:

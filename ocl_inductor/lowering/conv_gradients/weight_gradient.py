@@ -13,13 +13,16 @@ from dataclasses import replace
 from typing import TypedDict
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod
-from ocl_inductor.lowering.conv.depthwise_weight_gradient import depthwise_weight_gradient
 from ocl_inductor.lowering.conv.direct import zero_padded
 from ocl_inductor.lowering.conv.expressions import window_element
 from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient, channels_last
 from ocl_inductor.lowering.conv.mma_conv import mma_weight_gradient
 from ocl_inductor.lowering.conv.window_product import multiplies_windows, window_product
-from ocl_inductor.lowering.conv.winograd_weight_gradient import suits, winograd_weight_gradient
+from ocl_inductor.lowering.conv_gradients.depthwise_weight_gradient import depthwise_weight_gradient
+from ocl_inductor.lowering.conv_gradients.winograd_weight_gradient import (
+    suits,
+    winograd_weight_gradient,
+)
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value

@@ -23,7 +23,7 @@ from ocl_inductor.lowering.conv.geometry import (
     channels_last,
     read_geometry,
 )
-from ocl_inductor.lowering.conv.weight_gradient import weight_gradient
+from ocl_inductor.lowering.conv_gradients.weight_gradient import weight_gradient
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import all_of, cast_value, full, in_bounds
