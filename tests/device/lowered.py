@@ -84,6 +84,8 @@ def check_on(
     **kwargs: Any,
 ) -> DeviceHarness:
     """Lower, compute and compare dtype, size and numbers with eager."""
+    if any(isinstance(a, torch.Tensor) and a.dtype is torch.bfloat16 for a in args):
+        amx = False  # NumPy has no bfloat16 operands: test_narrow_products.py runs these
     harness = DeviceHarness(device, profile, vector_width, amx, compute_units)
     computed = harness.compute(harness.lower(target, *args, **kwargs))
     compare(computed, target(*args, **kwargs), rtol, atol)

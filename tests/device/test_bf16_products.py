@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable
+import functools
 from typing import Any
 
+import agreement
+import bf16_checks
 import pytest
 import torch
-from agreement import compiled, random, two_drivers
+from agreement import two_drivers
+from bf16_checks import CONVOLUTIONS, name_of, narrow
 from torch import nn
 from torch.nn import functional as F
 
@@ -19,6 +22,10 @@ from ocl_inductor.settings import Settings
 each_driver = pytest.mark.parametrize("driver", two_drivers("cpu"))
 INFINITY, NAN = float("inf"), float("nan")
 
+# A matrix unit would take them all.
+compiled = functools.partial(agreement.compiled, matrix_unit=False)
+check = functools.partial(bf16_checks.check, matrix_unit=False)
+
 
 @pytest.fixture
 def taken(driver: str, taken: list[str]) -> list[str]:
@@ -26,33 +33,6 @@ def taken(driver: str, taken: list[str]) -> list[str]:
     if not select_device(driver).info.bf16_dot:
         pytest.skip("the CPU has no AVX512-BF16, or the driver does not reach it")
     return taken
-
-
-def narrow(*size: int) -> torch.Tensor:
-    return random(*size).bfloat16()
-
-
-def check(
-    function: Callable[..., Any],
-    *args: torch.Tensor,
-    driver: str,
-    run: Callable[..., Any] | None = None,
-) -> None:
-    """The result is the exact one, rounded to bfloat16 once, but for the sums' own rounding.
-
-    bfloat16 has 8 bits, so rounding moves by up to 2^-8 of the number. Sums in float32 are off by
-    up to 2^-24 of their terms' magnitudes each; 2^-16 of these in all is far more than there is,
-    and far less than a term that is missing.
-    """
-    run = run or compiled(function, driver)
-    got = run(*args)
-    exact = function(*(a.double() for a in args))
-    magnitudes = function(*(a.double().abs() for a in args))
-    assert got.dtype is torch.bfloat16
-    assert got.shape == exact.shape
-    off = (got.double() - exact).abs()
-    most = exact.abs() * 2.0**-8 + magnitudes.abs() * 2.0**-16
-    assert (off <= most).all(), f"off by up to {(off / most).max():.2f} times the rounding"
 
 
 @each_driver
@@ -93,13 +73,7 @@ def test_rows_of_any_number(driver: str, taken: list[str]) -> None:
 
 @each_driver
 def test_bias_and_activation_are_fused(driver: str, taken: list[str]) -> None:
-    x, weight, bias = narrow(48, 96), narrow(80, 96), narrow(80)
-    got = compiled(lambda x, w, b: F.gelu(F.linear(x, w, b)), driver)(x, weight, bias)
-    exact = F.gelu(F.linear(x.double(), weight.double(), bias.double()))
-    eager = F.gelu(F.linear(x, weight, bias))
-    # What eager rounds twice.
-    most = max((eager.double() - exact).abs().max().item(), 2.0**-8 * exact.abs().max().item())
-    assert (got.double() - exact).abs().max().item() <= most
+    bf16_checks.check_bias_and_activation(driver=driver, matrix_unit=False)
     assert taken == ["bf16_gemm"]
 
 
@@ -119,40 +93,12 @@ def test_what_does_not_come_in_pairs_goes_another_way(driver: str, taken: list[s
     assert "bf16_gemm" not in taken
 
 
-CONVOLUTIONS = [
-    (nn.Conv2d(64, 64, 3, padding=1), (2, 64, 14, 14)),
-    (nn.Conv2d(3, 40, 7, stride=2, padding=3), (2, 3, 32, 32)),
-    (nn.Conv2d(64, 70, 3, stride=2, padding=1), (2, 64, 15, 13)),
-    (nn.Conv2d(64, 64, 3, padding=2, dilation=2, groups=2), (2, 64, 9, 11)),
-    (nn.Conv2d(32, 64, 1, stride=2), (2, 32, 9, 11)),
-    (nn.Conv2d(5, 20, (3, 2), padding=(0, 1), bias=False), (2, 5, 9, 11)),
-    (nn.Conv2d(6, 20, 3, padding=1, dilation=(1, 2)), (1, 6, 20, 33)),
-    (nn.Conv1d(20, 30, 5, padding=2), (3, 20, 50)),
-    (nn.Conv3d(8, 20, 3, padding=1), (1, 8, 5, 6, 7)),
-    (nn.ConvTranspose2d(16, 20, 3, padding=1), (1, 16, 6, 7)),
-]
-
-
 @each_driver
-@pytest.mark.parametrize(
-    "layer, size", CONVOLUTIONS, ids=lambda x: "x".join(map(str, x)) if isinstance(x, tuple) else ""
-)
+@pytest.mark.parametrize("layer, size", CONVOLUTIONS, ids=name_of)
 @pytest.mark.parametrize("kept", [True, False])
 def test_convolutions(driver: str, taken: list[str], layer: Any, size: Any, kept: bool) -> None:
-    """With weights that are packed once, and with weights that each call brings."""
     x = narrow(*size)
-    weights = [p.detach().bfloat16() for p in layer.parameters()]
-
-    def function(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
-        names = [n for n, _ in layer.named_parameters()]
-        return torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
-
-    if kept:
-        run = compiled(copy.deepcopy(layer).bfloat16().eval(), driver)
-        with torch.no_grad():
-            check(function, x, *weights, driver=driver, run=lambda x, *_: run(x))
-    else:
-        check(function, x, *weights, driver=driver)
+    bf16_checks.check_convolution(layer, x, kept=kept, driver=driver, matrix_unit=False)
     assert "bf16_conv" in taken
 
 
@@ -186,34 +132,13 @@ def test_a_convolution_of_one_pixel_is_a_product(driver: str, taken: list[str]) 
 
 @each_driver
 def test_images_of_any_number(driver: str, taken: list[str]) -> None:
-    function = compiled(lambda x, w: F.conv2d(x, w, padding=1), driver, dynamic=None)
-    weight = narrow(24, 16, 3, 3)
-    for images in (3, 1, 5):
-        x = narrow(images, 16, 10, 9)
-        if images > 1:
-            torch._dynamo.mark_dynamic(x, 0)
-        check(lambda x, w: F.conv2d(x, w, padding=1), x, weight, driver=driver, run=function)
+    bf16_checks.check_images_of_any_number(driver=driver, matrix_unit=False)
     assert "bf16_conv" in taken
 
 
 @each_driver
 def test_gradients(driver: str, taken: list[str]) -> None:
-    layers = nn.Sequential(
-        nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 20)
-    )
-    layers, x = layers.bfloat16(), narrow(6, 8, 8, 8)
-    exact = copy.deepcopy(layers).double()
-    (exact(x.double()).sin().sum()).backward()
-    for run in (layers, compiled(layers, driver)):
-        layers.zero_grad()
-        run(x).sin().sum().backward()
-        errors = [
-            ((p.grad.double() - q.grad).norm() / q.grad.norm()).item()
-            for p, q in zip(layers.parameters(), exact.parameters(), strict=True)
-        ]
-        if run is layers:
-            eager = errors
-    assert all(ours <= 1.5 * theirs + 2.0**-9 for ours, theirs in zip(errors, eager, strict=True))
+    bf16_checks.check_gradients(driver=driver, matrix_unit=False)
     assert "bf16_gemm" in taken and "bf16_conv" in taken
 
 

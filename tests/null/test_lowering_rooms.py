@@ -15,8 +15,8 @@ FOLDER = Path(ocl_inductor.lowering.__file__).parent
 #: From low to high: a folder imports from itself and from lower ones. Modules that lie beside the
 #: folders come above all of them.
 ORDER = (
-    "core pointwise random reduce views norms sort matmul conv conv_gradients attention indexing pooling resize "
-    "ctc linalg recurrent complex graph"
+    "core pointwise random reduce views norms sort matmul conv conv_gradients attention indexing "
+    "pooling resize ctc linalg recurrent complex graph"
 ).split()
 
 #: Files of a folder, which a reader still takes in.

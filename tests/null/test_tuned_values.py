@@ -152,7 +152,7 @@ def test_costs_of_the_matrix_unit() -> None:
         "depth_of_many": 512, "max_sums": 65536, "items_per_unit": 2,
         "convolution_split": 0.6, "convolution_fetch": 0.25, "convolution_launch": 50e3,
         "attention_by_vectors": 0.0165, "attention_weight": 0.6, "narrow_step": 39.0,
-        "narrow_columns": 30.0, "narrow_rows": 8.0, "narrow_turned": 80.0, "narrow_panel": 0.5,
+        "narrow_copied": 8.0, "narrow_across": 15.0, "narrow_transposed": 22.0, "narrow_panel": 0.5,
     }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import all_of, in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
-from ocl_inductor.lowering.matmul.narrow_product import partition_of_panels
+from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
+from ocl_inductor.lowering.matmul.narrow_product import NarrowWork, partition_of_panels
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.conv.narrow_conv import NARROW_CONV, NarrowConvParams, steps_of_run
 from ocl_inductor.templates.gemm.narrow_gemm import BLOCK, STEP_BYTES
@@ -49,7 +50,10 @@ def narrow_conv(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
     steps = math.prod(kernel) * steps_of_run(icg, 2)
     pixels = ctx.hint(prod((result_size[0], *g.sizes)))
     kept = ctx.is_kept(weight)
-    part = partition_of_panels(ctx, groups, pixels, steps, ocg, packed=kept)
+    costs = matrix_unit_costs(ctx.device)
+    own = 0.0 if kept else costs.narrow_copied + costs.narrow_transposed
+    work = NarrowWork(groups, pixels, steps, ocg)
+    part = partition_of_panels(ctx, work, costs.narrow_copied, own)
     if part is None:
         return Declined(f"a panel of {steps} steps does not stay in a core's cache")
     rows = reshape(rows, (groups, ocg, math.prod(kernel), icg))
@@ -93,7 +97,7 @@ def _tiles(ctx: LoweringContext, rows: Value, nr: int) -> Value:
         in_bounds(index, 0, extent, ranges) for index, extent in ((column, ocg), (channel, icg))
     ]
     element = rows.at([group, column, tap, channel])
-    known = [x for x in inside if x is not None]
-    if known:
-        element = masked(all_of(known), element, const(0, rows.dtype))
+    condition = all_of(inside)
+    if condition is not None:
+        element = masked(condition, element, const(0, rows.dtype))
     return ctx.pointwise(Value(size, rows.dtype, element), tuple(range(8)))

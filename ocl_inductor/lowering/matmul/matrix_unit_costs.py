@@ -41,12 +41,12 @@ class MatrixUnitCosts:
     attention_by_vectors: float
     attention_weight: float
     #: Of operands that are bfloat16 or bytes: a step of a block of 32 x 32 sums, which multiplies
-    #: two tiles by two; and of putting a tile of B, or one of A, in order, which is done beside it.
+    #: two tiles by two; of a tile that is copied as it lies, or put together from rows that lie
+    #: side by side, beside the unit's work; and of transposing a tile.
     narrow_step: float
-    narrow_columns: float
-    narrow_rows: float
-    #: Of turning over 32 x 32 sums, likewise.
-    narrow_turned: float
+    narrow_copied: float
+    narrow_across: float
+    narrow_transposed: float
     #: The share of a second-level cache that a panel of such a B may take.
     narrow_panel: float
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ocl_inductor.ir.index import is_static, prod
+from ocl_inductor.ir.index import is_static, prod, same
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
@@ -33,6 +33,18 @@ _OPERANDS: Mapping[tuple[torch.dtype, torch.dtype], Operands] = {
 }
 #: Terms from which a product pays for putting its operands in order.
 _MIN_TERMS = 16
+#: Panels for each core up to which more of them are considered, which may even out.
+_MOST_ITEMS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowWork:
+    """``batches`` products of ``m`` rows and ``n`` columns, with sums of ``steps`` tiles."""
+
+    batches: int
+    m: int
+    steps: int
+    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +74,15 @@ def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
         return Declined(f"{m} rows and {n} columns are too few for its tiles")
     out_batch = a.size[:-2]
     steps = ceil_div(int(k) * a.dtype.itemsize, STEP_BYTES)
-    batches = ctx.hint(prod((1, *out_batch)))
-    sizes = batches, ctx.hint(m), steps, ctx.hint(n)
-    plain, turned = partition_of_panels(ctx, *sizes), _turned(ctx, *sizes)
-    part = min((p for p in (plain, turned) if p), key=lambda p: p.time, default=None)
-    if part is None:
-        return Declined(f"a panel of {k} rows does not stay in a core's cache")
+    work = NarrowWork(ctx.hint(prod((1, *out_batch))), ctx.hint(m), steps, ctx.hint(n))
     a, b = with_split_batch(a, b)
     a, a_view = realize_along(ctx, a, a.dtype, (-1, -2))
     b, b_view = realize_along(ctx, b, b.dtype, (-1, -2))
+    units = "k" if same(a_view.stride[-1], 1) else "m", "k" if same(b_view.stride[-2], 1) else "n"
+    plain, turned = _plain(ctx, work, *units), _turned(ctx, work, *units)
+    part = min((p for p in (plain, turned) if p), key=lambda p: p.time, default=None)
+    if part is None:
+        return Declined(f"a panel of {k} rows does not stay in a core's cache")
     acc, out = ("float", torch.float32) if operands == "bfloat16" else ("int", torch.int32)
     params = NarrowGemmParams(
         m=m, n=n, k=int(k),
@@ -84,43 +96,49 @@ def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
 
 
 def partition_of_panels(
-    ctx: LoweringContext, batches: int, m: int, steps: int, n: int, *, packed: bool = False
+    ctx: LoweringContext, work: NarrowWork, row_tile: float, column_tile: float
 ) -> PanelPartition | None:
     """The one whose busiest core is done first; None where no panel stays in cache.
 
-    ``packed``: B is in the order of tiles before.
+    ``row_tile``, ``column_tile``: nanoseconds to put one of A, and one of B, in order; a B that
+    takes none is in order before.
     """
     costs, cores = matrix_unit_costs(ctx.device), ctx.device.compute_units
-    groups, blocks = ceil_div(n, BLOCK), ceil_div(m, BLOCK)
-    group_bytes = steps * STEP_BYTES * BLOCK
+    groups, blocks = ceil_div(work.n, BLOCK), ceil_div(work.m, BLOCK)
+    group_bytes = work.steps * STEP_BYTES * BLOCK
     widest = int(costs.narrow_panel * ctx.device.caches.l2) // group_bytes
-    if packed:
+    if not column_tile:
         widest = max(widest, 1)
     found: set[PanelPartition] = set()
     for panels in range(1, groups + 1):
         width = ceil_div(groups, panels)
         if width > widest:
             continue
-        items = ceil_div(groups, width) * batches
+        items = ceil_div(groups, width) * work.batches
         for chunks in range(1, min(blocks, costs.items_per_unit * cores) + 1):
             high = ceil_div(blocks, chunks)
             rounds = ceil_div(items * ceil_div(blocks, high), cores)
-            columns = 0.0 if packed else 2 * width * costs.narrow_columns
-            rows = 2 * high * costs.narrow_rows
-            time = rounds * steps * (width * high * costs.narrow_step + columns + rows)
+            tiles = 2 * width * column_tile + 2 * high * row_tile
+            time = rounds * work.steps * (width * high * costs.narrow_step + tiles)
             found.add(PanelPartition(width * BLOCK, high, time))
-        if items >= costs.items_per_unit * cores:
+        if items >= _MOST_ITEMS * cores:
             break
     return min(found, key=lambda p: p.time, default=None)
 
 
-def _turned(
-    ctx: LoweringContext, batches: int, m: int, steps: int, n: int
-) -> PanelPartition | None:
-    """The same of the transposed product, whose results are turned over."""
-    part = partition_of_panels(ctx, batches, n, steps, m)
+def _plain(ctx: LoweringContext, work: NarrowWork, a: str, b: str) -> PanelPartition | None:
+    """``a``, ``b``: the dimensions with unit stride, "k" or another."""
+    costs = matrix_unit_costs(ctx.device)
+    rows = costs.narrow_copied if a == "k" else costs.narrow_across + costs.narrow_transposed
+    columns = costs.narrow_copied + costs.narrow_transposed if b == "k" else costs.narrow_across
+    return partition_of_panels(ctx, work, rows, columns)
+
+
+def _turned(ctx: LoweringContext, work: NarrowWork, a: str, b: str) -> PanelPartition | None:
+    """The same of the transposed product, whose results are transposed: four tiles a block."""
+    part = _plain(ctx, replace(work, m=work.n, n=work.m), b, a)
     if part is None:
         return None
-    blocks = ceil_div(m, BLOCK) * ceil_div(n, BLOCK) * batches
-    each = matrix_unit_costs(ctx.device).narrow_turned / ctx.device.compute_units
+    blocks = ceil_div(work.m, BLOCK) * ceil_div(work.n, BLOCK) * work.batches
+    each = 4 * matrix_unit_costs(ctx.device).narrow_transposed / ctx.device.compute_units
     return replace(part, time=part.time + blocks * each)
