@@ -23,7 +23,7 @@ from ocl_inductor.patches.process import amx_permission
 from ocl_inductor.patches.switch import enabled
 
 _log = logger(__name__)
-_FLAGS = {"amx_tile", "amx_bf16", "avx512f"}
+_FLAGS = {"amx_tile", "amx_bf16", "amx_int8", "avx512f"}
 #: Rows of a tile, and pairs of bfloat16 in one of its rows.
 _ROWS, _PAIRS = 16, 16
 
