@@ -229,8 +229,9 @@ class Settings:
         affects_code=True,
     )
     matrix_unit: bool = _setting(
-        "Allow float32 products as sums of bfloat16 ones in a CPU's matrix unit (AMX), if any, "
-        "and products of half types by a GPU's matrix instructions.",
+        "Allow products of bfloat16 and bytes, and float32 products as sums of bfloat16 ones, in a "
+        "CPU's matrix unit (AMX), if any, and products of half types by a GPU's matrix "
+        "instructions.",
         _parse_bool,
         default=True,
         env="OCL_INDUCTOR_MATRIX_UNIT",
