@@ -70,7 +70,7 @@ def lower_convolution_backward(
         bias = full((grad.size[1],), 0, grad.dtype) if output_mask[2] else None
         return zeros[0], zeros[1], bias
     # Every gradient reads it, along channels.
-    halves = g.groups == 1 and takes_halves(ctx, grad, weight)
+    halves = g.groups == 1 and (takes_halves(ctx, grad, weight) or _goes_to_unit(ctx, grad))
     grad = ctx.realize(grad if halves else cast_value(grad, dtype), order)
     for_x = for_weight = for_bias = None
     if output_mask[0]:
@@ -85,6 +85,11 @@ def lower_convolution_backward(
         sums = reduce_dims(ctx, cast_value(grad, dtype), dims, "sum")
         for_bias = cast_value(sums, weight.dtype)
     return for_x, for_weight, for_bias
+
+
+def _goes_to_unit(ctx: LoweringContext, grad: Value) -> bool:
+    """Whether a CPU's matrix unit multiplies it as it is."""
+    return ctx.device.amx and grad.dtype is torch.bfloat16
 
 
 # -- the input's gradient ------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ocl_inductor.lowering.conv.geometry import Geometry, WeightGradient, channe
 from ocl_inductor.lowering.conv.mma_conv import mma_weight_gradient
 from ocl_inductor.lowering.conv.window_product import multiplies_windows, window_product
 from ocl_inductor.lowering.conv_gradients.depthwise_weight_gradient import depthwise_weight_gradient
+from ocl_inductor.lowering.conv_gradients.narrow_weight_gradient import narrow_weight_gradient
 from ocl_inductor.lowering.conv_gradients.winograd_weight_gradient import (
     suits,
     winograd_weight_gradient,
@@ -99,6 +100,7 @@ def _matrix_product(ctx: LoweringContext, p: WeightGradient) -> Value:
 #: In the order in which they are tried.
 _WEIGHT_GRADIENTS: tuple[Implementation[WeightGradient, Value], ...] = (
     Implementation("mma_weight_gradient", mma_weight_gradient),
+    Implementation("narrow_gemm of taps", narrow_weight_gradient),
     Implementation("a sum for each channel", _depthwise),
     Implementation("winograd_weight_gradient", _winograd),
     Implementation("weight_gradient", _vectors),
