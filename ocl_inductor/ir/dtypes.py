@@ -19,7 +19,7 @@ FLOAT8: dict[torch.dtype, str] = {
     torch.float8_e5m2fnuz: "float8_e5m2fnuz",
 }
 
-#: Registers hold these as float32.
+#: Float types whose register is a ``float`` that holds a value of fewer bits.
 HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
 #: Unsigned integers that PyTorch converts, and does little else with.
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})

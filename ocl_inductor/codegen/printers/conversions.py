@@ -23,7 +23,6 @@ from ocl_inductor.ir.dtypes import (
     vector,
 )
 
-#: float types whose register is a ``float`` that holds a value of fewer bits.
 _NARROW = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16})
 
 

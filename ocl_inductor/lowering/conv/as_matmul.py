@@ -13,7 +13,7 @@ from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import matmul
 
 
-def _pixel_rows(ctx: LoweringContext, x: Value) -> Value:
+def pixel_rows(ctx: LoweringContext, x: Value) -> Value:
     """(n, c, \\*spatial) in memory as a matrix (pixels, c)."""
     order = channels_last(x.ndim - 2)
     rows = permute(ctx.realize(x, order), order)
@@ -25,7 +25,7 @@ def as_matmul(
 ) -> Value:
     """A window of one pixel: (pixels, c) times (c, oc)."""
     oc, channels = weight.size[:2]
-    product = matmul(ctx, _pixel_rows(ctx, x), permute(reshape(weight, (oc, channels)), (1, 0)))
+    product = matmul(ctx, pixel_rows(ctx, x), permute(reshape(weight, (oc, channels)), (1, 0)))
     nd = x.ndim - 2
     product = reshape(product, (result_size[0], *result_size[2:], oc))
     return permute(product, channels_first(nd))
@@ -41,7 +41,7 @@ def pixel_shuffle(
     nd = g.ndim
     channels, oc = int(weight.size[0]), int(weight.size[1])
     taps = permute(weight, (0, *range(2, nd + 2), 1))
-    product = matmul(ctx, _pixel_rows(ctx, x), reshape(taps, (channels, math.prod(g.kernel) * oc)))
+    product = matmul(ctx, pixel_rows(ctx, x), reshape(taps, (channels, math.prod(g.kernel) * oc)))
     blocks = reshape(product, (x.size[0], *x.size[2:], *g.kernel, oc))
     variables = loop_vars(nd + 2)
     pixels = [FloorDiv(v, k) for v, k in zip(variables[2:], g.kernel, strict=True)]

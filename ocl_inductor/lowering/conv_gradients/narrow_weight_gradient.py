@@ -14,11 +14,13 @@ import torch
 
 from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import is_static, loop_vars
+from ocl_inductor.lowering.conv.as_matmul import pixel_rows
+from ocl_inductor.lowering.conv.direct import zero_padded
 from ocl_inductor.lowering.conv.geometry import WeightGradient
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import all_of, in_bounds
-from ocl_inductor.lowering.core.values import Value, expand, permute, reindex, reshape
+from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import matmul
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.templates.blocking import ceil_div
@@ -47,7 +49,7 @@ def narrow_weight_gradient(ctx: LoweringContext, problem: WeightGradient) -> Val
     furthest = sum((k - 1) * s for k, s in zip(g.kernel, shifts, strict=True))
     terms = images * math.prod(rows) - furthest
     parts = ceil_div(terms, _MOST_TERMS)
-    chunk = ceil_div(ceil_div(terms, parts), 32) * 32
+    chunk = ceil_div(terms, parts)
     # Where chunks reach further than the images, there is one more of zeros.
     beyond = parts * chunk + furthest > images * math.prod(rows)
     images += beyond
@@ -58,15 +60,18 @@ def narrow_weight_gradient(ctx: LoweringContext, problem: WeightGradient) -> Val
         _as_padded(ctx, coarse, images, rows, (0,) * g.ndim, pixels_last=True),
         (coarse.size[1], total),
     )
-    b = reshape(
-        _as_padded(ctx, fine, images, rows, g.padding, pixels_last=False), (total, fine.size[1])
-    )
+    if beyond:
+        b = reshape(
+            _as_padded(ctx, fine, images, rows, g.padding, pixels_last=False), (total, fine.size[1])
+        )
+    else:
+        b = pixel_rows(ctx, zero_padded(ctx, fine, g.padding) if any(g.padding) else fine)
     batch = (parts, *g.kernel)
     part, *taps, i, j = loop_vars(g.ndim + 3)
     left = reindex(a, (*batch, a.size[0], chunk), [i, part * chunk + j])
     first = part * chunk + sum(t * s for t, s in zip(taps, shifts, strict=True))
     right = reindex(b, (*batch, chunk, b.size[1]), [first + i, j])
-    product = matmul(ctx, left, expand(right, right.size))
+    product = matmul(ctx, left, right)
     product = (
         reduce_dims(ctx, product, [0], "sum") if parts > 1 else reshape(product, product.size[1:])
     )

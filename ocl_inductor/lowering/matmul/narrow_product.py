@@ -101,15 +101,13 @@ def partition_of_panels(
     """The one whose busiest core is done first; None where no panel stays in cache.
 
     ``row_tile``, ``column_tile``: nanoseconds to put one of A, and one of B, in order; a B that
-    takes none is in order before.
+    takes none is in order before. The limit bounds the two blocks of rows on an item's stack, too.
     """
     costs, cores = matrix_unit_costs(ctx.device), ctx.device.compute_units
     groups, blocks = ceil_div(work.n, BLOCK), ceil_div(work.m, BLOCK)
     group_bytes = work.steps * STEP_BYTES * BLOCK
     widest = int(costs.narrow_panel * ctx.device.caches.l2) // group_bytes
-    if not column_tile:
-        widest = max(widest, 1)
-    found: set[PanelPartition] = set()
+    found: list[PanelPartition] = []
     for panels in range(1, groups + 1):
         width = ceil_div(groups, panels)
         if width > widest:
@@ -120,7 +118,7 @@ def partition_of_panels(
             rounds = ceil_div(items * ceil_div(blocks, high), cores)
             tiles = 2 * width * column_tile + 2 * high * row_tile
             time = rounds * work.steps * (width * high * costs.narrow_step + tiles)
-            found.add(PanelPartition(width * BLOCK, high, time))
+            found.append(PanelPartition(width * BLOCK, high, time))
         if items >= _MOST_ITEMS * cores:
             break
     return min(found, key=lambda p: p.time, default=None)
