@@ -322,15 +322,17 @@ class IndexOutOfRangeError(OpenCLInductorError, IndexError):
 
     Eager raises IndexError for some operators and RuntimeError for others, and for some the one or
     the other, as the tensors lie. This is both, so that who expects either gets it.
+    ``index`` is None for one that 32 bits do not hold: a kernel may not keep which it was.
     """
 
     def __init__(
-        self, operator: str, index: int, dim: int | None, size: int, source: str = ""
+        self, operator: str, index: int | None, dim: int | None, size: int, source: str = ""
     ) -> None:
         place = f"dimension {dim} with size {size}" if dim is not None else f"{size} elements"
         where = f" ({source})" if source else ""
+        which = "an index of more than 32 bits" if index is None else f"index {index}"
         super().__init__(
-            f"index {index} is out of bounds for {place}, in {operator}{where}",
+            f"{which} is out of bounds for {place}, in {operator}{where}",
             operator=operator,
             index=index,
             dim=dim,

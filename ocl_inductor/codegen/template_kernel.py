@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import sympy
-import torch
 
 from ocl_inductor.codegen.arguments import KernelParameters, index_type
 from ocl_inductor.codegen.kernel import KernelSource
@@ -105,7 +104,7 @@ def emit_template_group(
     checks = Outside(literals)
 
     def checked_index(index: str, extent: str, check: Check) -> str:
-        return checks.checked(check, torch.int64, 1, index, extent)
+        return checks.checked_row(check, index, extent)
 
     far = _accesses_by_row(group, variables)
 

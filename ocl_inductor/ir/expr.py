@@ -21,9 +21,9 @@ class Expr:
     ``op`` is ``"const"`` (payload: Python number), ``"index"`` (payload: sympy integer expression),
     ``"load"`` (payload: :class:`Access`; args: the values bound to ``ind0..indk`` in its index),
     ``"masked"`` (args: condition, value, other; ``value`` may only be evaluated where the condition
-    holds), ``"checked_index"`` (args: position, extent; payload: :class:`Check`; the position, or 0
-    for one that is out of range, which is reported), or the name of a primitive of
-    :mod:`ocl_inductor.ir.ops`.
+    holds), ``"checked_index"`` (args: index, extent; payload: :class:`Check`; the position in
+    ``[0, extent)`` in the extent's dtype; for one that is out of range, which is reported, any), or
+    the name of a primitive of :mod:`ocl_inductor.ir.ops`.
     Hashing is structural and cached, so a DAG can key dictionaries cheaply.
     """
 
@@ -163,8 +163,9 @@ def relabel(e: Expr, dtype: torch.dtype) -> Expr:
     return Expr("as", (e,), dtype)
 
 
-def checked_index(position: Expr, extent: Expr, check: Check) -> Expr:
-    return Expr("checked_index", (position, extent), position.dtype, check)
+def checked_index(index: Expr, extent: Expr, check: Check) -> Expr:
+    """The position that an index stands for; ``extent``'s dtype may be the narrower one."""
+    return Expr("checked_index", (index, extent), extent.dtype, check)
 
 
 def op(name: str, *args: Expr, dtype: torch.dtype | None = None) -> Expr:

@@ -176,6 +176,8 @@ Step = Launch | HostCall
 #: The number of the check, 0, and both halves of the index, the lower one first.
 FAULT = "fault"
 FAULT_WORDS = 4
+#: Stands for an index that 32 bits do not hold, where a kernel keeps no more of it.
+UNKNOWN_INDEX = -(1 << 63)
 #: The complete message of eager for an integer divided by 0.
 DIVIDED_BY_ZERO = "ZeroDivisionError"
 

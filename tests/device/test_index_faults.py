@@ -50,7 +50,51 @@ def test_what_it_says(driver: str) -> None:
     assert isinstance(error, IndexError) and isinstance(error, RuntimeError)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     assert "index 5 " in str(refused(run, x, torch.tensor([0, 0, 5]), good))
-    assert f"index {2**40} " in str(refused(run, x, torch.tensor([0, 2**40, 0]), good))
+    # Vectors of indices are narrowed, so that what is beyond 32 bits is found, but not kept.
+    far = refused(run, x, torch.tensor([0, 2**40, 0]), good)
+    which = {None: "an index of more than 32 bits", 2**40: f"index {2**40}"}[far.facts["index"]]
+    assert f"{which} is out of bounds for dimension 1 with size 5" in str(far)
+
+
+@pytest.mark.parametrize("index", [2**31, 2**32 + 1, -(2**31) - 1, -(2**32) + 1, -1, -5])
+@pytest.mark.parametrize("dynamic", [False, True])
+@each_driver
+def test_vectors_of_indices_that_32_bits_do_not_hold(
+    dynamic: bool, index: int, driver: str
+) -> None:
+    """Low bits that are a position, and negative ones where none may be."""
+    run = compiled(lambda x, i: x.gather(0, i), driver, dynamic=dynamic)
+    x, positions = random(4, 100), torch.randint(4, (4, 100))
+    torch.testing.assert_close(run(x, positions), x.gather(0, positions))
+    positions[2, 37] = index
+    error = refused(run, x, positions)
+    # Of those that are narrowed all but negative ones of 32 bits are unknown.
+    fits = -(2**31) <= index < 0
+    assert error.facts["index"] in ((index,) if fits else (index, None))
+    positions[2, 37] = 3
+    torch.testing.assert_close(run(x, positions), x.gather(0, positions))
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+@each_driver
+def test_dimension_that_may_be_empty(driver: str) -> None:
+    """No index into an empty dimension is no fault; any index is."""
+
+    def first(x: Tensor, rest: Tensor) -> Tensor:
+        chosen = x[x > 0]
+        return torch.cat([chosen.gather(0, torch.zeros_like(chosen, dtype=torch.int64)), rest])
+
+    def take(x: Tensor, i: Tensor, rest: Tensor) -> Tensor:
+        return torch.cat([x[x > 0].gather(0, i), rest])
+
+    each, given = compiled(first, driver), compiled(take, driver)
+    rest, zeros = random(50), torch.zeros(24, dtype=torch.int64)
+    for x in (random(90), -random(90).abs(), random(90)):
+        assert torch.equal(each(x, rest), first(x, rest))
+        if (x > 0).any():
+            assert torch.equal(given(x, zeros, rest), take(x, zeros, rest))
+        else:
+            assert refused(given, x, zeros, rest).facts["size"] == 0
 
 
 @pytest.mark.parametrize("memory", ["unified", "discrete"])

@@ -1,37 +1,38 @@
 #pragma OPENCL FP_CONTRACT ON
 typedef float8 float8u __attribute__((aligned(4)));
-/* Stands for no index: a number that no conversion gives. */
-static inline __attribute__((always_inline)) long ocl_no_index_long() { return (long)(LONG_MAX - 1); }
-/* The index if it is in [-below, extent), else 0; then it is kept as the one outside. */
-static inline __attribute__((always_inline)) long ocl_checked_index_long(long index, long below, long extent, long *outside) {
-  const int out = (ulong)index + (ulong)below >= (ulong)(below + extent);
-  *outside = out ? index : *outside;
-  return out ? (long)(0) : index;
+/* The position if it is in [0, extent), else 0; then it is kept. */
+static inline __attribute__((always_inline)) long ocl_bounded_index_long(long index, long extent, ulong *outside) {
+  const ulong place = (ulong)index;
+  *outside = place >= (ulong)extent ? place : *outside;
+  return place >= (ulong)extent ? 0 : index;
 }
-/* Notes an index that was kept, unless another kernel or work-item has noted one in this call. */
-static inline __attribute__((always_inline)) void ocl_report_index_long(long outside, __global int *fault, int check) {
-  if (outside != ocl_no_index_long() && atomic_cmpxchg((volatile __global int *)fault, 0, check) == 0) {
-    fault[2] = (int)outside;
-    fault[3] = (int)((long)outside >> 32);
+/* Notes an index, unless another kernel or work-item has noted one in this call. */
+static inline __attribute__((always_inline)) void ocl_report_index_long(long index, __global int *fault, int check) {
+  if (atomic_cmpxchg((volatile __global int *)fault, 0, check) == 0) {
+    fault[2] = (int)index;
+    fault[3] = (int)(index >> 32);
   }
+}
+/* Reports the greatest of a kernel's positions if it is outside. */
+static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong outside, long extent, __global int *fault, int check) {
+  if (outside >= (ulong)extent) ocl_report_index_long((long)outside, fault, check);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int check0)
+void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int k1, const int check0)
 {
-    long outside0 = ocl_no_index_long();
+    ulong outside0 = 0;
     const int first = (int)get_global_id(0) * 28;
     const int last = min(first + 28, 28);
     for (int tile = first; tile < last; ++tile) {
         const int v0 = tile;
         const long t0 = arg1[v0];
-        const long t1 = ocl_checked_index_long(t0, 0, 100L, &outside0);
-        const int t2 = ((int)(t1));
+        const int t1 = (int)ocl_bounded_index_long(t0, (k1), &outside0);
         for (int v1 = 0; v1 < k0; v1 += 8) {
-            const float8 t3 = (*(__global const float8u*)(arg0 + ((k0*(int)(t2)) + v1)));
-            const float8 t4 = (t3 * (float8)(2.0f));
-            *(__global float8u*)(arg2 + ((k0*v0) + v1)) = t4;
+            const float8 t2 = (*(__global const float8u*)(arg0 + ((k0*(int)(t1)) + v1)));
+            const float8 t3 = (t2 * (float8)(2.0f));
+            *(__global float8u*)(arg2 + ((k0*v0) + v1)) = t3;
         }
     }
-    ocl_report_index_long(outside0, fault, check0);
+    ocl_report_outside_long(outside0, (k1), fault, check0);
 }

@@ -15,6 +15,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, ModularIndexing
 
+import ocl_inductor.lowering.families  # noqa: F401  (registers the operators)
 from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr
@@ -82,8 +83,10 @@ class Evaluator:
             return torch.where(condition, value, self(e.args[2], mask))
         args = [self(a, mask) for a in e.args]
         if e.op == "checked_index":
-            least = -args[1] if e.payload.wraps else 0
-            return torch.where((args[0] >= least) & (args[0] < args[1]), args[0], 0)
+            index, extent = args
+            if e.payload.wraps:
+                index = torch.where(index < 0, index + extent, index)
+            return torch.where((index >= 0) & (index < extent), index, 0).to(e.dtype)
         if e.op in ("cast", "as"):
             return args[0].to(e.dtype)
         fn = RANDOM.get(e.op) or PRIMITIVES[e.op].reference

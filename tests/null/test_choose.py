@@ -8,7 +8,6 @@ import pytest
 import torch
 from evaluate import Harness, make_device
 
-import ocl_inductor.lowering.families  # noqa: F401  (registers the operators)
 from ocl_inductor.ir.nodes import Origin
 from ocl_inductor.lowering.core import choose as choosing
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose

@@ -8,8 +8,6 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.views.concat  # noqa: F401
-
 aten = torch.ops.aten
 
 

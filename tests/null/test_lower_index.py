@@ -8,7 +8,6 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.indexing.index  # noqa: F401
 from ocl_inductor.ir.expr import index_value
 from ocl_inductor.ir.index import loop_var
 from ocl_inductor.lowering.core.registry import CannotLower

@@ -8,7 +8,6 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.norms.norms  # noqa: F401
 from ocl_inductor.ir.nodes import Loop
 
 aten = torch.ops.aten

@@ -8,8 +8,6 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.pooling.backward  # noqa: F401
-
 aten = torch.ops.aten
 
 MAX: list[tuple[Any, ...]] = [

@@ -8,8 +8,6 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.norms.moments
-import ocl_inductor.lowering.norms.softmax  # noqa: F401
 from ocl_inductor.ir.nodes import Loop
 from ocl_inductor.lowering.reduce import reduce
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from evaluate import Harness, check, compare, make_device
 
-import ocl_inductor.lowering.reduce.scans  # noqa: F401
 from ocl_inductor.ir.nodes import Loop
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.reduce import blocked_scan

@@ -8,9 +8,6 @@ import pytest
 import torch
 from evaluate import check
 
-import ocl_inductor.lowering.indexing.index_put
-import ocl_inductor.lowering.indexing.scatter  # noqa: F401
-
 aten = torch.ops.aten
 
 

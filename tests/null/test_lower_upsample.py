@@ -8,7 +8,6 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.resize.upsample  # noqa: F401
 from ocl_inductor.lowering.core.values import strided_view
 
 aten = torch.ops.aten

@@ -8,7 +8,6 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-import ocl_inductor.lowering.views.views  # noqa: F401
 from ocl_inductor.lowering.core.registry import CannotLower
 
 aten = torch.ops.aten

@@ -83,7 +83,7 @@ def evaluate(value: Value, buffers: dict[str, torch.Tensor]) -> torch.Tensor:
             assert node.args[0].dtype is BOOL and node.args[1].dtype == node.args[2].dtype
             result = torch.where(*args)
         elif node.op == "checked_index":
-            result = torch.where((args[0] >= 0) & (args[0] < args[1]), args[0], 0)
+            result = torch.where((args[0] >= 0) & (args[0] < args[1]), args[0], 0).to(node.dtype)
         else:
             assert len({a.dtype for a in node.args}) == 1, f"mixed operands of {node}"
             reference = PRIMITIVES[node.op].reference

@@ -37,13 +37,13 @@ _MACRO = re.compile(r"{%-? macro ocl_(\w+)\(")
 _FOLDER = Path(__file__).parents[2] / "templates"
 #: Base types that functions of the library are written for: those of primitives as their rows
 #: say, of others here. What is named in neither is of single precision.
-_POSITIONS = ("int", "long")
 _TYPES: dict[str, tuple[str, ...]] = {
     **{
         p.text: p.types for row in PRIMITIVES.values() for p in row.printers()
         if p.form is PrintForm.LIBRARY
     },
-    **dict.fromkeys(("checked_index", "no_index", "report_index"), _POSITIONS),
+    **dict.fromkeys(("wrapped_index", "bounded_index", "report_outside"), ("int", "long")),
+    **dict.fromkeys(("narrowed_index", "report_narrowed", "report_index"), ("long",)),
     **dict.fromkeys(("to_int", "to_long", "to_ulong", "pow_lanes"), FLOATS),
     **dict.fromkeys(("igamma_factor", "igamma_series", "igammac_series"), FLOATS),
     **dict.fromkeys(("igammac_fraction", "igammac_uniform"), FLOATS),
@@ -102,6 +102,10 @@ class RegisterType:
     def convert(self, text: str, base: str) -> str:
         """``text`` as lanes of ``base``."""
         return f"({base})({text})" if self.width == 1 else f"convert_{base}{self.lanes}({text})"
+
+    def of(self, base: str) -> RegisterType:
+        """As many lanes of ``base``."""
+        return RegisterType(base + self.lanes, base, self.width)
 
     def any(self, mask: str) -> str:
         """Whether a comparison holds in any lane: a scalar one gives 1, whose top bit is clear."""

@@ -205,10 +205,11 @@ class Emitter(StatementWriter):
         return Text(emit_primitive(self.target, e, texts), True)
 
     def _emit_checked_index(self, e: Expr) -> Text:
-        position, extent = map(self.emit, e.args)
+        index, extent = e.args
+        position = self.emit(index)
         assert self.outside is not None, "a kernel that checks keeps what it finds"
         width = self.width if position.lanes else 1
-        text = self.outside.checked(e.payload, e.dtype, width, position.text, extent.text)
+        text = self.outside.checked(e.payload, index.dtype, width, position.text, extent)
         return Text(text, position.lanes)
 
     def _random_run(self, e: Expr) -> Text | None:

@@ -100,13 +100,13 @@ def as_coordinate(
     dtype = position_dtype(extent)
     if check is not None:
         wide = torch.int64 if value.dtype is torch.int64 else dtype
-        value = checked_index(cast(value, wide), size_expr(extent, wide), check)
+        return checked_index(cast(value, wide), size_expr(extent, dtype), check)
     position_expr = cast(value, dtype)
     bound = size_expr(extent, dtype)
     if wrap and value.dtype is not torch.uint8:
         negative = compare("lt", position_expr, const(0, dtype))
         position_expr = where(negative, op("add", position_expr, bound), position_expr)
-    return clamp(position_expr, extent) if check is None else position_expr
+    return clamp(position_expr, extent)
 
 
 def clamp(position: Expr, extent: Size) -> Expr:

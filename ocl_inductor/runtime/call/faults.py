@@ -13,7 +13,14 @@ from ocl_inductor.errors import (
     OpenCLInductorError,
     RefusedValueError,
 )
-from ocl_inductor.plan.plan import DIVIDED_BY_ZERO, FAULT, FAULT_WORDS, IndexCheckSpec, Plan
+from ocl_inductor.plan.plan import (
+    DIVIDED_BY_ZERO,
+    FAULT,
+    FAULT_WORDS,
+    UNKNOWN_INDEX,
+    IndexCheckSpec,
+    Plan,
+)
 from ocl_inductor.runtime.memory.strategy import Strategy
 from ocl_inductor.runtime.sizes import Sizes
 
@@ -55,5 +62,7 @@ class Faults:
             return IntegerDivisionError(found.operator, found.source)
         if found.refused:
             return RefusedValueError(found.refused, found.source)
-        index, extent = (high << 32) | (low & 0xFFFFFFFF), self.sizes(found.extent)
+        number = (high << 32) | (low & 0xFFFFFFFF)
+        index = None if number == UNKNOWN_INDEX else number
+        extent = self.sizes(found.extent)
         return IndexOutOfRangeError(found.operator, index, found.dim, extent, found.source)
