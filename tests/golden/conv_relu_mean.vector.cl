@@ -2,15 +2,15 @@
 typedef float8 float8u __attribute__((aligned(4)));
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4, const int k0, const int k1)
+void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4, const int k0)
 {
-    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / k1))) / 16)));
-    const long last = min(first + (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / k1))) / 16))), (long)(dim0*dim1*((k0 + dim2) / k1)));
+    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16)));
+    const long last = min(first + (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16))), (long)(dim0*dim1*((k0 + dim2) / 4096)));
     for (long tile = first; tile < last; ++tile) {
-        const long row = tile / ((k0 + dim2) / k1);
+        const long row = tile / ((k0 + dim2) / 4096);
         const long v0 = row / (dim1);
         const long v1 = (row) % (dim1);
-        const long begin = (tile % ((k0 + dim2) / k1)) * 4096;
+        const long begin = (tile % ((k0 + dim2) / 4096)) * 4096;
         const long end = min(begin + 4096, (long)(dim2));
         long v2 = begin;
         for (; v2 + 8 <= end; v2 += 8) {
@@ -29,13 +29,13 @@ void prologue(__global const float *restrict arg0, __global float *restrict arg1
 typedef float8 float8u __attribute__((aligned(4)));
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void prologue(__global float *restrict arg0, const long dim0, const int k0, const int k1)
+void prologue(__global float *restrict arg0, const long dim0, const int k0)
 {
-    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + ((k0 + dim0) / k1)) / 16)));
-    const long last = min(first + (long)(max((long)(2), (long)((15 + ((k0 + dim0) / k1)) / 16))), (long)((k0 + dim0) / k1));
+    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16)));
+    const long last = min(first + (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16))), (long)((k0 + dim0) / 4096));
     for (long tile = first; tile < last; ++tile) {
-        const long row = tile / ((k0 + dim0) / k1);
-        const long begin = (tile % ((k0 + dim0) / k1)) * 4096;
+        const long row = tile / ((k0 + dim0) / 4096);
+        const long begin = (tile % ((k0 + dim0) / 4096)) * 4096;
         const long end = min(begin + 4096, (long)(dim0));
         long v0 = begin;
         for (; v0 + 8 <= end; v0 += 8) {

@@ -43,8 +43,7 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
             const int v1 = swept * 4;
             const float4 t3 = (*(__global const float4u*)(arg0 + ((k1*v0) + v1)));
             const float4 t4 = (t3 - (float4)(t2));
-            const float4 t5 = (t4 * t4);
-            acc_arg5 = (acc_arg5 + t5);
+            acc_arg5 = (acc_arg5 + (t4 * t4));
         }
         const float2 acc_arg5_lane_2 = (acc_arg5.lo + acc_arg5.hi);
         const float acc_arg5_lane_1 = (acc_arg5_lane_2.lo + acc_arg5_lane_2.hi);
@@ -64,20 +63,20 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
             const float acc_arg5_s_other = acc_arg5_s_local[k];
             acc_arg5_s = (acc_arg5_s + acc_arg5_s_other);
         }
-        const float r6 = acc_arg5_s;
-        const float t7 = (r6 / 192.0f);
-        const float t8 = (t7 + 1.0e-05f);
-        const float t9 = rsqrt(t8);
+        const float r5 = acc_arg5_s;
+        const float t6 = (r5 / 192.0f);
+        const float t7 = (t6 + 1.0e-05f);
+        const float t8 = rsqrt(t7);
         for (int swept = down; swept < k0; swept += 64) {
             const int v1 = swept * 4;
-            const float4 t10 = (*(__global const float4u*)(arg0 + ((k1*v0) + v1)));
-            const float4 t11 = (t10 - (float4)(t2));
-            const float4 t12 = (t11 * (float4)(t9));
-            const float4 t13 = (*(__global const float4u*)(arg1 + (v1)));
-            const float4 t14 = (t12 * t13);
-            const float4 t15 = (*(__global const float4u*)(arg2 + (v1)));
-            const float4 t16 = (t14 + t15);
-            *(__global float4u*)(arg3 + ((k1*v0) + v1)) = t16;
+            const float4 t9 = (*(__global const float4u*)(arg0 + ((k1*v0) + v1)));
+            const float4 t10 = (t9 - (float4)(t2));
+            const float4 t11 = (t10 * (float4)(t8));
+            const float4 t12 = (*(__global const float4u*)(arg1 + (v1)));
+            const float4 t13 = (t11 * t12);
+            const float4 t14 = (*(__global const float4u*)(arg2 + (v1)));
+            const float4 t15 = (t13 + t14);
+            *(__global float4u*)(arg3 + ((k1*v0) + v1)) = t15;
         }
     }
 }

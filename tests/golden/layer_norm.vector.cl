@@ -54,29 +54,25 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
                 const int v1 = v1_run + 0;
                 const float8 t6 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
                 const float8 t7 = (t6 - (float8)(t5));
-                const float8 t8 = (t7 * t7);
-                acc_arg5 = (acc_arg5 + t8);
+                acc_arg5 = (acc_arg5 + (t7 * t7));
             }
             {
                 const int v1 = v1_run + 8;
-                const float8 t9 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t10 = (t9 - (float8)(t5));
-                const float8 t11 = (t10 * t10);
-                acc_arg5_way1 = (acc_arg5_way1 + t11);
+                const float8 t8 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t9 = (t8 - (float8)(t5));
+                acc_arg5_way1 = (acc_arg5_way1 + (t9 * t9));
             }
             {
                 const int v1 = v1_run + 16;
-                const float8 t12 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t13 = (t12 - (float8)(t5));
-                const float8 t14 = (t13 * t13);
-                acc_arg5_way2 = (acc_arg5_way2 + t14);
+                const float8 t10 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t11 = (t10 - (float8)(t5));
+                acc_arg5_way2 = (acc_arg5_way2 + (t11 * t11));
             }
             {
                 const int v1 = v1_run + 24;
-                const float8 t15 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t16 = (t15 - (float8)(t5));
-                const float8 t17 = (t16 * t16);
-                acc_arg5_way3 = (acc_arg5_way3 + t17);
+                const float8 t12 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t13 = (t12 - (float8)(t5));
+                acc_arg5_way3 = (acc_arg5_way3 + (t13 * t13));
             }
         }
         acc_arg5 = (acc_arg5 + acc_arg5_way1);
@@ -86,19 +82,19 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
         const float2 acc_arg5_lane_2 = (acc_arg5_lane_4.lo + acc_arg5_lane_4.hi);
         const float acc_arg5_lane_1 = (acc_arg5_lane_2.lo + acc_arg5_lane_2.hi);
         acc_arg5_s = (acc_arg5_s + acc_arg5_lane_1);
-        const float r18 = acc_arg5_s;
-        const float t19 = (r18 / 192.0f);
-        const float t20 = (t19 + 1.0e-05f);
-        const float t21 = rsqrt(t20);
+        const float r14 = acc_arg5_s;
+        const float t15 = (r14 / 192.0f);
+        const float t16 = (t15 + 1.0e-05f);
+        const float t17 = rsqrt(t16);
         for (int v1 = 0; v1 < k1; v1 += 8) {
-            const float8 t22 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            const float8 t23 = (t22 - (float8)(t5));
-            const float8 t24 = (t23 * (float8)(t21));
-            const float8 t25 = (*(__global const float8u*)(arg1 + (v1)));
-            const float8 t26 = (t24 * t25);
-            const float8 t27 = (*(__global const float8u*)(arg2 + (v1)));
-            const float8 t28 = (t26 + t27);
-            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t28;
+            const float8 t18 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t19 = (t18 - (float8)(t5));
+            const float8 t20 = (t19 * (float8)(t17));
+            const float8 t21 = (*(__global const float8u*)(arg1 + (v1)));
+            const float8 t22 = (t20 * t21);
+            const float8 t23 = (*(__global const float8u*)(arg2 + (v1)));
+            const float8 t24 = (t22 + t23);
+            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t24;
         }
     }
 }

@@ -72,6 +72,18 @@ PROGRAMS: dict[str, Program] = {
         (t(4, 16), t(4, 8), t(4, 5)),
         NONE,
     ),
+    "four_bit_weights": (
+        lambda x, w, s: F.linear(
+            x, (torch.stack([w & 15, w >> 4], -1).reshape(40, 8, 32) * s[..., None]).reshape(40, -1)
+        ),
+        (t(1, 256), torch.zeros(40, 128, dtype=torch.uint8), t(40, 8)),
+        NONE,
+    ),
+    "turned_pairs": (
+        lambda x: torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2).flip(0) * x,
+        (t(6, 96),),
+        NONE,
+    ),
     "max_pool": (lambda x: F.max_pool2d(x, 3, 2, 1), (t(1, 8, 12, 12),), NONE),
 }
 

@@ -34,10 +34,19 @@ from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
 from ocl_inductor.codegen.statements.stores import store_elements, unrounded
+from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
-from ocl_inductor.ir.expr import Expr, const, indices, where
-from ocl_inductor.ir.index import Size, is_static, loop_vars, may_be_empty, prod, size_symbols
+from ocl_inductor.ir.expr import Access, Expr, const, indices, where
+from ocl_inductor.ir.index import (
+    Size,
+    is_static,
+    loop_vars,
+    may_be_empty,
+    nonnegative_below,
+    prod,
+    size_symbols,
+)
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import LoopGroup, Member
@@ -69,8 +78,8 @@ class LoopKernel:
         self.once_only = any(map(once_only, group.members))
         self.levels = 1 + max((m.level for m in group.members), default=0)
         self.parameters = self._parameters(buffers)
-        storages = [buffers[b].storage for b in self.parameters.buffers if b != FAULT]
-        self.index = index_type(storages, [prod(self.sizes)])
+        self.storage = {b: buffers[b].storage for b in self.parameters.buffers if b != FAULT}
+        self.index = index_type(list(self.storage.values()), [prod(self.sizes)])
         self.numbers = iter(range(1 << 30))
         self.literals = Literals()
         self.outside = Outside(self.literals)
@@ -109,11 +118,23 @@ class LoopKernel:
             literals=self.literals,
             streamed=self.streamed,
             outside=self.outside,
+            in_bounds=self._in_bounds,
         )
         if lanes.var is not None and lanes.width > 1 and not self.in_place:
             writer.adjacent = find_adjacent(self.group.members, lanes.var, lanes.width)
         writer.scopes.append(Scope(variables))
         return writer
+
+    def _in_bounds(self, access: Access, variable: sympy.Symbol | None, step: int) -> bool:
+        storage = self.storage.get(access.buffer)
+        if storage is None:
+            return False
+        index, ranges = access.index, self.size_of
+        if variable in ranges:
+            steps = sympy.Symbol("step", integer=True, nonnegative=True)
+            count = ceil_div(ranges[variable], step)
+            index, ranges = index.xreplace({variable: step * steps}), {**ranges, steps: count}
+        return nonnegative_below(index, storage, ranges)
 
     def text(self, e: object) -> str:
         return index_text(sympy.sympify(e), {}, self.literals)
@@ -165,7 +186,10 @@ class LoopKernel:
         else:
             accumulator = accumulators[name]
             wide = accumulator.width > 1
-            value_text = writer.vectorised(m.body) if wide else writer.emit(m.body).text
+            if m.how == "sum" and not done and writer.is_product(m.body):
+                value_text = writer.product(m.body, wide)
+            else:
+                value_text = writer.vectorised(m.body) if wide else writer.emit(m.body).text
             if done and m.how in ("sum", "prod"):
                 value_text = self.without_lanes(writer, m, value_text, done)
             position = ""

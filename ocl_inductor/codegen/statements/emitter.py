@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import sympy
 import torch
@@ -33,14 +34,18 @@ from ocl_inductor.codegen.statements.indexing import (
     known_multiple,
     same_side,
 )
+from ocl_inductor.codegen.statements.lane_offsets import Window
 from ocl_inductor.codegen.statements.prefetch import Prefetches
+from ocl_inductor.codegen.statements.selects import selected
 from ocl_inductor.codegen.statements.statements import StatementWriter
 from ocl_inductor.codegen.statements.stores import positions_of_lanes, store_elements
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
-from ocl_inductor.ir.expr import Expr, indirect_symbol, walk
+from ocl_inductor.ir.expr import Access, Expr, indirect_symbol, walk
 from ocl_inductor.ir.ops import PRIMITIVES, RANDOM_BITS
 from ocl_inductor.schedule.groups import Member
+
+InBounds: TypeAlias = Callable[[Access, sympy.Symbol | None, int], bool]
 
 
 class Emitter(StatementWriter):
@@ -48,7 +53,8 @@ class Emitter(StatementWriter):
 
     ``members`` are the loops whose results live in this kernel; a load from one of them becomes its
     expression, or the variable that ``results`` gives it, or a load from memory when it is in
-    ``in_memory``. ``outside``: the record of out-of-range indices.
+    ``in_memory``. ``outside``: the record of out-of-range indices. ``in_bounds``: whether an
+    access certainly stays inside of its buffer where a variable goes in steps, others by ones.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class Emitter(StatementWriter):
         literals: Literals | None = None,
         streamed: frozenset[str] = frozenset(),
         outside: Outside | None = None,
+        in_bounds: InBounds = lambda access, variable, step: False,
     ) -> None:
         super().__init__(
             device,
@@ -77,6 +84,7 @@ class Emitter(StatementWriter):
         )
         self.members = members
         self.outside = outside
+        self.in_bounds = in_bounds
         self.results: dict[str, HeldResult] = {}
         self.in_memory: set[str] = set()
         self.row_cache: dict[Expr, RowCache] = {}
@@ -166,6 +174,17 @@ class Emitter(StatementWriter):
         """Text of ``e`` as a full register."""
         return self.broadcast(self.emit(e), e.dtype)
 
+    def is_product(self, e: Expr) -> bool:
+        """Whether a product of floating-point numbers that is computed nowhere yet."""
+        computed = any(e in scope.known for scope in self.scopes) or e in self.row_cache
+        return e.op == "mul" and e.dtype.is_floating_point and not computed
+
+    def product(self, e: Expr, wide: bool) -> str:
+        """The text of a product without a name, for an expression to which it is added: compilers
+        fuse both where one expression has them (FP_CONTRACT)."""
+        texts = [self.vectorised(a) if wide else self.emit(a).text for a in e.args]
+        return emit_primitive(self.target if wide else self.scalar, e, texts)
+
     def _emit(self, e: Expr) -> Text:
         if e.op == "const":
             return Text(literal(e.payload, e.dtype), False)
@@ -242,17 +261,22 @@ class Emitter(StatementWriter):
 
     def _emit_index(self, e: Expr) -> Text:
         kind = register_type(e.dtype, 1)
-        split = self.lanes_of(e.payload)
-        if split is None:
-            wide = vector(kind, self.width)
+        wide = vector(kind, self.width)
+        found = self.lanes_of(e.payload)
+        lanes = self.offsets_of(e.payload) if found is None else None
+        if lanes is not None:
+            steps = f"({wide})({', '.join(map(str, lanes.offsets))})"
+            if lanes.base == 0:
+                return Text(steps, True)
+            return Text(f"({wide})(({kind})({self.index_text(lanes.base, {})})) + {steps}", True)
+        if found is None:
             return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
-        base, stride = split
+        base, stride = found
         first = f"({self.index_text(base, {})})"
         widened = kind == "long" and self.index_type == "int" and self.device.widens_by_parts
         text = widen_by_parts(first, torch.int32, 1) if widened else f"({kind}){first}"
         if stride == 0:
             return Text(text, False)
-        wide = vector(kind, self.width)
         return Text(f"({wide})({text}) + {self._ramp(kind, stride)}", True)
 
     # -- memory ----------------------------------------------------------------------------
@@ -278,8 +302,23 @@ class Emitter(StatementWriter):
                 return Text(text, split[1] == 1)
         if e in self.adjacent.loads and not self.scopes[-1].guarded:
             return Text(self._one_of_pair(e), True)
+        window = None if e.args else self._window(buffer, index)
+        if window is not None:
+            at = self.index_text(window.first, names)
+            text = emit_load(EmitTarget(window.count, self.device), e.dtype, buffer, at)
+            return Text(f"({text}).{window.shuffle}", True)
         indices = positions_of_lanes(self, self.scope_of(e), index, split, names, lanes)
         return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+
+    def _window(self, buffer: str, index: sympy.Expr) -> Window | None:
+        """Consecutive elements that all lanes are among, and that may be read."""
+        lanes = self.offsets_of(index)
+        step = self.width if self.aligned else 1
+        for window in lanes.windows() if lanes is not None else ():
+            ends = (Access(buffer, window.first + n) for n in (0, window.count - 1))
+            if window.is_exact or all(self.in_bounds(x, self.vector_var, step) for x in ends):
+                return window
+        return None
 
     def _one_of_pair(self, e: Expr) -> str:
         """The even or the odd ones of twice as many consecutive elements, which are loaded once."""
@@ -377,7 +416,28 @@ class Emitter(StatementWriter):
             return self.emit(Expr("where", (condition, value, other), e.dtype))
         if not test.lanes:
             return self._masked_branch(e, test.text)
+        if self._alternates(condition) and all(map(self._reads_anywhere, (value, other))):
+            return self.emit(selected(condition, value, other))
         return self._masked_lanes(e, test.text)
+
+    def _alternates(self, condition: Expr) -> bool:
+        """Whether lanes differ in every vector, and not in one at a border alone."""
+        return any(
+            n.op == "index" and self.lanes_of(n.payload) is None and self.offsets_of(n.payload)
+            for n in walk(condition)
+        )
+
+    def _reads_anywhere(self, value: Expr) -> bool:
+        """Whether no read of ``value`` leaves its buffer, wherever it is evaluated."""
+        return all(map(self._reads_inside, walk(value)))
+
+    def _reads_inside(self, e: Expr) -> bool:
+        if e.op != "load" or e.payload.buffer in self.results:
+            return e.op != "checked_index"
+        member = self.members.get(e.payload.buffer)
+        if member is not None and e.payload.buffer not in self.in_memory:
+            return self._reads_anywhere(member.body)
+        return not e.args and self.in_bounds(e.payload, None, 1)
 
     def _masked_branch(self, e: Expr, test: str) -> Text:
         """All lanes agree: a plain branch around the reads."""

@@ -90,16 +90,16 @@ class _Printer:
         if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and int(e.exp) > 0:
             return "*".join([self.factor(e.base)] * int(e.exp))
         if isinstance(e, FloorDiv) and _subtracts(e.args[0]):
-            a, b = self.factor(e.args[0]), self.factor(e.args[1])
+            a, b = self.factor(e.args[0]), self.divisor(e.args[1])
             return f"({a} < 0 ? ({a} + 1) / {b} - 1 : {a} / {b})"
         if isinstance(e, (FloorDiv, CleanDiv)):
-            return f"{self.factor(e.args[0])} / {self.factor(e.args[1])}"
+            return f"{self.factor(e.args[0])} / {self.divisor(e.args[1])}"
         if isinstance(e, ModularIndexing):
             base, div, mod = e.args
             text = self.factor(base if div == 1 else FloorDiv(base, div))
-            return self.remainder(base, text, self.factor(mod))
+            return self.remainder(base, text, self.divisor(mod))
         if isinstance(e, (Mod, PythonMod)):
-            return self.remainder(e.args[0], self.factor(e.args[0]), self.factor(e.args[1]))
+            return self.remainder(e.args[0], self.factor(e.args[0]), self.divisor(e.args[1]))
         if isinstance(e, (Max, sympy.Max, Min, sympy.Min)):
             how = "max" if isinstance(e, (Max, sympy.Max)) else "min"
             text = self.text(e.args[0])
@@ -129,6 +129,12 @@ class _Printer:
         if constant == -1:
             return f"-{self.factor(rest)}"
         return "*".join(self.factor(f) for f in e.args)
+
+    def divisor(self, e: sympy.Expr) -> str:
+        """A power of 2 stays in the text, where it is a shift or a mask: an argument costs a
+        division in each round of a loop."""
+        power = isinstance(e, sympy.Integer) and int(e) > 0 and not int(e) & (int(e) - 1)
+        return str(e) if power and int(e) < 2**31 else self.factor(e)
 
     def factor(self, e: sympy.Expr) -> str:
         text = self.text(e)
@@ -243,6 +249,19 @@ def known_multiple(e: sympy.Expr, vector_var: sympy.Symbol, width: int) -> int:
         c, rest = term.as_coeff_Mul()
         if not c.is_Integer:
             return 1
-        factor = width if vector_var in sympy.Mul.make_args(rest) else 1
-        result = math.gcd(result, abs(int(c)) * factor)
+        factors = sympy.Mul.make_args(rest)
+        each = math.prod(_multiple_of_factor(f, vector_var, width) for f in factors)
+        result = math.gcd(result, abs(int(c)) * each)
     return result
+
+
+def _multiple_of_factor(e: sympy.Expr, vector_var: sympy.Symbol, width: int) -> int:
+    if e == vector_var:
+        return width
+    if not isinstance(e, (FloorDiv, ModularIndexing)) or not all(n.is_Integer for n in e.args[1:]):
+        return 1
+    whole, divisor = known_multiple(e.args[0], vector_var, width), int(e.args[1])
+    if whole % divisor:
+        return 1
+    quotient = whole // divisor
+    return quotient if isinstance(e, FloorDiv) else math.gcd(quotient, int(e.args[2]))

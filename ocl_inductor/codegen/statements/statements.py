@@ -17,6 +17,7 @@ from ocl_inductor.codegen.statements.indexing import (
     known_multiple,
     lane_stride,
 )
+from ocl_inductor.codegen.statements.lane_offsets import LaneOffsets, lane_offsets
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.index import size_symbols
@@ -91,6 +92,10 @@ class StatementWriter:
         if self.vector_var is None:
             return index, 0
         return lane_stride(index, self.vector_var, self.width)
+
+    def offsets_of(self, index: sympy.Expr) -> LaneOffsets | None:
+        """The lanes of an index, where they differ by constants."""
+        return None if self.vector_var is None else lane_offsets(index, self.vector_var, self.width)
 
     def _ramp(self, kind: str, stride: int) -> str:
         steps = ", ".join(str(i * stride) for i in range(self.width))
