@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ocl_inductor.ir.expr import const, op
-from ocl_inductor.ir.index import is_static, loop_vars, prod, same
+from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
@@ -16,6 +16,7 @@ from ocl_inductor.lowering.core.values import (
     ZERO,
     Value,
     expand,
+    operation_count,
     permute,
     reindex,
     reshape,
@@ -38,6 +39,9 @@ _FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 #: Below this many multiplications a generic reduction beats a template with a packed operand.
 _TINY_PRODUCT = 2048
+#: Operations that are sooner done again than kept in memory by another kernel: a vector's worth in
+#: each of the nanoseconds that a launch takes.
+_RECOMPUTED = 1 << 15
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -150,6 +154,7 @@ _PRODUCTS: tuple[Implementation[Gemm, Value], ...] = (
 def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.dtype) -> Value:
     """Sum of a broadcast product; K is the innermost dimension."""
     a, b = cast_value(a, out), cast_value(b, out)
+    a, b = _computed_once(ctx, a, b.size[-1]), _computed_once(ctx, b, a.size[-2])
     nb = a.ndim - 2
     size = (*a.size[:-1], b.size[-1], a.size[-1])
     variables = loop_vars(nb + 3)
@@ -157,6 +162,16 @@ def _product_by_reduction(ctx: LoweringContext, a: Value, b: Value, out: torch.d
     left = reindex(a, size, [*lead, i, k])
     right = reindex(b, size, [*lead, k, j])
     return reduce_dims(ctx, Value(size, out, op("mul", left.body, right.body)), [nb + 2], "sum")
+
+
+def _computed_once(ctx: LoweringContext, operand: Value, uses: Size) -> Value:
+    """An operand of a reduction, in memory if computing it for each use costs more than a launch.
+
+    Decoding, a layer's row is the product of two others and a sigmoid, and goes into hundreds of
+    sums.
+    """
+    again = ctx.hint(prod(operand.size)) * (ctx.hint(uses) - 1)
+    return ctx.realize(operand) if again * operation_count(operand) > _RECOMPUTED else operand
 
 
 # -- operators ----------------------------------------------------------------------------
