@@ -11,7 +11,12 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.gemm.skinny_gemm import FEW_ROWS, SkinnyParams, columns_of_item
+from ocl_inductor.templates.gemm.skinny_gemm import (
+    FEW_ROWS,
+    SkinnyParams,
+    columns_of_item,
+    fetches_next,
+)
 from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
 
 #: Elements that a register of pairs holds.
@@ -40,6 +45,7 @@ def _tile(device: DeviceInfo, profile: Profile, p: Bf16SkinnyParams) -> dict[str
         "RC": row_count(p.m),
         "NB": columns_of_item(device, p),
         "names_registers": device.names_registers,
+        "ahead": fetches_next(device, row_count(p.m), p),
         **store_edges(p.n, p.lanes, p.lanes),
     }
 
