@@ -53,6 +53,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 #: The fewest lanes of functions that have no scalar form.
 _FEWEST_LANES = {"philox_pairs": 2, "random32_run": 4, "random64_run": 2}
+#: Functions of a scalar form alone.
+_SCALAR = frozenset({"report_index"})
 _SIZE = {
     "char": 8, "uchar": 8, "short": 16, "int": 32, "uint": 32, "long": 64,
     "float": 32, "double": 64,
@@ -190,7 +192,9 @@ def library_source(device: DeviceInfo, width: int, source: str | None = None) ->
             f"ocl_{name}_{base}{suffix}"
             for name in function_names()
             for base in _types(name)
-            if width >= _FEWEST_LANES.get(name, 1) and (device.fp64 or base != "double")
+            if width >= _FEWEST_LANES.get(name, 1)
+            and (width == 1 or name not in _SCALAR)
+            and (device.fp64 or base != "double")
         ]
         source = " ".join(calls)
     return _closure(source)
