@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
 
 import sympy
 import torch
@@ -35,9 +34,8 @@ from ocl_inductor.codegen.statements.indexing import (
     same_side,
 )
 from ocl_inductor.codegen.statements.lane_offsets import Window
+from ocl_inductor.codegen.statements.masked import InBounds, MaskedWriter
 from ocl_inductor.codegen.statements.prefetch import Prefetches
-from ocl_inductor.codegen.statements.selects import selected
-from ocl_inductor.codegen.statements.statements import StatementWriter
 from ocl_inductor.codegen.statements.stores import positions_of_lanes, store_elements
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
@@ -45,10 +43,8 @@ from ocl_inductor.ir.expr import Access, Expr, indirect_symbol, walk
 from ocl_inductor.ir.ops import PRIMITIVES, RANDOM_BITS
 from ocl_inductor.schedule.groups import Member
 
-InBounds: TypeAlias = Callable[[Access, sympy.Symbol | None, int], bool]
 
-
-class Emitter(StatementWriter):
+class Emitter(MaskedWriter):
     """Writes expressions as statements.
 
     ``members`` are the loops whose results live in this kernel; a load from one of them becomes its
@@ -199,7 +195,7 @@ class Emitter(StatementWriter):
             )
             return Text(text, self.width > 1)
         if e.op == "masked":
-            return self._emit_masked(e)
+            return self.emit_masked(e)
         if e.op == "cast" and self._is_rounded(e.args[0], e.dtype):
             return self.emit(e.args[0].args[0])
         if e.op in ("lt", "ge") and self.vector_var is not None:
@@ -402,90 +398,6 @@ class Emitter(StatementWriter):
                 self.line(emit_streamed(dtype, each, buffer, at, text))
             else:
                 self.line(emit_store(target, dtype, buffer, at, text))
-
-    # -- what may be read only where a condition holds --------------------------------------
-
-    def _emit_masked(self, e: Expr) -> Text:
-        """``masked(condition, value, other)``: reads of ``value`` happen only where it holds."""
-        condition, value, other = e.args
-        if condition.op == "const":
-            return self.emit(value if condition.payload else other)
-        test = self.emit(condition)
-        reads = any(n.op == "load" for n in walk(value))
-        if not reads:
-            return self.emit(Expr("where", (condition, value, other), e.dtype))
-        if not test.lanes:
-            return self._masked_branch(e, test.text)
-        if self._alternates(condition) and all(map(self._reads_anywhere, (value, other))):
-            return self.emit(selected(condition, value, other))
-        return self._masked_lanes(e, test.text)
-
-    def _alternates(self, condition: Expr) -> bool:
-        """Whether lanes differ in every vector, and not in one at a border alone."""
-        return any(
-            n.op == "index" and self.lanes_of(n.payload) is None and self.offsets_of(n.payload)
-            for n in walk(condition)
-        )
-
-    def _reads_anywhere(self, value: Expr) -> bool:
-        """Whether no read of ``value`` leaves its buffer, wherever it is evaluated."""
-        return all(map(self._reads_inside, walk(value)))
-
-    def _reads_inside(self, e: Expr) -> bool:
-        if e.op != "load" or e.payload.buffer in self.results:
-            return e.op != "checked_index"
-        member = self.members.get(e.payload.buffer)
-        if member is not None and e.payload.buffer not in self.in_memory:
-            return self._reads_anywhere(member.body)
-        return not e.args and self.in_bounds(e.payload, None, 1)
-
-    def _masked_branch(self, e: Expr, test: str) -> Text:
-        """All lanes agree: a plain branch around the reads."""
-        _, value, other = e.args
-        lanes = self.vector_var is not None and (
-            self.vector_var in self.free(value) or self.vector_var in self.free(other)
-        )
-        kind = register_type(e.dtype, self.width if lanes else 1)
-        name = self.fresh("m")
-        start = self.emit(other)
-        start_text = self.broadcast(start, other.dtype) if lanes else start.text
-        self.line(f"{kind} {name} = {start_text};")
-        with self.block(f"if ({test})", guarded=True):
-            inside = self.emit(value)
-            text = self.broadcast(inside, value.dtype) if lanes else inside.text
-            self.line(f"{name} = {text};")
-        result = Text(name, lanes)
-        self.scopes[-1].known[e] = result
-        return result
-
-    def _masked_lanes(self, e: Expr, test: str) -> Text:
-        """Lanes differ: whole vectors where all lanes hold, else one lane after the other."""
-        _, value, other = e.args
-        name, array = self.fresh("m"), self.fresh("lane")
-        kind = register_type(e.dtype, self.width)
-        self.line(f"{kind} {name} = {self.vectorised(other)};")
-        with self.block(f"if (all({test}))", guarded=True):
-            self.line(f"{name} = {self.vectorised(value)};")
-        with self.block(f"else if (any({test}))", guarded=True):
-            scalar_kind = register_type(e.dtype, 1)
-            self.line(f"{scalar_kind} {array}[{self.width}];")
-            self.line(f"vstore{self.width}({name}, 0, {array});")
-            counter = self.fresh("l")
-            with self.block(
-                f"for (int {counter} = 0; {counter} < {self.width}; ++{counter})", guarded=True
-            ):
-                lane = self.lane(counter)
-                lane_test = lane.emit(e.args[0]).text
-                with lane.block(f"if ({lane_test})", guarded=True):
-                    text = lane.emit(value).text
-                    if e.dtype is torch.bool:
-                        text = f"-({text})"  # a lane's true is -1
-                    lane.line(f"{array}[{counter}] = {text};")
-                self.scopes[-1].lines += lane.scopes[-1].lines
-            self.line(f"{name} = vload{self.width}(0, {array});")
-        result = Text(name, True)
-        self.scopes[-1].known[e] = result
-        return result
 
     # -- one lane ---------------------------------------------------------------------------
 
