@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from abilities import where_pytorch_can
 from agreement import compiled, two_drivers
 
 from ocl_inductor.device.select import select_device
@@ -51,9 +52,12 @@ def test_products(driver: str, taken: list[str], way: None, m: int, k: int, n: i
         (torch.full((m, k), -128, dtype=torch.int8), torch.full((k, n), -128, dtype=torch.int8)),
     ]
     flat = [x for pair in pairs for x in pair]
-    got = compiled(
-        lambda *x: [torch._int_mm(*p) for p in zip(x[::2], x[1::2], strict=True)], driver
-    )(*flat)
+
+    def products(*x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch._int_mm(*p) for p in zip(x[::2], x[1::2], strict=True)]
+
+    with where_pytorch_can(products, *flat):
+        got = compiled(products, driver)(*flat)
     for result, (a, b) in zip(got, pairs, strict=True):
         assert torch.equal(result, (a.long() @ b.long()).int())
     assert taken == ["narrow_gemm"] * len(pairs)
