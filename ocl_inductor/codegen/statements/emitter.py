@@ -258,22 +258,20 @@ class Emitter(MaskedWriter):
     def _emit_index(self, e: Expr) -> Text:
         kind = register_type(e.dtype, 1)
         wide = vector(kind, self.width)
-        found = self.lanes_of(e.payload)
-        lanes = self.offsets_of(e.payload) if found is None else None
+        lanes = self.lanes_of(e.payload)
         if lanes is not None:
-            steps = f"({wide})({', '.join(map(str, lanes.offsets))})"
-            if lanes.base == 0:
-                return Text(steps, True)
-            return Text(f"({wide})(({kind})({self.index_text(lanes.base, {})})) + {steps}", True)
-        if found is None:
+            base, offsets = lanes[0], tuple(lanes[1] * n for n in range(self.width))
+        elif (found := self.offsets_of(e.payload)) is not None:
+            base, offsets = found.base, found.offsets
+        else:
             return Text(f"convert_{wide}({self.index_vector(e.payload, {})})", True)
-        base, stride = found
+        steps = f"({wide})({', '.join(map(str, offsets))})"
+        if base == 0 and any(offsets):
+            return Text(steps, True)
         first = f"({self.index_text(base, {})})"
         widened = kind == "long" and self.index_type == "int" and self.device.widens_by_parts
         text = widen_by_parts(first, torch.int32, 1) if widened else f"({kind}){first}"
-        if stride == 0:
-            return Text(text, False)
-        return Text(f"({wide})({text}) + {self._ramp(kind, stride)}", True)
+        return Text(f"({wide})({text}) + {steps}", True) if any(offsets) else Text(text, False)
 
     # -- memory ----------------------------------------------------------------------------
 

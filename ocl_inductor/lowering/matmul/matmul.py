@@ -39,8 +39,7 @@ _FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 #: Below this many multiplications a generic reduction beats a template with a packed operand.
 _TINY_PRODUCT = 2048
-#: Operations that are sooner done again than kept in memory by another kernel: a vector's worth in
-#: each of the nanoseconds that a launch takes.
+#: So many operations are sooner done again than one launch more: about 2 us of a core's vectors.
 _RECOMPUTED = 1 << 15
 
 

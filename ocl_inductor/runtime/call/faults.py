@@ -62,7 +62,7 @@ class Faults:
             return IntegerDivisionError(found.operator, found.source)
         if found.refused:
             return RefusedValueError(found.refused, found.source)
-        number = (high << 32) | (low & 0xFFFFFFFF)
-        index = None if number == UNKNOWN_INDEX else number
+        kept = (high << 32) | (low & 0xFFFFFFFF)
+        index = None if kept == UNKNOWN_INDEX else kept
         extent = self.sizes(found.extent)
         return IndexOutOfRangeError(found.operator, index, found.dim, extent, found.source)
