@@ -138,7 +138,8 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         to[448] = rb7;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int slab = 1; slab <= 9; ++slab) {
+    int slab = 1;
+    do {
         // The next slab is on its way while this one is used.
         if (slab < 9) {
             {
@@ -230,7 +231,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    } while (++slab <= 9);
     if (m0 + ly * 4 < pixels) {
         const int m = m0 + ly * 4;
         int q_rest = m;
