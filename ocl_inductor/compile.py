@@ -317,6 +317,7 @@ def make_plan(
         visible_outputs,
         # Who wants to see what was fused wants to see kernels, not what shares a launch.
         chained=settings.chain and observe is None,
+        verify=settings.verify,
     )
     check(verify_plan, plan)
     debug.dump("kernels.cl", lambda: "\n".join(k.source for k in plan.kernels))

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 import sympy
 import torch
 
+from ocl_inductor.codegen.tree.nodes import Statement
 from ocl_inductor.ir.index import Size
 from ocl_inductor.ir.nodes import Origin
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A kernel's parts: the text before it, its attribute, each parameter, and its body."""
+    """A kernel's parts: the text before it, its attribute, each parameter, and its body, whose
+    statements are ``tree``."""
 
     prelude: str
     attribute: str
     declarations: tuple[str, ...]
     body: str
+    tree: tuple[Statement, ...] = ()
 
     def text(self, name: str) -> str:
         head = f"__kernel {self.attribute}\nvoid {name}({', '.join(self.declarations)})"

@@ -38,6 +38,7 @@ from ocl_inductor.codegen.plan_specs import (
 )
 from ocl_inductor.codegen.printers.nontemporal import streamed_results
 from ocl_inductor.codegen.template_kernel import emit_template_group
+from ocl_inductor.codegen.verify import verify_loop_kernel
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, extent, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin, dense_buffer
@@ -75,15 +76,20 @@ def build_plan(
     operators: Mapping[str, str] = MappingProxyType({}),
     visible_outputs: int | None = None,
     chained: bool = True,
+    verify: bool = False,
 ) -> Plan:
     """Emit every kernel and describe every buffer, launch and result.
 
     For display only: ``hint`` gives a typical value of a symbolic size, for the kernels' launch
     examples; ``operators`` gives the operator of each FX node by its name. ``visible_outputs``: see
-    :class:`Plan`; ``chained``: whether small launches may become one (serial_kernel.py).
+    :class:`Plan`; ``chained``: whether small launches may become one (serial_kernel.py);
+    ``verify``: check what kernels of loops do with memory.
+
+    Raises:
+        VerifyError: such a kernel breaks a rule of tree/verify.py.
     """
     builder = _PlanBuilder(
-        graph, schedule, memory, device, hint, operators, visible_outputs, chained
+        graph, schedule, memory, device, hint, operators, visible_outputs, chained, verify
     )
     return dataclasses.replace(builder.build(), visible_outputs=visible_outputs)
 
@@ -122,8 +128,10 @@ class _PlanBuilder:
         operators: Mapping[str, str],
         visible_outputs: int | None,
         chained: bool,
+        verify: bool,
     ) -> None:
         self.hint = hint
+        self.verify = verify
         self.chained = chained
         self.operators = operators
         self.graph = graph
@@ -235,6 +243,9 @@ class _PlanBuilder:
                 in_place=self.overwritten(group),
                 streamed=self.streamed & group.stored,
             )
+            if self.verify:
+                in_place = bool(self.overwritten(group))
+                verify_loop_kernel(group, source, self.buffers, self.hint, values, in_place)
         else:
             source = emit_template_group(group, self.buffers, self.device, name)
         scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]

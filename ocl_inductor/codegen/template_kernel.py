@@ -17,7 +17,9 @@ from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
 from ocl_inductor.codegen.statements.stores import unrounded
+from ocl_inductor.codegen.tree.printer import printed
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import Check, indices, walk
 from ocl_inductor.ir.index import (
     Size,
@@ -52,6 +54,7 @@ def emit_template_group(
     if any(n.op in EXPENSIVE for m in group.epilogue for n in walk(m.body)):
         # A call for each register of a tile is long code that spills registers: a loop instead.
         tile["max_unrolled_store"] = 0
+    tile["stores_halves"] = any(buffers[b].dtype in HALF_TYPES for b in group.stored)
     launch = spec.launch(params, tile)
     parameters = _parameters(group, buffers, params)
     members = {m.buffer.name: m for m in group.epilogue}
@@ -87,7 +90,7 @@ def emit_template_group(
         writer.scopes.append(Scope(frozenset(variables)))
         for v, coordinate in zip(variables, coordinates, strict=True):
             writer.names[v] = writer.fresh("c")
-            writer.line(f"const {kind} {writer.names[v]} = {coordinate};")
+            writer.let(kind, writer.names[v], coordinate)
         result = node.buffer
         writer.results[result.name] = HeldResult(Text(value, width > 1), result.dtype)
         if result.name in group.stored:
@@ -97,9 +100,9 @@ def emit_template_group(
             if m.buffer.name in group.stored:
                 stored = writer.emit(unrounded(m.body))
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, stored)
-        outside, lines = writer.outside, writer.scopes[0].lines
+        outside, statements = writer.outside, writer.scopes[0].statements
         assert outside is not None
-        return "\n".join([*outside.declarations(), *lines, *outside.reports()])
+        return "\n".join(printed([*outside.declarations(), *statements, *outside.reports()]))
 
     checks = Outside(literals)
 
@@ -111,7 +114,7 @@ def emit_template_group(
     def touch(coordinates: Sequence[str]) -> str:
         names = dict(zip(variables, (f"({c})" for c in coordinates), strict=True))
         return "\n".join(
-            prefetch(buffer, index_text(index, names, literals), write)
+            prefetch(buffer, index_text(index, names, literals), write) + ";"
             for buffer, index, write in far
         )
 
@@ -129,8 +132,8 @@ def emit_template_group(
             "touch": touch,
             "result": node.buffer.name,
             "checked_index": checked_index,
-            "begin_checks": lambda: "\n".join(checks.declarations()),
-            "end_checks": lambda: "\n".join(checks.reports()),
+            "begin_checks": lambda: "\n".join(printed(checks.declarations())),
+            "end_checks": lambda: "\n".join(printed(checks.reports())),
         },
     )
     # The body is complete, so all literals have been named.

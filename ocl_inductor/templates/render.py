@@ -47,6 +47,6 @@ def render(
     :class:`TemplateSpec`). A name that the template uses and none of these supplies raises
     ``jinja2.UndefinedError``.
     """
-    names = {"p": params, "acc": params.acc, **tile, **holes}
+    names = {"p": params, "acc": params.acc, "stores_halves": False, **tile, **holes}
     template = _environment().get_template(spec.file)
     return template.render(kernel=kernel_name, arguments=arguments_text, **names)

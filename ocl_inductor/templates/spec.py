@@ -65,8 +65,8 @@ class TemplateSpec(Generic[P]):
     ``tile(device, profile, params)``: rendering parameters (tile sizes, vector width), all static.
 
     The source sees: ``kernel`` (name), ``arguments`` (the parameter list), ``p`` (the parameters),
-    every entry of ``tile``, ``acc`` (type of a result: ``float``, ``double`` or ``long``), and the
-    holes
+    every entry of ``tile``, ``acc`` (type of a result: ``float``, ``double`` or ``long``),
+    ``stores_halves`` (whether results are stored in a half type), and the holes
 
     * ``size(x)``: C text of a static or symbolic size;
     * ``load(operand, index, width=1, aligned=False)``: C expression for ``width`` consecutive

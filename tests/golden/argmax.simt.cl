@@ -12,7 +12,10 @@ void reduction_argmax(__global const float *restrict arg0, __global long *restri
             const float t0 = arg0[(k0*v0) + v1];
             const long t1 = (long)(v1);
             const int p2 = convert_int(t1);
-            if ((((t0 > acc_arg1) || (t0 == acc_arg1 && (p2 < acc_arg1_at))) && !(acc_arg1 != acc_arg1)) || ((t0 != t0) && (!(acc_arg1 != acc_arg1) || (p2 < acc_arg1_at)))) { acc_arg1 = t0; acc_arg1_at = p2; }
+            if ((((t0 > acc_arg1) || (t0 == acc_arg1 && (p2 < acc_arg1_at))) && !(acc_arg1 != acc_arg1)) || ((t0 != t0) && (!(acc_arg1 != acc_arg1) || (p2 < acc_arg1_at)))) {
+                acc_arg1 = t0;
+                acc_arg1_at = p2;
+            }
         }
         const long r3 = convert_long(acc_arg1_at);
         arg1[v0] = r3;

@@ -47,8 +47,8 @@ void pointwise_cat(__global const float *restrict arg0, __global float *restrict
             const float4 t0 = (*(__global const float4u*)(arg0 + ((5*v0) + v1)));
             *(__global float4u*)(arg1 + (24 + (29*v0) + v1)) = t0;
         }
-        {
-            const int v1 = 5 - 4;  // overlaps the loop
+        {  // overlaps the loop
+            const int v1 = 5 - 4;
             const float4 t1 = (*(__global const float4u*)(arg0 + ((5*v0) + v1)));
             *(__global float4u*)(arg1 + (24 + (29*v0) + v1)) = t1;
         }

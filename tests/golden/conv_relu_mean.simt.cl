@@ -138,8 +138,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         to[448] = rb7;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    int slab = 1;
-    do {
+    for (int slab = 1; slab <= 9; ++slab) {
         // The next slab is on its way while this one is used.
         if (slab < 9) {
             {
@@ -231,7 +230,7 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-    } while (++slab <= 9);
+    }
     if (m0 + ly * 4 < pixels) {
         const int m = m0 + ly * 4;
         int q_rest = m;
@@ -394,7 +393,8 @@ void reduction_mean(__global const float *restrict arg0, __global const float *r
 {
     __local float4 acc_arg3_local[1024];
     const int lid = get_local_id(0);
-    const int across = lid % 16, down = lid / 16;
+    const int across = lid % 16;
+    const int down = lid / 16;
     const int point = (int)get_group_id(0) * 16 + across;
     {
         const int v0 = point / (8);

@@ -14,7 +14,8 @@ void prologue(__global const float *restrict arg0, __global float *restrict arg1
         const long end = min(begin + 4096, (long)(dim2));
         long v2 = begin;
         for (; v2 + 8 <= end; v2 += 8) {
-            const long i0 = (v2*dim1) + (dim3*(v1 % dim2)) + (v0*dim4) + (v1 / dim2), i0_step = dim1;
+            const long i0 = (v2*dim1) + (dim3*(v1 % dim2)) + (v0*dim4) + (v1 / dim2);
+            const long i0_step = dim1;
             const float8 t1 = (float8)(arg0[i0 + 0 * i0_step], arg0[i0 + 1 * i0_step], arg0[i0 + 2 * i0_step], arg0[i0 + 3 * i0_step], arg0[i0 + 4 * i0_step], arg0[i0 + 5 * i0_step], arg0[i0 + 6 * i0_step], arg0[i0 + 7 * i0_step]);
             *(__global float8u*)(arg1 + (v2 + (v1*dim2) + (v0*dim4))) = t1;
         }

@@ -91,8 +91,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
         to[48] = rb3;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    int slab = 1;
-    do {
+    for (int slab = 1; slab <= slabs; ++slab) {
         // The next slab is on its way while this one is used.
         if (slab < slabs) {
             {
@@ -147,7 +146,7 @@ void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-    } while (++slab <= slabs);
+    }
     if (m0 + ly * 4 < M) {
         const int m = m0 + ly * 4;
         if (n0 + lx * 4 < N) {

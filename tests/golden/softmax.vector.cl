@@ -54,8 +54,8 @@ void reduction_softmax(__global const float *restrict arg0, __global float *rest
             const float8 t4 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
             acc_arg2 = (((acc_arg2 > t4) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t4);
         }
-        {
-            const int v1 = k1 - 8;  // overlaps the loop
+        {  // overlaps the loop
+            const int v1 = k1 - 8;
             const float8 t5 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
             acc_arg2 = (((acc_arg2 > t5) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t5);
         }
@@ -73,8 +73,8 @@ void reduction_softmax(__global const float *restrict arg0, __global float *rest
             *(__private float8u*)(kept0 + (v1)) = t9;
             acc_arg3 = (acc_arg3 + t9);
         }
-        {
-            const int v1 = k1 - 8;  // overlaps the loop
+        {  // overlaps the loop
+            const int v1 = k1 - 8;
             const float8 t10 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
             const float8 t11 = (t10 - (float8)(r6));
             const float8 t12 = ocl_exp_negative_float8(t11);
@@ -92,8 +92,8 @@ void reduction_softmax(__global const float *restrict arg0, __global float *rest
             const float8 t16 = (t15 * (float8)(t14));
             *(__global float8u*)(arg1 + ((k1*v0) + v1)) = t16;
         }
-        {
-            const int v1 = k1 - 8;  // overlaps the loop
+        {  // overlaps the loop
+            const int v1 = k1 - 8;
             const float8 t17 = (*(__private const float8u*)(kept0 + (v1)));
             const float8 t18 = (t17 * (float8)(t14));
             *(__global float8u*)(arg1 + ((k1*v0) + v1)) = t18;

@@ -6,7 +6,8 @@ void reduction_sum(__global const float *restrict arg0, __global float *restrict
 {
     __local float4 acc_arg1_local[1024];
     const int lid = get_local_id(0);
-    const int across = lid % 16, down = lid / 16;
+    const int across = lid % 16;
+    const int down = lid / 16;
     const int point = min((int)get_group_id(0) * 16 + across, (int)(12) - 1);
     {
         const int v0 = point * 4;

@@ -127,7 +127,7 @@ def kernels(program: Program, profile: str) -> str:
     verify_schedule(graph, schedule)
     memory = plan_memory(graph, schedule.groups, device, int)
     verify_memory(graph, schedule, memory)
-    plan = build_plan(graph, schedule, memory, device, chained=False)
+    plan = build_plan(graph, schedule, memory, device, chained=False, verify=True)
     verify_plan(plan)
     return "\n".join(k.source for k in plan.kernels)
 

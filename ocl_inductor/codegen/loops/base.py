@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import sympy
 import torch
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.arguments import KernelParameters, index_type
 from ocl_inductor.codegen.kernel import Frame, KernelSource
@@ -26,7 +27,7 @@ from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.printers.primitives import emit_load, emit_primitive, emit_store
+from ocl_inductor.codegen.printers.primitives import emit_load, emit_primitive
 from ocl_inductor.codegen.statements.accumulators import COMBINE, Accumulator, identity
 from ocl_inductor.codegen.statements.adjacent import find_adjacent
 from ocl_inductor.codegen.statements.emitted import HeldResult, Scope, Text
@@ -34,6 +35,17 @@ from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.index_checks import Outside
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
 from ocl_inductor.codegen.statements.stores import store_elements, unrounded
+from ocl_inductor.codegen.tree.nodes import (
+    Elements,
+    For,
+    If,
+    IndexComparison,
+    LoopBound,
+    Statement,
+    Store,
+    Variable,
+)
+from ocl_inductor.codegen.tree.printer import INDENT, printed
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
@@ -116,7 +128,6 @@ class LoopKernel:
             index_type=self.index,
             temporaries=self.numbers,
             literals=self.literals,
-            streamed=self.streamed,
             outside=self.outside,
             in_bounds=self._in_bounds,
         )
@@ -138,6 +149,9 @@ class LoopKernel:
 
     def text(self, e: object) -> str:
         return index_text(sympy.sympify(e), {}, self.literals)
+
+    def bound(self, e: object) -> LoopBound:
+        return LoopBound(self.text(e), sympy.sympify(e))
 
     # -- levels ----------------------------------------------------------------------------
 
@@ -200,11 +214,10 @@ class LoopKernel:
                 position = f"convert_{kind}{accumulator.width if wide else ''}({position})"
                 named = writer.fresh("p")
                 full = kind if not wide else f"{kind}{accumulator.width}"
-                writer.line(f"const {full} {named} = {position};")
+                writer.let(full, named, position)
                 position = named
             target = EmitTarget(accumulator.width, self.device)
-            for line in accumulator.take(target, value_text, position):
-                writer.line(line)
+            writer.add(*accumulator.take(target, value_text, position))
             if m.kind == "scan":
                 running = self.as_stored(m, accumulator.name, accumulator.width)
                 writer.store(name, dtype, m.store, Text(running, wide))
@@ -232,7 +245,9 @@ class LoopKernel:
             probe = Expr("load", m.store_indirect, m.buffer.dtype, None)
             names, lanes = writer.indirect(probe)
         if may_be_empty(prod(m.buffer.size)):
-            with writer.block(f"if ({self.text(prod(m.buffer.size))} > 0)"):
+            total = self.bound(prod(m.buffer.size))
+            some = IndexComparison(total.value, ">", sympy.Integer(0))
+            with writer.inside(If(f"{total.text} > 0", (), (some,))):
                 self._update(writer, m, value, names, lanes)
         else:
             self._update(writer, m, value, names, lanes)
@@ -254,13 +269,14 @@ class LoopKernel:
         assert split is not None and not lanes, "lanes are neighbours (lanes.py)"
         target, kind = writer.target, register_type(dtype, writer.width)
         place, old = writer.fresh("i"), writer.fresh()
-        at = writer.index_text(split[0], names)
-        writer.line(f"const {self.index} {place} = {at};")
-        writer.line(f"const {kind} {old} = {emit_load(target, dtype, name, place)};")
+        first = None if names else split[0]
+        read = Elements(name, first, dtype.itemsize, writer.width)
+        writer.let(self.index, place, writer.index_text(split[0], names))
+        writer.let(kind, old, emit_load(target, dtype, name, place), reads=(read,))
         leaf = Expr("load", (), dtype, None)
         node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
         new = emit_primitive(target, node, [old, writer.broadcast(value, dtype)])
-        writer.line(emit_store(target, dtype, name, place, new))
+        writer.add(Store(name, dtype, place, new, first, writer.width))
 
     def accumulators(self, level: int, width: int, suffix: str) -> dict[str, Accumulator]:
         swept_elements = prod(list(self.group.inner))
@@ -300,7 +316,7 @@ class LoopKernel:
         else:
             text = self.as_stored(m, a.result, a.width)
         name = writer.fresh("r")
-        writer.line(f"const {kind} {name} = {text};")
+        writer.let(kind, name, text)
         result = Text(name, a.width > 1)
         writer.results[m.buffer.name] = HeldResult(result, m.buffer.dtype)
         if m.buffer.name in self.group.stored:
@@ -329,10 +345,10 @@ class LoopKernel:
         writer: Emitter,
         v: sympy.Symbol,
         step: int,
-        end: str,
+        end: LoopBound,
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
-    ) -> Iterator[tuple[str, str, Mapping[str, Accumulator]]]:
+    ) -> Iterator[tuple[LoopBound, LoopBound, Mapping[str, Accumulator]]]:
         """A loop over blocks of ``step`` elements of ``v``; inside, sums go into partial sums.
 
         Yields the beginning and the end of a block and the accumulators to use within it.
@@ -344,17 +360,16 @@ class LoopKernel:
             if _in_pieces(m)
             for a in [accumulators[m.buffer.name]]
         }
-        with writer.block(f"for ({self.index} {first} = 0; {first} < {end}; {first} += {step})"):
-            writer.line(
-                f"const {self.index} {last} = min({first} + {step}, ({self.index})({end}));"
-            )
+        begin = LoopBound.named(first)
+        with writer.inside(For(self.index, first, LoopBound.of(0), end, step=step)):
+            text = f"min({first} + {step}, ({self.index})({end.text}))"
+            writer.let(self.index, last, text, sympy.Min(begin.value + step, end.value))
             for part in parts.values():
-                for line in part.declare():
-                    writer.line(line)
-            yield first, last, {**accumulators, **parts}
+                writer.add(*part.declare())
+            yield begin, LoopBound.named(last), {**accumulators, **parts}
             for name, part in parts.items():
-                for line in accumulators[name].take(EmitTarget(part.width, self.device), part.name):
-                    writer.line(line)
+                target = EmitTarget(part.width, self.device)
+                writer.add(*accumulators[name].take(target, part.name))
 
     # -- sweeps in plain loops -------------------------------------------------------------
 
@@ -368,12 +383,11 @@ class LoopKernel:
                 continue
             accumulators = self.accumulators(level, width, "")
             for a in accumulators.values():
-                for line in a.declare():
-                    writer.line(line)
+                writer.add(*a.declare())
             for m in members:
                 if m.kind == "scan" and m.store_indirect:
                     beginning = self.beginning(writer, m, width)
-                    writer.line(f"{accumulators[m.buffer.name].name} = {beginning};")
+                    writer.assign(accumulators[m.buffer.name].name, beginning)
             pieces = self.pieces(members, [(v, self.size_of[v]) for v in self.inner_vars])
             self._nest(writer, self.inner_vars, members, accumulators, pieces)
             for m in members:
@@ -397,16 +411,15 @@ class LoopKernel:
                 self.visit(writer, m, accumulators)
             return
         v, *rest = variables
-        end = self.text(self.size_of[v])
+        end = self.bound(self.size_of[v])
         pragma = "" if rest else self.pragma(writer, members)
         if pieces is not None and v == pieces.variable:
             with self.piece_loop(writer, v, pieces.rounds, end, members, accumulators) as piece:
                 first, last, parts = piece
-                loop = self.plain_loop(v, first, last)
-                with writer.block(loop, frozenset([v]), pragma=pragma):
+                with writer.inside(self.plain_loop(v, first, last, pragma), frozenset([v])):
                     self._nest(writer, rest, members, parts, None)
             return
-        with writer.block(self.plain_loop(v, "0", end), frozenset([v]), pragma=pragma):
+        with writer.inside(self.plain_loop(v, LoopBound.of(0), end, pragma), frozenset([v])):
             self._nest(writer, rest, members, accumulators, pieces)
 
     def pragma(self, writer: Emitter, members: Sequence[Member]) -> str:
@@ -415,8 +428,10 @@ class LoopKernel:
         wrong = sums and writer.width == 1 and not self.device.vectorizes_sums
         return "#pragma clang loop vectorize(disable)" if wrong else ""
 
-    def plain_loop(self, v: sympy.Symbol, begin: str, end: str) -> str:
-        return f"for ({self.index} {v} = {begin}; {v} < {end}; ++{v})"
+    def plain_loop(
+        self, v: sympy.Symbol, begin: LoopBound, end: LoopBound, pragma: str = ""
+    ) -> For:
+        return For(self.index, str(v), begin, end, pragma=pragma)
 
     # -- assembling ------------------------------------------------------------------------
 
@@ -428,22 +443,28 @@ class LoopKernel:
         constant: bool = True,
     ) -> None:
         """Declare row-major coordinates of ``position`` over ``variables``."""
-        qualifier = "const " if constant else ""
+        index = LoopBound.named(position).value
         for k, v in enumerate(variables):
             after = prod([self.size_of[u] for u in variables[k + 1 :]])
             text = position if after == 1 else f"{position} / ({self.text(after)})"
+            value = index if after == 1 else FloorDiv(index, after)
             if k > 0:
                 text = f"({text}) % ({self.text(self.size_of[v])})"
-            writer.line(f"{qualifier}{self.index} {v} = {text};")
+                value = ModularIndexing(index, after, self.size_of[v])
+            if constant:
+                writer.let(self.index, str(v), text, value)
+            else:
+                writer.add(Variable(self.index, str(v), text, value))
 
-    def frame(self, lines: Sequence[str], attribute: str) -> Frame:
-        lines = [*self.outside.declarations(), *lines, *self.outside.reports()]
-        body = "\n".join(f"    {line}" if line else "" for line in lines)
+    def frame(self, statements: Sequence[Statement], attribute: str) -> Frame:
+        tree = (*self.outside.declarations(), *statements, *self.outside.reports())
+        body = "\n".join(f"{INDENT}{line}" for line in printed(tree))
         # The body is complete, so all literals have been named.
         self.parameters = self.parameters.with_literals(self.literals)
         declarations = self.parameters.declarations()
         text = Frame("", attribute, declarations, body).text(self.name)
-        return Frame(prelude(EmitTarget(1, self.device), text), attribute, declarations, body)
+        before = prelude(EmitTarget(1, self.device), text)
+        return Frame(before, attribute, declarations, body, tree)
 
     def kernel(
         self,

@@ -10,6 +10,7 @@ from functools import partial
 
 import sympy
 import torch
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes, choose_lanes
@@ -17,13 +18,23 @@ from ocl_inductor.codegen.loops.base import LoopKernel
 from ocl_inductor.codegen.passes.blocked_sum import Pieces
 from ocl_inductor.codegen.passes.interleave import Interleave, find_interleave
 from ocl_inductor.codegen.passes.multi_accumulator import ways
+from ocl_inductor.codegen.passes.nontemporal import streamed
+from ocl_inductor.codegen.passes.prefetch import prefetched
 from ocl_inductor.codegen.passes.row_cache import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.printers.nontemporal import FENCE
 from ocl_inductor.codegen.statements.accumulators import Accumulator
 from ocl_inductor.codegen.statements.emitted import RowCache, Scope
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.prefetch import Prefetches, streams
+from ocl_inductor.codegen.tree.nodes import (
+    Array,
+    BlockStatement,
+    CountOn,
+    For,
+    LoopBound,
+    Variable,
+    item_id,
+)
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
 from ocl_inductor.ir.dtypes import HALF_TYPES, register_type
 from ocl_inductor.ir.expr import Expr, indices
@@ -67,53 +78,78 @@ class VectorKernel(LoopKernel):
         run = usual_size(columns) if tile_columns is None else tile_columns
         work = divide(prod((rows, blocks)), run * sweep, self.device.compute_units)
         writer = self.emitter(lanes, frozenset())
+        prefetches: Prefetches = {}
         if v is not None and not self.inner_vars:
-            writer.prefetches = self.streams([self.group.members], [*others, v], columns)[0]
-        with self.tile_loop(writer, work, others, blocks):
+            prefetches = self.streams([self.group.members], [*others, v], columns)[0]
+        with (
+            self.tile_loop(writer, work, others, blocks),
+            self.prefetching(writer, prefetches),
+        ):
             if v is None:
                 self.outer_point_levels(writer)
             else:
-                begin, end = "0", self.text(columns)
+                begin, end = LoopBound.of(0), self.bound(columns)
                 if blocks != 1:
-                    block = f"(tile % ({self.text(blocks)}))"
-                    writer.line(f"const {self.index} begin = {block} * {tile_columns};")
-                    writer.line(
-                        f"const {self.index} end = min(begin + {tile_columns}, "
-                        f"({self.index})({end}));"
-                    )
-                    begin, end = "begin", "end"
+                    begin, end = self._block_of_columns(writer, blocks, tile_columns, end)
                 self.columns(writer, lanes, begin, end, interleave)
         return self.finish(writer, work)
 
+    def _block_of_columns(
+        self, writer: Emitter, blocks: Size, width: int | None, columns: LoopBound
+    ) -> tuple[LoopBound, LoopBound]:
+        """The columns that a tile has of its row, ``width`` of them or what is left."""
+        assert width is not None
+        tile, begin, end = (LoopBound.named(name) for name in ("tile", "begin", "end"))
+        block = ModularIndexing(tile.value, 1, blocks)
+        text = f"(tile % ({self.text(blocks)})) * {width}"
+        writer.let(self.index, "begin", text, block * width)
+        text = f"min(begin + {width}, ({self.index})({columns.text}))"
+        writer.let(self.index, "end", text, sympy.Min(begin.value + width, columns.value))
+        return begin, end
+
     def columns(
-        self, writer: Emitter, lanes: Lanes, begin: str, end: str, interleave: Interleave | None
+        self,
+        writer: Emitter,
+        lanes: Lanes,
+        begin: LoopBound,
+        end: LoopBound,
+        interleave: Interleave | None,
     ) -> None:
         """Whole vectors along the lane variable, then the remainder."""
         v, width = lanes.var, lanes.width
         assert v is not None
-        ending = self.ending(lanes) if begin == "0" else self.ending(lanes, overlap=False)
+        ending = self.ending(lanes, overlap=begin.value == 0)
         head = self.vector_loop(writer, v, width, begin, end, ending)
         point = partial(self.outer_point_levels if interleave is None else interleave.store, writer)
-        with writer.block(head, frozenset([v])):
+        with writer.inside(head, frozenset([v])):
             point()
         writer.results.clear()
         writer.in_memory.clear()
         if ending is Ending.OVERLAP:
-            with writer.block("", frozenset([v])):
-                writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
-                writer.aligned = False
+            with self._overlapping(writer, v, width, end):
                 point()
-                writer.aligned = True
         elif ending is Ending.SCALAR:
             tail = self.emitter(Lanes(None, 1, False), frozenset())
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
-            with tail.block(f"for (; {v} < {end}; ++{v})", frozenset([v])):
+            with tail.inside(For(self.index, str(v), None, end), frozenset([v])):
                 if interleave is None:
                     self.outer_point_levels(tail)
                 else:
-                    loop = self.plain_loop(interleave.var, "0", str(interleave.count))
-                    with tail.block(loop, frozenset([interleave.var])):
+                    count = LoopBound.of(interleave.count)
+                    loop = self.plain_loop(interleave.var, LoopBound.of(0), count)
+                    with tail.inside(loop, frozenset([interleave.var])):
                         self.outer_point_levels(tail)
+
+    @contextmanager
+    def _overlapping(
+        self, writer: Emitter, v: sympy.Symbol, width: int, end: LoopBound
+    ) -> Iterator[None]:
+        """The last vector of a row, whose first lanes were in the one before it too."""
+        with writer.inside(BlockStatement((), "overlaps the loop"), frozenset([v])):
+            writer.let(self.index, str(v), f"{end.text} - {width}", end.value - width)
+            writer.aligned = False
+            yield
+            writer.aligned = True
 
     def ending(self, lanes: Lanes, overlap: bool = True) -> Ending:
         """How the elements after the last whole vector are computed.
@@ -142,15 +178,20 @@ class VectorKernel(LoopKernel):
         return Ending.OVERLAP
 
     def vector_loop(
-        self, writer: Emitter, v: sympy.Symbol, width: int, begin: str, end: str, ending: Ending
-    ) -> str:
+        self,
+        writer: Emitter,
+        v: sympy.Symbol,
+        width: int,
+        begin: LoopBound,
+        end: LoopBound,
+        ending: Ending,
+    ) -> For:
         """Head of the loop over whole vectors; a scalar remainder continues where it stops."""
-        if ending is Ending.EXACT:
-            return f"for ({self.index} {v} = {begin}; {v} < {end}; {v} += {width})"
-        if ending is Ending.OVERLAP:
-            return f"for ({self.index} {v} = {begin}; {v} <= {end} - {width}; {v} += {width})"
-        writer.line(f"{self.index} {v} = {begin};")
-        return f"for (; {v} + {width} <= {end}; {v} += {width})"
+        if ending is Ending.SCALAR:
+            writer.add(Variable(self.index, str(v), begin.text, begin.value))
+            return For(self.index, str(v), None, end, step=width, room=width)
+        room = 1 if ending is Ending.EXACT else width
+        return For(self.index, str(v), begin, end, step=width, room=room)
 
     def tile_columns(self, columns: Size, width: int, sweep: int) -> int | None:
         """Columns of a tile when one row is too long for one work-item, else None."""
@@ -180,9 +221,8 @@ class VectorKernel(LoopKernel):
             self.declare_row_cache(writer, kept)
             for level in range(self.levels):
                 self.begin_level(writer, level)
-                writer.prefetches = prefetches[level]
-                self.sweep(writer, lanes, level)
-                writer.prefetches = {}
+                with self.prefetching(writer, prefetches[level]):
+                    self.sweep(writer, lanes, level)
                 self.end_level(writer, level)
         return self.finish(writer, work)
 
@@ -195,8 +235,7 @@ class VectorKernel(LoopKernel):
         # Lanes are folded into scalar accumulators, which a scalar remainder uses too.
         narrow = self.accumulators(level, 1, "_s")
         for a in [*wide.values(), *narrow.values()]:
-            for line in a.declare():
-                writer.line(line)
+            writer.add(*a.declare())
         *before, v = self.inner_vars
         vectors = ceil_div(self.size_of[v], lanes.width)
         pieces = self.pieces(members, [*((u, self.size_of[u]) for u in before), (v, vectors)])
@@ -205,8 +244,7 @@ class VectorKernel(LoopKernel):
         for m in members:
             if m.kind == "reduction":
                 a, s = wide[m.buffer.name], narrow[m.buffer.name]
-                for line in a.fold_lanes(s, scalar, f"{a.name}_lane"):
-                    writer.line(line)
+                writer.add(*a.fold_lanes(s, scalar, f"{a.name}_lane"))
                 self.finish_reduction(writer, m, s)
 
     def _sweep_nest(
@@ -222,22 +260,22 @@ class VectorKernel(LoopKernel):
     ) -> None:
         if before:
             u, *rest = before
-            end = self.text(self.size_of[u])
+            end = self.bound(self.size_of[u])
             if pieces is not None and u == pieces.variable:
                 with self.piece_loop(writer, u, pieces.rounds, end, members, wide) as piece:
                     first, last, parts = piece
-                    with writer.block(self.plain_loop(u, first, last), frozenset([u])):
+                    with writer.inside(self.plain_loop(u, first, last), frozenset([u])):
                         self._sweep_nest(writer, lanes, rest, members, parts, narrow, ending, None)
                 return
-            with writer.block(self.plain_loop(u, "0", end), frozenset([u])):
+            with writer.inside(self.plain_loop(u, LoopBound.of(0), end), frozenset([u])):
                 self._sweep_nest(writer, lanes, rest, members, wide, narrow, ending, pieces)
             return
         v, width = lanes.var, lanes.width
         assert v is not None
-        end = self.text(self.size_of[v])
+        end = self.bound(self.size_of[v])
         vectors = self.size_of[v] // width
         if pieces is None:
-            self._vectors(writer, lanes, ("0", end), vectors, ending, members, wide)
+            self._vectors(writer, lanes, (LoopBound.of(0), end), vectors, ending, members, wide)
         else:
             step = pieces.rounds * width
             with self.piece_loop(writer, v, step, end, members, wide) as piece:
@@ -245,22 +283,20 @@ class VectorKernel(LoopKernel):
                 span = first, last
                 self._vectors(writer, lanes, span, pieces.rounds, ending, members, parts)
         if ending is Ending.OVERLAP:
-            with writer.block("", frozenset([v])):
-                writer.line(f"const {self.index} {v} = {end} - {width};  // overlaps the loop")
-                done = width - int(self.size_of[v]) % width
-                writer.aligned = False
+            done = width - int(self.size_of[v]) % width
+            with self._overlapping(writer, v, width, end):
                 for m in members:
                     self.visit(writer, m, wide, done)
-                writer.aligned = True
         elif ending is Ending.SCALAR:
             tail = self.emitter(Lanes(None, 1, False), frozenset())
             tail.scopes = [uniform_scope(s) for s in writer.scopes]
             tail.results = dict(writer.results)
             tail.in_memory = set(writer.in_memory)
             tail.row_cache = writer.row_cache
-            whole = f"({end})" if " " in end else end  # a size may be a sum
-            begin = f"{whole} / {width} * {width}"
-            with tail.block(self.plain_loop(v, begin, end), frozenset([v])):
+            whole = f"({end.text})" if " " in end.text else end.text  # a size may be a sum
+            done_value = FloorDiv(end.value, width) * width
+            begin = LoopBound(f"{whole} / {width} * {width}", done_value)
+            with tail.inside(self.plain_loop(v, begin, end), frozenset([v])):
                 for m in members:
                     self.visit(tail, m, narrow)
 
@@ -268,7 +304,7 @@ class VectorKernel(LoopKernel):
         self,
         writer: Emitter,
         lanes: Lanes,
-        span: tuple[str, str],
+        span: tuple[LoopBound, LoopBound],
         vectors: Size,
         ending: Ending,
         members: Sequence[Member],
@@ -287,12 +323,13 @@ class VectorKernel(LoopKernel):
             if exact:
                 return
             begin, end = span
-            done = f"({end}) / {stride} * {stride}"
-            if begin != "0":
-                done = f"{begin} + ({end} - {begin}) / {stride} * {stride}"
-            span, ending = (done, end), Ending.OVERLAP
+            done = f"({end.text}) / {stride} * {stride}"
+            if begin.value != 0:
+                done = f"{begin.text} + ({end.text} - {begin.text}) / {stride} * {stride}"
+            reached = begin.value + FloorDiv(end.value - begin.value, stride) * stride
+            span, ending = (LoopBound(done, reached), end), Ending.OVERLAP
         head = self.vector_loop(writer, v, lanes.width, *span, ending)
-        with writer.block(head, frozenset([v])):
+        with writer.inside(head, frozenset([v])):
             for m in members:
                 self.visit(writer, m, accumulators)
 
@@ -300,7 +337,7 @@ class VectorKernel(LoopKernel):
         self,
         writer: Emitter,
         lanes: Lanes,
-        span: tuple[str, str],
+        span: tuple[LoopBound, LoopBound],
         count: int,
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
@@ -314,21 +351,19 @@ class VectorKernel(LoopKernel):
         ]
         for copy in copies:
             for a in copy.values():
-                for line in a.declare():
-                    writer.line(line)
+                writer.add(*a.declare())
         run, (begin, end), stride = f"{v}_run", span, count * width
-        head = f"for ({self.index} {run} = {begin}; {run} <= {end} - {stride}; {run} += {stride})"
-        with writer.block(head):
+        with writer.inside(For(self.index, run, begin, end, step=stride, room=stride)):
             for k, taken in enumerate([accumulators, *copies]):
-                with writer.block("", frozenset([v])):
-                    writer.line(f"const {self.index} {v} = {run} + {k * width};")
+                with writer.inside(BlockStatement(()), frozenset([v])):
+                    value = LoopBound.named(run).value + k * width
+                    writer.let(self.index, str(v), f"{run} + {k * width}", value)
                     for m in members:
                         self.visit(writer, m, taken)
         target = EmitTarget(width, self.device)
         for copy in copies:
             for n, a in copy.items():
-                for line in accumulators[n].take(target, a.name):
-                    writer.line(line)
+                writer.add(*accumulators[n].take(target, a.name))
 
     def kept_values(self, swept: Sequence[Sequence[Member]]) -> list[Expr]:
         """Values that several sweeps of a row share instead of recomputing them (row_cache.py).
@@ -347,7 +382,8 @@ class VectorKernel(LoopKernel):
             (variable,) = self.inner_vars
             name = f"kept{number}"
             dtype = torch.float32 if e.dtype in HALF_TYPES else e.dtype
-            writer.line(f"{register_type(dtype, 1)} {name}[{int(self.size_of[variable])}];")
+            extent = int(self.size_of[variable])
+            writer.add(Array(register_type(dtype, 1), name, (extent,)))
             writer.row_cache[e] = RowCache(name, dtype, str(variable))
 
     def streams(
@@ -376,8 +412,8 @@ class VectorKernel(LoopKernel):
         """
         kind, variables = self.index, frozenset(rows)
         if work.per_item == 1:
-            writer.line(f"const {kind} tile = get_global_id(0);")
-            with writer.block("", variables):
+            writer.let(kind, "tile", "get_global_id(0)", item_id(0))
+            with writer.inside(BlockStatement(()), variables):
                 self._rows_by_division(writer, rows, blocks)
                 yield
             return
@@ -386,49 +422,51 @@ class VectorKernel(LoopKernel):
         plain = kind == "int"
         step = per_item if plain and per_item.isdigit() else f"({kind})({per_item})"
         end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
-        writer.line(f"const {kind} first = ({kind})get_global_id(0) * {step};")
-        writer.line(f"const {kind} last = min(first + {step}, {end});")
+        first, last = LoopBound.named("first"), LoopBound.named("last")
+        writer.let(kind, "first", f"({kind})get_global_id(0) * {step}", item_id(0) * work.per_item)
+        reached = sympy.Min(first.value + work.per_item, sympy.sympify(work.tiles))
+        writer.let(kind, "last", f"min(first + {step}, {end})", reached)
         # A symbolic size may be 0, so there is no division by it outside of the loop.
         counted = (
             blocks == 1 and len(rows) > 1 and all(is_static(self.size_of[v]) for v in rows[1:])
         )
         if counted:
             self.decompose(writer, "first", rows, constant=False)
-        with writer.block(f"for ({kind} tile = first; tile < last; ++tile)", variables):
+        with writer.inside(For(kind, "tile", first, last), variables):
             if not counted:
                 self._rows_by_division(writer, rows, blocks)
             yield
             if counted:
-                for line in self._count_on(rows):
-                    writer.line(line)
+                extents = tuple(self.bound(self.size_of[v]) for v in rows[1:])
+                writer.add(CountOn(tuple(map(str, rows)), extents))
 
     def _rows_by_division(
         self, writer: Emitter, rows: Sequence[sympy.Symbol], blocks: Size
     ) -> None:
         row = "tile"
         if blocks != 1:
-            writer.line(f"const {self.index} row = tile / ({self.text(blocks)});")
+            value = FloorDiv(LoopBound.named("tile").value, blocks)
+            writer.let(self.index, "row", f"tile / ({self.text(blocks)})", value)
             row = "row"
         self.decompose(writer, row, rows)
 
-    def _count_on(self, rows: Sequence[sympy.Symbol]) -> list[str]:
-        """The coordinates of the next point in row-major order."""
-        outermost, *rest = rows
-        lines = [f"++{outermost};"]
-        for v in rest:
-            head = f"if (++{v} == {self.text(self.size_of[v])}) {{"
-            lines = [head, f"    {v} = 0;", *(f"    {line}" for line in lines), "}"]
-        return lines
+    @contextmanager
+    def prefetching(self, writer: Emitter, distances: Prefetches) -> Iterator[None]:
+        """Loops that are written inside prefetch what they read ``distances`` later."""
+        statements = writer.scopes[-1].statements
+        begin = len(statements)
+        yield
+        if distances:
+            line = self.device.caches.line
+            statements[begin:] = prefetched(statements[begin:], distances, self.text, line)
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
-        lines = writer.scopes[0].lines
-        if self.streamed & self.group.stored:
-            lines = [*lines, FENCE]
-        return self.kernel(self.frame(lines, attribute), (work.items,), (1,))
+        statements = streamed(writer.scopes[0].statements, self.streamed & self.group.stored)
+        return self.kernel(self.frame(statements, attribute), (work.items,), (1,))
 
 
 def uniform_scope(scope: Scope) -> Scope:
-    """The scope for scalar code: the same lines, and only values equal in all lanes."""
+    """The scope for scalar code: the same statements, and only values equal in all lanes."""
     known = {e: t for e, t in scope.known.items() if not t.lanes}
-    return Scope(scope.variables, scope.lines, known, scope.guarded)
+    return Scope(scope.variables, scope.statements, known, scope.guarded)

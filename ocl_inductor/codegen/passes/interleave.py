@@ -42,12 +42,13 @@ class Interleave:
         for k in range(self.count):
             body = substitute(m.body, {self.var: sympy.Integer(k)})
             vectors.append(writer.fresh("x"))
-            writer.line(f"const {kind} {vectors[k]} = {writer.vectorised(body)};")
+            writer.let(kind, vectors[k], writer.vectorised(body))
         first = m.store.xreplace({self.var: sympy.Integer(0)})
         for number in range(self.count):
-            at = writer.index_text(first + number * writer.width, {})
+            place = first + number * writer.width
             woven = _interleave(writer, kind, vectors, number)
-            writer.store_vector(m.buffer.name, m.buffer.dtype, at, woven)
+            at = writer.index_text(place, {})
+            writer.store_vector(m.buffer.name, m.buffer.dtype, at, woven, place)
 
 
 def _interleave(writer: Emitter, kind: str, vectors: Sequence[str], number: int) -> str:
@@ -68,7 +69,7 @@ def _interleave(writer: Emitter, kind: str, vectors: Sequence[str], number: int)
             for lane, (element, which) in enumerate(places)
         ]
         woven = writer.fresh("w")
-        writer.line(f"const {kind} {woven} = ({kind})({', '.join(elements)});")
+        writer.let(kind, woven, f"({kind})({', '.join(elements)})")
     return woven
 
 

@@ -25,7 +25,8 @@ from ocl_inductor.ir.nodes import Buffer
 _LEAST_SHARE = 1 / 4
 #: Types with the same format in memory and registers.
 _DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
-FENCE = "__sync_synchronize();  // streaming stores are not ordered with what follows"
+#: At the end of a work-item: nontemporal stores are not ordered with what follows.
+FENCE = "__sync_synchronize()"
 _PREFIX = "stream_"
 
 

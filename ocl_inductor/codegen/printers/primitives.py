@@ -54,13 +54,13 @@ def emit_primitive(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
 
 
 def prefetch(buffer: str, index: str, write: bool, further: str = "") -> str:
-    """Prefetches the cache line of an element, which may lie outside of the buffer.
+    """The call that prefetches the cache line of an element, which may lie outside of the buffer.
 
     ``further``: bytes from the element to the line, where their sum as an index may overflow.
     """
     at = f"(ulong)({buffer} + {index})"
     at = f"({at} + {further})" if further else at
-    return f"__builtin_prefetch((const void *){at}, {int(write)});"
+    return f"__builtin_prefetch((const void *){at}, {int(write)})"
 
 
 def emit_random_run(target: EmitTarget, node: Expr, first: str, scalars: Sequence[str]) -> str:

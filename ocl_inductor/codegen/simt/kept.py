@@ -14,6 +14,7 @@ import sympy
 from ocl_inductor.codegen.simt.groups import Shape
 from ocl_inductor.codegen.statements.emitted import Text
 from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.tree.nodes import Array, Statement
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
@@ -37,10 +38,10 @@ class Kept:
     arrays: dict[Expr, str] = field(default_factory=dict)
     filled: set[Expr] = field(default_factory=set)
 
-    def declarations(self, width: int) -> list[str]:
+    def declarations(self, width: int) -> list[Statement]:
         """At the beginning of a row."""
         return [
-            f"{register_type(e.dtype, width)} {name}[{self.rounds}];"
+            Array(register_type(e.dtype, width), name, (self.rounds,))
             for e, name in self.arrays.items()
         ]
 
@@ -52,10 +53,10 @@ class Kept:
             place = f"{self.arrays[e]}[k]"
             if e in self.filled:
                 name = writer.fresh("x")
-                writer.line(f"const {register_type(e.dtype, writer.width)} {name} = {place};")
+                writer.let(register_type(e.dtype, writer.width), name, place)
                 writer.scopes[-1].known[e] = Text(name, writer.width > 1)
             else:
-                writer.line(f"{place} = {writer.vectorised(e)};")
+                writer.assign(place, writer.vectorised(e))
                 self.filled.add(e)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import sympy
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
@@ -17,13 +18,33 @@ from ocl_inductor.codegen.simt.kept import kept_rows, swept_loads
 from ocl_inductor.codegen.simt.points import quotient
 from ocl_inductor.codegen.statements.accumulators import Accumulator
 from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.tree.nodes import (
+    GROUP_ID,
+    LOCAL_ID,
+    Array,
+    Assign,
+    Barrier,
+    BlockStatement,
+    For,
+    If,
+    IndexComparison,
+    Let,
+    LoopBound,
+    Statement,
+    all_hold,
+    item_id,
+)
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.index import Size, is_static, prod
 from ocl_inductor.schedule.groups import Member
 
 NONE: frozenset[sympy.Symbol] = frozenset()
-FENCE = "barrier(CLK_LOCAL_MEM_FENCE);"
+UNROLL = "#pragma unroll"
+#: Of the work-items that share a point, the first.
+FIRST = IndexComparison(LoopBound.named("down").value, "==", sympy.Integer(0))
+#: Not one that repeats the last point.
+IN_COLUMN = IndexComparison(LoopBound.named("column").value, "==", LoopBound.named("point").value)
 #: Partial results that one work-item combines sequentially.
 MAX_FOLD = 8
 
@@ -33,8 +54,8 @@ class SimtKernel(LoopKernel):
 
     #: Whether several work-items (``down``) hold the values of each point.
     shared = False
-    #: Condition that holds for one of the work-items of a point; empty: a point has only one.
-    visitor = ""
+    #: What holds for one of the work-items of a point; empty: a point has only one.
+    visitor: tuple[IndexComparison, ...] = ()
 
     # -- a point, or some, for each work-item ------------------------------------------------
 
@@ -47,21 +68,24 @@ class SimtKernel(LoopKernel):
         lanes = Lanes(self.outer_vars[-1] if width > 1 else None, width, False)
         writer = self.emitter(lanes, NONE)
         item = "point" if count == 1 else "first"
-        writer.line(f"const {self.index} {item} = get_global_id(0);")
-        variables = frozenset(self.outer_vars)
-        with writer.block(f"if ({item} < {self.text(items)})", variables if count == 1 else NONE):
+        writer.let(self.index, item, "get_global_id(0)", item_id(0))
+        variables, end = frozenset(self.outer_vars), self.bound(items)
+        first = LoopBound.named(item).value
+        within = If(f"{item} < {end.text}", (), (IndexComparison(first, "<", end.value),))
+        with writer.inside(within, variables if count == 1 else NONE):
             if count == 1:
                 self.coordinates(writer, item, self.outer_vars, width)
                 self.outer_point_levels(writer)
             else:
-                head = f"for (int round = 0; round < {count}; ++round)"
-                with writer.block(head, variables, pragma="#pragma unroll"):
-                    apart = f"{item} + round * {self.text(items)}"
-                    writer.line(f"const {self.index} point = {apart};")
+                rounds = For("int", "round", LoopBound.of(0), LoopBound.of(count), pragma=UNROLL)
+                with writer.inside(rounds, variables):
+                    apart = f"{item} + round * {end.text}"
+                    point = first + LoopBound.named("round").value * end.value
+                    writer.let(self.index, "point", apart, point)
                     self.coordinates(writer, "point", self.outer_vars)
                     self.outer_point_levels(writer)
         group = simt_points.group_size(items, self.device)
-        frame = self.frame(writer.scopes[0].lines, required_size(group))
+        frame = self.frame(writer.scopes[0].statements, required_size(group))
         return self.kernel(frame, (prod((ceil_div(items, group), group)),), (group,))
 
     def coordinates(
@@ -76,17 +100,17 @@ class SimtKernel(LoopKernel):
         for k, v in reversed(list(enumerate(variables))):
             last = k + 1 == len(variables)
             size = quotient(self.size_of[v], width) if last else self.size_of[v]
-            text = rest
+            text, value = rest, LoopBound.named(rest).value
             if k > 0:
                 divisor = self.text(size)
                 text, further = f"{rest} % ({divisor})", str(variables[0])
                 further = writer.fresh("q") if k > 1 else further
-                writer.line(f"const {self.index} {further} = {rest} / ({divisor});")
-                rest = further
+                writer.let(self.index, further, f"{rest} / ({divisor})", FloorDiv(value, size))
+                rest, value = further, ModularIndexing(value, 1, size)
             if width > 1 and last:
-                text = f"{text} * {width}"
+                text, value = f"{text} * {width}", value * width
             if text != str(v):
-                writer.line(f"const {self.index} {v} = {text};")
+                writer.let(self.index, str(v), text, value)
 
     # -- a work-group for each row, or for some columns --------------------------------------
 
@@ -104,34 +128,37 @@ class SimtKernel(LoopKernel):
         writer = self.emitter(lanes, NONE)
         clamped = False
         if across == 1:
-            writer.line(f"const {self.index} point = get_group_id(0);")
-            writer.line("const int down = get_local_id(0);")
+            writer.let(self.index, "point", "get_group_id(0)", GROUP_ID)
+            writer.let("int", "down", "get_local_id(0)", LOCAL_ID)
         else:
-            writer.line("const int lid = get_local_id(0);")
-            writer.line(f"const int across = lid % {across}, down = lid / {across};")
+            writer.let("int", "lid", "get_local_id(0)", LOCAL_ID)
+            lid = LoopBound.named("lid").value
+            writer.let("int", "across", f"lid % {across}", ModularIndexing(lid, 1, across))
+            writer.let("int", "down", f"lid / {across}", FloorDiv(lid, across))
             point = f"({self.index})get_group_id(0) * {across} + across"
+            value = GROUP_ID * across + LoopBound.named("across").value
             clamped = not is_static(points) or bool(int(points) % across)
             if clamped and self.in_place:
-                writer.line(f"const {self.index} column = {point};")
-                point = "column"
+                writer.let(self.index, "column", point, value)
+                point, value = "column", LoopBound.named("column").value
             if clamped:
                 # Beyond the end, items repeat the last point.
                 point = f"min({point}, ({self.index})({self.text(points)}) - 1)"
-            writer.line(f"const {self.index} point = {point};")
-        own = ["down == 0"] if self.shared else []
-        self.visitor = " && ".join([*own, "column == point"] if clamped else own)
-        with writer.block("", frozenset(self.outer_vars)):
+                value = sympy.Min(value, sympy.sympify(points) - 1)
+            writer.let(self.index, "point", point, value)
+        own = [FIRST] if self.shared else []
+        self.visitor = (*own, IN_COLUMN) if clamped else tuple(own)
+        with writer.inside(BlockStatement(()), frozenset(self.outer_vars)):
             width = 1 if lanes.over_sweep else lanes.width
             self.coordinates(writer, "point", self.outer_vars, width)
-            for line in self.kept.declarations(lanes.width):
-                writer.line(line)
+            writer.add(*self.kept.declarations(lanes.width))
             for level in range(self.levels):
                 self.begin_level(writer, level)
                 if self.swept(level):
                     self.shared_sweep(writer, shape, level)
                     self.end_level(writer, level)
-        lines = [*self.local_arrays(shape), *writer.scopes[0].lines]
-        frame = self.frame(lines, required_size(shape.items))
+        statements = [*self.local_arrays(shape), *writer.scopes[0].statements]
+        frame = self.frame(statements, required_size(shape.items))
         return self.kernel(frame, (prod((ceil_div(points, across), shape.items)),), (shape.items,))
 
     def shared_sweep(self, writer: Emitter, shape: Shape, level: int) -> None:
@@ -141,13 +168,12 @@ class SimtKernel(LoopKernel):
         whole = self.whole(shape, level)
         folded_lanes = whole if shape.lanes.over_sweep and width > 1 else {}
         for a in (*accumulators.values(), *folded_lanes.values()):
-            for line in a.declare():
-                writer.line(line)
+            writer.add(*a.declare())
         swept, steps = sympy.Symbol("swept"), self.steps(shape)
-        end = self.text(steps)
+        end = self.bound(steps)
         pieces = self.pieces(members, [(swept, ceil_div(steps, shape.down))])
         if pieces is None:
-            self._strided(writer, shape, "0", end, members, accumulators)
+            self._strided(writer, shape, LoopBound.of(0), end, members, accumulators)
         else:
             step = pieces.rounds * shape.down
             with self.piece_loop(writer, swept, step, end, members, accumulators) as piece:
@@ -156,8 +182,7 @@ class SimtKernel(LoopKernel):
         reductions = [m for m in members if m.kind == "reduction"]
         for name, a in folded_lanes.items():
             wide = accumulators[name]
-            for line in wide.fold_lanes(a, EmitTarget(1, self.device), f"{wide.name}_lane"):
-                writer.line(line)
+            writer.add(*wide.fold_lanes(a, EmitTarget(1, self.device), f"{wide.name}_lane"))
         self.fold_group(writer, [whole[m.buffer.name] for m in reductions], shape)
         for m in reductions:
             self.finish_reduction(writer, m, whole[m.buffer.name])
@@ -168,7 +193,7 @@ class SimtKernel(LoopKernel):
         return quotient(total, shape.lanes.width) if shape.lanes.over_sweep else total
 
     def once_a_point(self, writer: Emitter) -> AbstractContextManager[None]:
-        return writer.block("if (down == 0)") if self.shared else nullcontext()
+        return writer.inside(all_hold(FIRST)) if self.shared else nullcontext()
 
     def evaluate_row(self, writer: Emitter, m: Member) -> None:
         if not (self.visitor and m.buffer.name in self.in_place):
@@ -176,7 +201,7 @@ class SimtKernel(LoopKernel):
             return
         # Another work-item at the same point might read what the first has written, so only one
         # reads and writes; the result has no other use (memory/updates.py).
-        with writer.block(f"if ({self.visitor})", guarded=True):
+        with writer.inside(all_hold(*self.visitor), guarded=True):
             value = writer.emit(m.body)
             writer.store(m.buffer.name, m.buffer.dtype, m.store, value)
 
@@ -190,21 +215,23 @@ class SimtKernel(LoopKernel):
         self,
         writer: Emitter,
         shape: Shape,
-        begin: str,
-        end: str,
+        begin: LoopBound,
+        end: LoopBound,
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
     ) -> None:
         """Adjacent work-items take adjacent elements of the row (coalesced)."""
-        start = "down" if begin == "0" else f"{begin} + down"
-        head = f"for ({self.index} swept = {start}; swept < {end}; swept += {shape.down})"
+        down = LoopBound.named("down")
+        if begin.value != 0:
+            down = LoopBound(f"{begin.text} + down", begin.value + down.value)
+        head = For(self.index, "swept", down, end, step=shape.down)
         rounds = self.kept.rounds
         if rounds:
-            head = f"for (int k = 0; k < {rounds}; ++k)"
-        pragma = "#pragma unroll" if rounds else ""
-        with writer.block(head, frozenset(self.inner_vars), pragma=pragma):
+            head = For("int", "k", LoopBound.of(0), LoopBound.of(rounds), pragma=UNROLL)
+        with writer.inside(head, frozenset(self.inner_vars)):
             if rounds:
-                writer.line(f"const {self.index} swept = down + k * {shape.down};")
+                value = down.value + LoopBound.named("k").value * shape.down
+                writer.let(self.index, "swept", f"down + k * {shape.down}", value)
             width = shape.lanes.width if shape.lanes.over_sweep else 1
             self.coordinates(writer, "swept", self.inner_vars, width)
             own = swept_loads(members, self.members, self.group.stored, self.inner_vars)
@@ -212,16 +239,16 @@ class SimtKernel(LoopKernel):
             for m in members:
                 self.visit(writer, m, accumulators)
 
-    def local_arrays(self, shape: Shape) -> list[str]:
-        lines = []
+    def local_arrays(self, shape: Shape) -> list[Statement]:
+        found: list[Statement] = []
         for level in range(self.levels):
             for a in self.whole(shape, level).values():
                 kind = register_type(a.dtype, a.width)
-                lines.append(f"__local {kind} {a.name}_local[{shape.items}];")
+                found.append(Array(kind, f"{a.name}_local", (shape.items,), "__local"))
                 if a.is_position:
                     kind = vector(a.position_type, a.width)
-                    lines.append(f"__local {kind} {a.name}_at_local[{shape.items}];")
-        return lines
+                    found.append(Array(kind, f"{a.name}_at_local", (shape.items,), "__local"))
+        return found
 
     def fold_group(self, writer: Emitter, folded: Sequence[Accumulator], shape: Shape) -> None:
         """Combine the items of each column; each of them gets the full results.
@@ -235,39 +262,32 @@ class SimtKernel(LoopKernel):
             rest = 1 << (rest.bit_length() // 2)
         own = "down" if across == 1 else "lid"
 
-        def publish() -> Iterable[str]:
+        def publish() -> Iterable[Statement]:
             for a in folded:
-                yield f"{a.name}_local[{own}] = {a.name};"
+                yield Assign(f"{a.name}_local[{own}]", a.name)
                 if a.is_position:
-                    yield f"{a.name}_at_local[{own}] = {a.name}_at;"
+                    yield Assign(f"{a.name}_at_local[{own}]", f"{a.name}_at")
 
-        def take(step: str) -> Iterable[str]:
+        def take(step: str) -> Iterable[Statement]:
             for a in folded:
                 kind, other = register_type(a.dtype, a.width), f"{a.name}_other"
-                yield f"const {kind} {other} = {a.name}_local[{step}];"
+                yield Let(kind, other, f"{a.name}_local[{step}]")
                 if a.is_position:
                     kind = vector(a.position_type, a.width)
-                    yield f"const {kind} {other}_at = {a.name}_at_local[{step}];"
+                    yield Let(kind, f"{other}_at", f"{a.name}_at_local[{step}]")
                 yield from a.take(EmitTarget(a.width, self.device), other, f"{other}_at")
 
-        for line in publish():
-            writer.line(line)
-        writer.line(FENCE)
+        def others(count: int, step: str) -> For:
+            return For("int", "k", LoopBound.of(1), LoopBound.of(count), tuple(take(step)))
+
+        writer.add(*publish(), Barrier())
         if rest < shape.down:
-            with writer.block(f"if (down < {rest})"):
-                count = shape.down // rest
-                step = f"{own} + k * {rest * across}"
-                with writer.block(f"for (int k = 1; k < {count}; ++k)"):
-                    for line in take(step):
-                        writer.line(line)
-                for line in publish():
-                    writer.line(line)
-            writer.line(FENCE)
+            few = IndexComparison(LoopBound.named("down").value, "<", sympy.Integer(rest))
+            loop = others(shape.down // rest, f"{own} + k * {rest * across}")
+            writer.add(If(f"down < {rest}", (loop, *publish()), (few,)), Barrier())
         column = "" if across == 1 else "across"
         for a in folded:
-            writer.line(f"{a.name} = {a.name}_local[{column or 0}];")
+            writer.assign(a.name, f"{a.name}_local[{column or 0}]")
             if a.is_position:
-                writer.line(f"{a.name}_at = {a.name}_at_local[{column or 0}];")
-        with writer.block(f"for (int k = 1; k < {rest}; ++k)"):
-            for line in take(f"{column} + k * {across}" if column else "k"):
-                writer.line(line)
+                writer.assign(f"{a.name}_at", f"{a.name}_at_local[{column or 0}]")
+        writer.add(others(rest, f"{column} + k * {across}" if column else "k"))

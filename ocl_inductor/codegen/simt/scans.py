@@ -24,6 +24,21 @@ from ocl_inductor.codegen.statements.accumulators import combine_text, identity
 from ocl_inductor.codegen.statements.emitted import Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.stores import LANES
+from ocl_inductor.codegen.tree.nodes import (
+    GROUP_ID,
+    LOCAL_ID,
+    Array,
+    Assign,
+    Barrier,
+    BlockStatement,
+    Doubling,
+    For,
+    If,
+    IndexComparison,
+    Let,
+    LoopBound,
+    Variable,
+)
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import is_static, prod
@@ -51,20 +66,23 @@ def scan_rows(kernel: SimtKernel) -> KernelSource:
     items = _items(steps, kernel.device)
     writer = kernel.emitter(Lanes(v if width > 1 else None, width, True), frozenset())
     kind = register_type(m.body.dtype, 1)
-    writer.line(f"__local {kind} totals[{2 * items}];")
-    writer.line(f"const {kernel.index} point = get_group_id(0);")
-    writer.line("const int lid = get_local_id(0);")
-    writer.line("int here = 0;")
-    with writer.block("", frozenset(kernel.outer_vars)):
+    writer.add(Array(kind, "totals", (2 * items,), "__local"))
+    writer.let(kernel.index, "point", "get_group_id(0)", GROUP_ID)
+    writer.let("int", "lid", "get_local_id(0)", LOCAL_ID)
+    writer.add(Variable("int", "here", "0"))
+    with writer.inside(BlockStatement(()), frozenset(kernel.outer_vars)):
         kernel.coordinates(writer, "point", kernel.outer_vars)
-        writer.line(f"{kind} carry = {kernel.beginning(writer, m, 1)};")
-        head = f"for ({kernel.index} first = 0; first < {kernel.text(steps)}; first += {items})"
-        with writer.block(head, frozenset([v])):
-            writer.line(f"const {kernel.index} step = first + lid;")
+        writer.add(Variable(kind, "carry", kernel.beginning(writer, m, 1)))
+        end = kernel.bound(steps)
+        loop = For(kernel.index, "first", LoopBound.of(0), end, step=items)
+        with writer.inside(loop, frozenset([v])):
+            first, lid, step = (LoopBound.named(name).value for name in ("first", "lid", "step"))
+            writer.let(kernel.index, "step", "first + lid", first + lid)
             kernel.coordinates(writer, "step", [v], width)
             exact = is_static(steps) and int(steps) % items == 0
-            _tile(kernel, writer, m, items, "" if exact else f"if (step < {kernel.text(steps)})")
-    frame = kernel.frame(writer.scopes[0].lines, required_size(items))
+            within = If(f"step < {end.text}", (), (IndexComparison(step, "<", end.value),))
+            _tile(kernel, writer, m, items, None if exact else within)
+    frame = kernel.frame(writer.scopes[0].statements, required_size(items))
     rows = prod(list(kernel.group.outer))
     return kernel.kernel(frame, (prod((rows, items)),), (items,))
 
@@ -78,46 +96,50 @@ def _items(steps: object, device: DeviceInfo) -> int:
     return items
 
 
-def _tile(kernel: SimtKernel, writer: Emitter, m: Member, items: int, guard: str) -> None:
-    """One iteration of the loop; ``guard``: the branch head for elements within the row."""
+def _tile(kernel: SimtKernel, writer: Emitter, m: Member, items: int, guard: If | None) -> None:
+    """One iteration of the loop; ``guard``: the branch for elements within the row."""
     width, dtype = writer.width, m.body.dtype
     kind, wide = register_type(dtype, 1), register_type(dtype, width)
 
     def combine(a: str, b: str, lanes: int = 1) -> str:
         return combine_text(m.how, EmitTarget(lanes, kernel.device), dtype, a, b)
 
-    writer.line(f"{wide} own = {literal(identity(m.how, dtype), dtype, width)};")
-    with writer.block(guard, guarded=True) if guard else nullcontext():
+    writer.add(Variable(wide, "own", literal(identity(m.how, dtype), dtype, width)))
+    with writer.inside(guard, guarded=True) if guard else nullcontext():
         value = writer.vectorised(m.body) if width > 1 else writer.emit(m.body).text
-        writer.line(f"own = {value};")
+        writer.assign("own", value)
     for before, after in itertools.pairwise(LANES[:width]):
-        writer.line(f"own.s{after} = {combine(f'own.s{before}', f'own.s{after}')};")
+        writer.assign(f"own.s{after}", combine(f"own.s{before}", f"own.s{after}"))
     last = f"own.s{LANES[width - 1]}" if width > 1 else "own"
-    for line in (
-        f"{kind} total = {last};",
-        f"here = {items} - here;",
-        "totals[here + lid] = total;",
-        "barrier(CLK_LOCAL_MEM_FENCE);",
-        f"for (int reach = 1; reach < {items}; reach *= 2) {{",
-        "    if (lid >= reach) {",
-        f"        const {kind} below = totals[here + lid - reach];",
-        f"        total = {combine('below', 'total')};",
-        "    }",
-        f"    here = {items} - here;",
-        "    totals[here + lid] = total;",
-        "    barrier(CLK_LOCAL_MEM_FENCE);",
-        "}",
-        f"{kind} before = carry;",
-        "if (lid > 0) {",
-        f"    const {kind} below = totals[here + lid - 1];",
-        f"    before = {combine('before', 'below')};",
-        "}",
-        f"const {kind} whole = totals[here + {items - 1}];",
-        f"carry = {combine('carry', 'whole')};",
-    ):
-        writer.line(line)
-    with writer.block(guard, guarded=True) if guard else nullcontext():
+    other_half = Assign("here", f"{items} - here"), Assign("totals[here + lid]", "total"), Barrier()
+    lid, reach = LoopBound.named("lid").value, LoopBound.named("reach").value
+    reached = If(
+        "lid >= reach",
+        (
+            Let(kind, "below", "totals[here + lid - reach]"),
+            Assign("total", combine("below", "total")),
+        ),
+        (IndexComparison(lid + 1, ">", reach),),
+    )
+    earlier_items = If(
+        "lid > 0",
+        (
+            Let(kind, "below", "totals[here + lid - 1]"),
+            Assign("before", combine("before", "below")),
+        ),
+        (IndexComparison(lid, ">", sympy.Integer(0)),),
+    )
+    writer.add(
+        Variable(kind, "total", last),
+        *other_half,
+        Doubling("reach", items, (reached, *other_half)),
+        Variable(kind, "before", "carry"),
+        earlier_items,
+        Let(kind, "whole", f"totals[here + {items - 1}]"),
+        Assign("carry", combine("carry", "whole")),
+    )
+    with writer.inside(guard, guarded=True) if guard else nullcontext():
         earlier = "before" if width == 1 else f"({wide})(before)"
-        writer.line(f"const {wide} running = {combine(earlier, 'own', width)};")
+        writer.let(wide, "running", combine(earlier, "own", width))
         stored = Text(kernel.as_stored(m, "running", width), width > 1)
         writer.store(m.buffer.name, m.buffer.dtype, m.store, stored)

@@ -10,13 +10,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sympy
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.simt.groups import required_size
-from ocl_inductor.codegen.simt.loops import SimtKernel
+from ocl_inductor.codegen.simt.loops import UNROLL, SimtKernel
 from ocl_inductor.codegen.statements.emitted import Text
 from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.tree.nodes import (
+    GROUP_ID,
+    LOCAL_ID,
+    Array,
+    Barrier,
+    BlockStatement,
+    For,
+    If,
+    IndexComparison,
+    LoopBound,
+)
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
@@ -93,44 +105,60 @@ def transposed(kernel: SimtKernel, found: Transpose) -> KernelSource:
     writer, index = kernel.emitter(Lanes(None, 1, False), frozenset()), kernel.index
     tiles = [f"tile{n}" for n in range(len(found.loads))]
     for tile, e in zip(tiles, found.loads, strict=True):
-        writer.line(f"__local {register_type(e.dtype, 1)} {tile}[{SIDE}][{ROW}];")
-    writer.line("const int lid = get_local_id(0);")
-    writer.line(f"const int across = lid % {SIDE}, down = lid / {SIDE};")
-    writer.line(f"const {index} group = get_group_id(0);")
+        writer.add(Array(register_type(e.dtype, 1), tile, (SIDE, ROW), "__local"))
+    lid, group = LoopBound.named("lid").value, LoopBound.named("group").value
+    writer.let("int", "lid", "get_local_id(0)", LOCAL_ID)
+    writer.let("int", "across", f"lid % {SIDE}", ModularIndexing(lid, 1, SIDE))
+    writer.let("int", "down", f"lid / {SIDE}", FloorDiv(lid, SIDE))
+    writer.let(index, "group", "get_group_id(0)", GROUP_ID)
     across, down = (kernel.text(n) for n in reversed(squares))
-    writer.line(f"const {index} first_{b} = group % ({across}) * {SIDE};")
-    square = f"group / ({across})"
+    value = ModularIndexing(group, 1, squares[1])
+    writer.let(index, f"first_{b}", f"group % ({across}) * {SIDE}", value * SIDE)
+    square, value = f"group / ({across})", FloorDiv(group, squares[1])
     if others:
-        writer.line(f"const {index} square = {square};")
-        writer.line(f"const {index} point = square / ({down});")
-        square = f"square % ({down})"
-    writer.line(f"const {index} first_{a} = {square} * {SIDE};")
+        writer.let(index, "square", square, value)
+        value = LoopBound.named("square").value
+        writer.let(index, "point", f"square / ({down})", FloorDiv(value, squares[0]))
+        square, value = f"square % ({down})", ModularIndexing(value, 1, squares[0])
+    writer.let(index, f"first_{a}", f"{square} * {SIDE}", value * SIDE)
     whole = int(size[a]) % SIDE == 0 and int(size[b]) % SIDE == 0
-    inside = f"if ({a} < {kernel.text(size[a])} && {b} < {kernel.text(size[b])})"
-    with writer.block("", frozenset(others)):
+    ends = {v: kernel.bound(size[v]) for v in (a, b)}
+    within = If(
+        " && ".join(f"{v} < {end.text}" for v, end in ends.items()),
+        (),
+        tuple(IndexComparison(v, "<", end.value) for v, end in ends.items()),
+    )
+    with writer.inside(BlockStatement(()), frozenset(others)):
         kernel.coordinates(writer, "point", others)
         # The operands' order, then the results'.
         for quick, slow, fills in ((a, b, True), (b, a, False)):
-            head = f"for (int k = 0; k < {SIDE}; k += {rows})"
-            with writer.block(head, pragma="#pragma unroll"):
-                writer.line(f"const {index} {quick} = first_{quick} + across;")
-                writer.line(f"const {index} {slow} = first_{slow} + down + k;")
-                with writer.block("" if whole else inside, frozenset([a, b])):
+            loop = For("int", "k", LoopBound.of(0), LoopBound.of(SIDE), step=rows, pragma=UNROLL)
+            with writer.inside(loop):
+                _place(writer, index, quick, "across")
+                _place(writer, index, slow, "down", "k")
+                with writer.inside(BlockStatement(()) if whole else within, frozenset([a, b])):
                     if fills:
                         for tile, e in zip(tiles, found.loads, strict=True):
-                            writer.line(f"{tile}[down + k][across] = {writer.emit(e).text};")
+                            writer.assign(f"{tile}[down + k][across]", writer.emit(e).text)
                     else:
                         _take(writer, tiles, found.loads)
                         kernel.outer_point_levels(writer)
             if fills:
-                writer.line("barrier(CLK_LOCAL_MEM_FENCE);")
-    frame = kernel.frame(writer.scopes[0].lines, required_size(items))
+                writer.add(Barrier())
+    frame = kernel.frame(writer.scopes[0].statements, required_size(items))
     groups = prod((*squares, *(size[v] for v in others)))
     return kernel.kernel(frame, (prod((groups, items)),), (items,))
+
+
+def _place(writer: Emitter, kind: str, v: sympy.Symbol, *further: str) -> None:
+    """Declare a coordinate: that of the square's first point, and what is ``further``."""
+    names = (f"first_{v}", *further)
+    value = sympy.Add(*(LoopBound.named(name).value for name in names))
+    writer.let(kind, str(v), " + ".join(names), value)
 
 
 def _take(writer: Emitter, tiles: list[str], loads: tuple[Expr, ...]) -> None:
     for tile, e in zip(tiles, loads, strict=True):
         name = writer.fresh("x")
-        writer.line(f"const {register_type(e.dtype, 1)} {name} = {tile}[across][down + k];")
+        writer.let(register_type(e.dtype, 1), name, f"{tile}[across][down + k]")
         writer.scopes[-1].known[e] = Text(name, False)

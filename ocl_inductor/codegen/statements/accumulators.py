@@ -9,6 +9,18 @@ import torch
 from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_primitive
+from ocl_inductor.codegen.tree.nodes import (
+    Array,
+    Assign,
+    BlockStatement,
+    CallStatement,
+    For,
+    If,
+    Let,
+    LoopBound,
+    Statement,
+    Variable,
+)
 from ocl_inductor.ir.dtypes import mask_type, register_type, vector
 from ocl_inductor.ir.expr import Expr
 
@@ -60,35 +72,37 @@ class Accumulator:
     def is_position(self) -> bool:
         return self.how in ("argmax", "argmin")
 
-    def declare(self) -> list[str]:
+    def declare(self) -> list[Statement]:
         kind = register_type(self.dtype, self.width)
         start = literal(identity(self.how, self.dtype), self.dtype, self.width)
-        lines = [f"{kind} {self.name} = {start};"]
+        found: list[Statement] = [Variable(kind, self.name, start)]
         if self.is_position:
             # No element seen yet: any real position is smaller, so ties with the start value
             # (a row of -inf) still end at the first element.
             far = "INT_MAX" if self.position_type == "int" else "LONG_MAX"
             position = vector(self.position_type, self.width)
-            lines.append(f"{position} {self.name}_at = ({position})({far});")
-        return lines
+            found.append(Variable(position, f"{self.name}_at", f"({position})({far})"))
+        return found
 
-    def take(self, target: EmitTarget, value: str, position: str = "") -> list[str]:
+    def take(self, target: EmitTarget, value: str, position: str = "") -> list[Statement]:
         """Statements that accumulate ``value`` (a register of this width)."""
         if not self.is_position:
             text = combine_text(self.how, target, self.dtype, self.name, value)
-            return [f"{self.name} = {text};"]
+            return [Assign(self.name, text)]
         better = self._better(value, self.name, position, f"{self.name}_at")
         if self.width == 1:
-            return [f"if ({better}) {{ {self.name} = {value}; {self.name}_at = {position}; }}"]
+            both = Assign(self.name, value), Assign(f"{self.name}_at", position)
+            return [If(better, both)]
         value_mask = mask_type(self.dtype, self.width)
         place_mask = vector(self.position_type, self.width)
         flag = f"{self.name}_better"
-        return [
-            f"{{ const {value_mask} {flag} = {better};",
-            f"{self.name} = select({self.name}, {value}, {flag});",
-            f"{self.name}_at = select({self.name}_at, {position}, "
-            f"convert_{place_mask}({flag})); }}",
-        ]
+        at, far = f"{self.name}_at", f"convert_{place_mask}({flag})"
+        selected = (
+            Let(value_mask, flag, better),
+            Assign(self.name, f"select({self.name}, {value}, {flag})"),
+            Assign(at, f"select({at}, {position}, {far})"),
+        )
+        return [BlockStatement(selected)]
 
     def _better(self, x: str, best: str, at: str, best_at: str) -> str:
         """Whether ``x`` at ``at`` beats the best so far: NaN beats all, then order, then first."""
@@ -107,34 +121,35 @@ class Accumulator:
             f" || ({nan_x} && (!{nan_best} || {earlier}))"
         )
 
-    def fold_lanes(self, scalar: Accumulator, target: EmitTarget, array: str) -> list[str]:
+    def fold_lanes(self, scalar: Accumulator, target: EmitTarget, array: str) -> list[Statement]:
         """Statements that combine every lane of this accumulator into ``scalar``."""
         if self.is_position or self.dtype is torch.bool:
             kind, place = register_type(self.dtype, 1), self.position_type
-            lines = [
-                f"{kind} {array}[{self.width}];",
-                f"vstore{self.width}({self.name}, 0, {array});",
+            found: list[Statement] = [
+                Array(kind, array, (self.width,)),
+                CallStatement(f"vstore{self.width}({self.name}, 0, {array})"),
             ]
             element = f"{array}[l]"
             if self.dtype is torch.bool:
                 element = f"({element} != 0)"
             if self.is_position:
-                lines += [
-                    f"{place} {array}_at[{self.width}];",
-                    f"vstore{self.width}({self.name}_at, 0, {array}_at);",
+                found += [
+                    Array(place, f"{array}_at", (self.width,)),
+                    CallStatement(f"vstore{self.width}({self.name}_at, 0, {array}_at)"),
                 ]
-            body = " ".join(scalar.take(target, element, f"{array}_at[l]"))
-            return [*lines, f"for (int l = 0; l < {self.width}; ++l) {{ {body} }}"]
-        lines, name, width = [], self.name, self.width
+            body = tuple(scalar.take(target, element, f"{array}_at[l]"))
+            return [*found, For("int", "l", LoopBound.of(0), LoopBound.of(self.width), body)]
+        halves: list[Statement] = []
+        name, width = self.name, self.width
         while width > 1:
             width //= 2
             half = f"{array}_{width}"
             text = combine_text(
                 self.how, EmitTarget(width, target.device), self.dtype, f"{name}.lo", f"{name}.hi"
             )
-            lines.append(f"const {register_type(self.dtype, width)} {half} = {text};")
+            halves.append(Let(register_type(self.dtype, width), half, text))
             name = half
-        return lines + scalar.take(target, name)
+        return halves + scalar.take(target, name)
 
     @property
     def result(self) -> str:

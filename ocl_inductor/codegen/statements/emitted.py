@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
+from ocl_inductor.codegen.tree.nodes import Elements, Statement
 from ocl_inductor.ir.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """C text of a value: a register of the emitter's width, or one scalar for all lanes."""
+    """C text of a value: a register of the emitter's width, or one scalar for all lanes.
+
+    ``reads``: the elements of memory that the text reads itself.
+    """
 
     text: str
     lanes: bool
+    reads: tuple[Elements, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class Scope:
     """A C block being emitted: the loop variables it defines and the values it has computed."""
 
     variables: frozenset[sympy.Symbol]
-    lines: list[str] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
     known: dict[Expr, Text] = field(default_factory=dict)
     guarded: bool = False
 

@@ -10,15 +10,12 @@ import torch
 
 from ocl_inductor.codegen.printers.conversions import literal, widen_by_parts
 from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.printers.nontemporal import emit_streamed
 from ocl_inductor.codegen.printers.primitives import (
     emit_gather_lanes,
     emit_load,
     emit_primitive,
     emit_random_run,
-    emit_store,
     positions_of_a_counter,
-    prefetch,
 )
 from ocl_inductor.codegen.statements.adjacent import (
     MOST_LANES,
@@ -35,8 +32,8 @@ from ocl_inductor.codegen.statements.indexing import (
 )
 from ocl_inductor.codegen.statements.lane_offsets import Window
 from ocl_inductor.codegen.statements.masked import InBounds, MaskedWriter
-from ocl_inductor.codegen.statements.prefetch import Prefetches
 from ocl_inductor.codegen.statements.stores import positions_of_lanes, store_elements
+from ocl_inductor.codegen.tree.nodes import Elements, Let, Store
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.expr import Access, Expr, indirect_symbol, walk
@@ -64,7 +61,6 @@ class Emitter(MaskedWriter):
         names: Mapping[sympy.Symbol, str] | None = None,
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
-        streamed: frozenset[str] = frozenset(),
         outside: Outside | None = None,
         in_bounds: InBounds = lambda access, variable, step: False,
     ) -> None:
@@ -76,7 +72,6 @@ class Emitter(MaskedWriter):
             names=names,
             temporaries=temporaries,
             literals=literals,
-            streamed=streamed,
         )
         self.members = members
         self.outside = outside
@@ -84,8 +79,6 @@ class Emitter(MaskedWriter):
         self.results: dict[str, HeldResult] = {}
         self.in_memory: set[str] = set()
         self.row_cache: dict[Expr, RowCache] = {}
-        #: Prefetch distances of the buffers that are loaded (prefetch.py).
-        self.prefetches: Prefetches = {}
         #: Accesses to pairs of elements (adjacent.py), and what the first of a pair stores.
         self.adjacent = Adjacent()
         self._held_back: dict[str, str] = {}
@@ -135,7 +128,7 @@ class Emitter(MaskedWriter):
             scope = self.scope_of(e)
             name = self.fresh()
             kind = register_type(e.dtype, self.width if result.lanes else 1)
-            scope.lines.append(f"const {kind} {name} = {result.text};")
+            scope.statements.append(Let(kind, name, result.text, result.reads))
             result = Text(name, result.lanes)
             scope.known[e] = result
             self._fill_row_cache(e, result)
@@ -158,12 +151,9 @@ class Emitter(MaskedWriter):
         row_cache = self.row_cache.get(e)
         if row_cache is None or row_cache.ready:
             return
-        text = self.broadcast(value, e.dtype)
-        self.line(
-            emit_store(
-                self.target, row_cache.dtype, row_cache.name, row_cache.index, text, "__private"
-            )
-        )
+        text, width = self.broadcast(value, e.dtype), self.width
+        name, dtype, index = row_cache.name, row_cache.dtype, row_cache.index
+        self.add(Store(name, dtype, index, text, width=width, space="__private"))
         self.row_cache[e] = dataclasses.replace(row_cache, filled=True)
 
     def vectorised(self, e: Expr) -> str:
@@ -289,20 +279,27 @@ class Emitter(MaskedWriter):
             if split is not None and split[1] in (0, 1):
                 base = self.index_text(split[0], names)
                 target = self.target if split[1] == 1 else self.scalar
-                if split[1] == 1 and buffer in self.prefetches and not self.scopes[-1].guarded:
-                    self._prefetch(e, split[0])
                 aligned = split[1] == 1 and self.is_aligned(split[0])
                 text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
-                return Text(text, split[1] == 1)
+                read = self._elements(e, split[0], names, target.width)
+                return Text(text, split[1] == 1, (read,))
         if e in self.adjacent.loads and not self.scopes[-1].guarded:
             return Text(self._one_of_pair(e), True)
         window = None if e.args else self._window(buffer, index)
         if window is not None:
             at = self.index_text(window.first, names)
             text = emit_load(EmitTarget(window.count, self.device), e.dtype, buffer, at)
-            return Text(f"({text}).{window.shuffle}", True)
+            read = self._elements(e, window.first, names, window.count)
+            return Text(f"({text}).{window.shuffle}", True, (read,))
         indices = positions_of_lanes(self, self.scope_of(e), index, split, names, lanes)
-        return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True)
+        first, size = None if names else index, e.dtype.itemsize
+        read = Elements(buffer, first, size, self.width, self.vector_var)
+        return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True, (read,))
+
+    def _elements(
+        self, e: Expr, first: sympy.Expr, names: Mapping[sympy.Symbol, str], lanes: int
+    ) -> Elements:
+        return Elements(e.payload.buffer, None if names else first, e.dtype.itemsize, lanes)
 
     def _window(self, buffer: str, index: sympy.Expr) -> Window | None:
         """Consecutive elements that all lanes are among, and that may be read."""
@@ -329,7 +326,8 @@ class Emitter(MaskedWriter):
                 at = self.index_text(split[0] + begin, {})
                 text = emit_load(target, e.dtype, first.payload.buffer, at)
                 kind = register_type(e.dtype, each)
-                scope.lines.append(f"const {kind} {names[-1]} = {text};")
+                read = Elements(first.payload.buffer, split[0] + begin, e.dtype.itemsize, each)
+                scope.statements.append(Let(kind, names[-1], text, (read,)))
             scope.known[whole] = Text(",".join(names), True)
         half = "odd" if odd else "even"
         parts = [f"{name}.{half}" for name in scope.known[whole].text.split(",")]
@@ -344,14 +342,6 @@ class Emitter(MaskedWriter):
         buffer = e.args[0].payload.buffer
         here = buffer in self.members and buffer not in self.in_memory
         return not here and buffer not in self.results
-
-    def _prefetch(self, e: Expr, index: sympy.Expr) -> None:
-        """Prefetch the cache lines that a later iteration of the loop loads."""
-        buffer, size = e.payload.buffer, e.dtype.itemsize
-        base = self.index_text(index, {})
-        for start in range(0, self.width * size, self.target.device.caches.line):
-            further = self.index_text(sympy.Integer(self.prefetches[buffer] * size + start), {})
-            self.scope_of(e).lines.append(prefetch(buffer, base, write=False, further=further))
 
     def indirect(self, e: Expr) -> tuple[dict[sympy.Symbol, str], bool]:
         """Names for ``ind*`` and whether any of them differs between lanes."""
@@ -370,8 +360,8 @@ class Emitter(MaskedWriter):
         """Store a value at an affine or computed index (no indirection)."""
         if self.width > 1 and buffer in self.adjacent.stores.values():
             self._held_back[buffer] = self.fresh("x")
-            text = f"{self._held_back[buffer]} = {self.broadcast(value, dtype)}"
-            self.line(f"const {register_type(dtype, self.width)} {text};")
+            full = self.broadcast(value, dtype)
+            self.let(register_type(dtype, self.width), self._held_back[buffer], full)
             return
         first = self._held_back.pop(self.adjacent.stores.get(buffer, ""), None)
         if first is not None:
@@ -386,16 +376,13 @@ class Emitter(MaskedWriter):
         split = self.lanes_of(index)
         assert split is not None
         named = self.fresh("x")
-        self.line(f"const {register_type(dtype, self.width)} {named} = {second};")
+        self.let(register_type(dtype, self.width), named, second)
         each = min(2 * self.width, MOST_LANES)
-        target, kind = EmitTarget(each, self.device), register_type(dtype, each)
+        kind = register_type(dtype, each)
         for number, elements in enumerate(interleaved(first, named, self.width)):
-            at = self.index_text(split[0] - 1 + number * each, {})
+            place = split[0] - 1 + number * each
             text = f"({kind})({elements})"
-            if buffer in self.streamed:
-                self.line(emit_streamed(dtype, each, buffer, at, text))
-            else:
-                self.line(emit_store(target, dtype, buffer, at, text))
+            self.add(Store(buffer, dtype, self.index_text(place, {}), text, place, each))
 
     # -- one lane ---------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from ocl_inductor.codegen.statements.indexing import Literals, index_text
+from ocl_inductor.codegen.tree.nodes import CallStatement, If, Statement, Variable
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Check, Expr
 from ocl_inductor.plan.plan import FAULT
@@ -55,19 +56,19 @@ class _Record:
             text = f"({self.result}){text}"
         return f"({self.used} = 1, {text})" if self.used else text
 
-    def declarations(self) -> list[str]:
-        beyond = [f"{self.index} {self.beyond} = 0;"] if self.beyond else []
-        used = [f"int {self.used} = 0;"] if self.used else []
-        return [f"u{self.place} {self.outside} = 0;", *beyond, *used]
+    def declarations(self) -> list[Statement]:
+        beyond = [Variable(self.index, self.beyond, "0")] if self.beyond else []
+        used = [Variable("int", self.used, "0")] if self.used else []
+        return [Variable(f"u{self.place}", self.outside, "0"), *beyond, *used]
 
-    def report(self) -> str:
+    def report(self) -> Statement:
         bound = f"{self.extent}, {FAULT}, {self.check}"
         if self.beyond:
             arguments = f"{self.outside}, {self.beyond}, {self.below}, {bound}"
-            text = f"ocl_report_narrowed_{self.index}({arguments});"
+            call = CallStatement(f"ocl_report_narrowed_{self.index}({arguments})")
         else:
-            text = f"ocl_report_outside_{self.place}({self.outside}, {bound});"
-        return f"if ({self.used}) {text}" if self.used else text
+            call = CallStatement(f"ocl_report_outside_{self.place}({self.outside}, {bound})")
+        return If(self.used, (call,)) if self.used else call
 
 
 class Outside:
@@ -123,10 +124,10 @@ class Outside:
         assert extent.op in ("const", "index"), f"an extent is no {extent.op}"
         return f"({index_text(extent.payload, {}, self.literals)})"
 
-    def declarations(self) -> list[str]:
+    def declarations(self) -> list[Statement]:
         """At the beginning: nothing is out of range."""
-        return [line for record in self.records.values() for line in record.declarations()]
+        return [s for record in self.records.values() for s in record.declarations()]
 
-    def reports(self) -> list[str]:
+    def reports(self) -> list[Statement]:
         """At the end: report the recorded indices."""
         return [record.report() for record in self.records.values()]

@@ -12,6 +12,7 @@ import torch
 from ocl_inductor.codegen.statements.emitted import HeldResult, Text
 from ocl_inductor.codegen.statements.selects import selected
 from ocl_inductor.codegen.statements.statements import StatementWriter
+from ocl_inductor.codegen.tree.nodes import Array, CallStatement, For, If, LoopBound, Variable
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Access, Expr, walk
 from ocl_inductor.schedule.groups import Member
@@ -89,11 +90,11 @@ class MaskedWriter(StatementWriter, ABC):
         name = self.fresh("m")
         start = self.emit(other)
         start_text = self.broadcast(start, other.dtype) if lanes else start.text
-        self.line(f"{kind} {name} = {start_text};")
-        with self.block(f"if ({test})", guarded=True):
+        self.add(Variable(kind, name, start_text))
+        with self.inside(If(test, ()), guarded=True):
             inside = self.emit(value)
             text = self.broadcast(inside, value.dtype) if lanes else inside.text
-            self.line(f"{name} = {text};")
+            self.assign(name, text)
         result = Text(name, lanes)
         self.scopes[-1].known[e] = result
         return result
@@ -102,24 +103,25 @@ class MaskedWriter(StatementWriter, ABC):
         """Lanes differ: whole vectors where all lanes hold, else one lane after the other."""
         _, value, other = e.args
         name, array, width = self.fresh("m"), self.fresh("lane"), self.width
-        self.line(f"{register_type(e.dtype, width)} {name} = {self.vectorised(other)};")
-        with self.block(f"if (all({test}))", guarded=True):
-            self.line(f"{name} = {self.vectorised(value)};")
-        with self.block(f"else if (any({test}))", guarded=True):
-            self.line(f"{register_type(e.dtype, 1)} {array}[{width}];")
-            self.line(f"vstore{width}({name}, 0, {array});")
+        self.add(Variable(register_type(e.dtype, width), name, self.vectorised(other)))
+        with self.inside(If(f"all({test})", ()), guarded=True):
+            self.assign(name, self.vectorised(value))
+        with self.inside(If(f"any({test})", (), otherwise=True), guarded=True):
+            self.add(Array(register_type(e.dtype, 1), array, (width,)))
+            self.add(CallStatement(f"vstore{width}({name}, 0, {array})"))
             counter = self.fresh("l")
-            loop = f"for (int {counter} = 0; {counter} < {width}; ++{counter})"
-            with self.block(loop, guarded=True):
+            with self.inside(
+                For("int", counter, LoopBound.of(0), LoopBound.of(width)), guarded=True
+            ):
                 lane = self.lane(counter)
                 lane_test = lane.emit(e.args[0]).text
-                with lane.block(f"if ({lane_test})", guarded=True):
+                with lane.inside(If(lane_test, ()), guarded=True):
                     text = lane.emit(value).text
                     if e.dtype is torch.bool:
                         text = f"-({text})"  # a lane's true is -1
-                    lane.line(f"{array}[{counter}] = {text};")
-                self.scopes[-1].lines += lane.scopes[-1].lines
-            self.line(f"{name} = vload{width}(0, {array});")
+                    lane.assign(f"{array}[{counter}]", text)
+                self.add(*lane.scopes[-1].statements)
+            self.assign(name, f"vload{width}(0, {array})")
         result = Text(name, True)
         self.scopes[-1].known[e] = result
         return result

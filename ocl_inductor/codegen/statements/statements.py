@@ -1,15 +1,15 @@
-"""Statements in a stack of scopes: lines of C, indices as text, vectors."""
+"""Statements in a stack of scopes; indices as text, vectors."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import sympy
 import torch
 
-from ocl_inductor.codegen.printers.nontemporal import emit_streamed
-from ocl_inductor.codegen.printers.primitives import EmitTarget, emit_store
+from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.statements.emitted import Scope, Text
 from ocl_inductor.codegen.statements.indexing import (
     Literals,
@@ -18,6 +18,16 @@ from ocl_inductor.codegen.statements.indexing import (
     lane_stride,
 )
 from ocl_inductor.codegen.statements.lane_offsets import LaneOffsets, lane_offsets
+from ocl_inductor.codegen.tree.nodes import (
+    Assign,
+    BlockStatement,
+    Elements,
+    For,
+    If,
+    Let,
+    Statement,
+    Store,
+)
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.index import size_symbols
@@ -26,8 +36,7 @@ from ocl_inductor.ir.index import size_symbols
 class StatementWriter:
     """Writes statements into a stack of scopes.
 
-    ``width`` lanes run along ``vector_var`` (None: scalar code). ``streamed``: buffers whose whole
-    vectors are written by nontemporal stores.
+    ``width`` lanes run along ``vector_var`` (None: scalar code).
     """
 
     def __init__(
@@ -40,13 +49,11 @@ class StatementWriter:
         names: Mapping[sympy.Symbol, str] | None = None,
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
-        streamed: frozenset[str] = frozenset(),
     ) -> None:
         self.device = device
         self.width = width
         self.vector_var = vector_var if width > 1 else None
         self.literals = literals
-        self.streamed = streamed
         #: Whether ``vector_var`` is a multiple of ``width`` where code is being written.
         self.aligned = True
         self.index_type = index_type
@@ -58,32 +65,40 @@ class StatementWriter:
 
     # -- scopes ----------------------------------------------------------------------------
 
-    def line(self, text: str) -> None:
-        self.scopes[-1].lines.append(text)
+    def add(self, *statements: Statement) -> None:
+        self.scopes[-1].statements += statements
+
+    def let(
+        self,
+        kind: str,
+        name: str,
+        value: str,
+        index: sympy.Expr | None = None,
+        reads: tuple[Elements, ...] = (),
+    ) -> None:
+        self.add(Let(kind, name, value, reads, index))
+
+    def assign(self, target: str, value: str, reads: tuple[Elements, ...] = ()) -> None:
+        self.add(Assign(target, value, reads))
 
     def fresh(self, prefix: str = "t") -> str:
         return f"{prefix}{next(self.numbers)}"
 
     @contextmanager
-    def block(
+    def inside(
         self,
-        head: str,
+        head: BlockStatement | If | For,
         variables: frozenset[sympy.Symbol] = frozenset(),
         guarded: bool = False,
-        pragma: str = "",
     ) -> Iterator[None]:
-        """``head { ... }``; the block's lines come after those it hoisted into outer scopes."""
+        """The body of ``head``, which comes after what the body hoisted into outer scopes."""
         inner_guard = guarded or (bool(self.scopes) and self.scopes[-1].guarded)
         self.scopes.append(Scope(variables, guarded=inner_guard))
         try:
             yield
         finally:
             scope = self.scopes.pop()
-            if pragma:
-                self.line(pragma)
-            self.line(f"{head} {{" if head else "{")
-            self.scopes[-1].lines += [f"    {x}" for x in scope.lines]
-            self.line("}")
+            self.add(dataclasses.replace(head, body=tuple(scope.statements)))
 
     # -- indices ---------------------------------------------------------------------------
 
@@ -140,10 +155,13 @@ class StatementWriter:
         return known_multiple(index, self.vector_var, self.width) % self.width == 0
 
     def store_vector(
-        self, buffer: str, dtype: torch.dtype, index: str, value: str, aligned: bool = False
+        self,
+        buffer: str,
+        dtype: torch.dtype,
+        at: str,
+        value: str,
+        first: sympy.Expr | None,
+        aligned: bool = False,
     ) -> None:
-        """Store a full register to contiguous elements."""
-        if buffer in self.streamed:
-            self.line(emit_streamed(dtype, self.width, buffer, index, value))
-        else:
-            self.line(emit_store(self.target, dtype, buffer, index, value, aligned=aligned))
+        """Store a full register to contiguous elements, from ``first`` on (``at``: its text)."""
+        self.add(Store(buffer, dtype, at, value, first, self.width, aligned))

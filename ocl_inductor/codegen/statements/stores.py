@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import sympy
 import torch
 
-from ocl_inductor.codegen.printers.primitives import emit_store
 from ocl_inductor.codegen.statements.emitted import Scope, Text
 from ocl_inductor.codegen.statements.indexing import lane_step
 from ocl_inductor.codegen.statements.statements import StatementWriter
+from ocl_inductor.codegen.tree.nodes import Let, Store
 from ocl_inductor.ir.dtypes import HALF_TYPES, register_type, vector
 from ocl_inductor.ir.expr import Expr
 
@@ -38,27 +38,29 @@ def store_elements(
     ``names``: of indirect parts of the index, which differ between lanes if ``lanes``.
     """
     if writer.width == 1:
-        text = writer.index_text(index, names)
-        writer.line(emit_store(writer.scalar, dtype, buffer, text, value.text))
+        at = writer.index_text(index, names)
+        writer.add(Store(buffer, dtype, at, value.text, None if names else index))
         return
     split = None if lanes else writer.lanes_of(index)
     if split is not None and split[1] in (0, 1):
-        text = writer.index_text(split[0], names)
+        at, first = writer.index_text(split[0], names), None if names else split[0]
         if split[1] == 0:
-            writer.line(emit_store(writer.scalar, dtype, buffer, text, value.text))
+            writer.add(Store(buffer, dtype, at, value.text, first))
         else:
             full, aligned = writer.broadcast(value, dtype), writer.is_aligned(split[0])
-            writer.store_vector(buffer, dtype, text, full, aligned)
+            writer.store_vector(buffer, dtype, at, full, first, aligned)
         return
     positions = positions_of_lanes(writer, writer.scopes[-1], index, split, names, lanes)
     full = writer.fresh("x")
     register = register_type(dtype, writer.width)
-    writer.line(f"const {register} {full} = {writer.broadcast(value, dtype)};")
-    for lane, position in zip(LANES, positions, strict=False):
+    writer.let(register, full, writer.broadcast(value, dtype))
+    for n, (lane, position) in enumerate(zip(LANES, positions, strict=False)):
         text = f"{full}.s{lane}"
         if dtype is torch.bool:
             text = f"({text} != 0)"
-        writer.line(emit_store(writer.scalar, dtype, buffer, position, text))
+        first = None if names else index
+        place = None if writer.vector_var is None else (writer.vector_var, n)
+        writer.add(Store(buffer, dtype, position, text, first, lane=place))
 
 
 def positions_of_lanes(
@@ -78,13 +80,13 @@ def positions_of_lanes(
     name, kind = writer.fresh("i"), writer.index_type
     if split is not None:
         base, gap = split
-        scope.lines.append(f"const {kind} {name} = {writer.index_text(base, names)};")
+        scope.statements.append(Let(kind, name, writer.index_text(base, names)))
         return [f"{name} + {lane * gap}" if lane else name for lane in range(writer.width)]
     step = None if indirect else lane_step(index, writer.vector_var)
     if step is not None:
         first, further = (writer.index_text(x, names) for x in (index, step))
-        scope.lines.append(f"const {kind} {name} = {first}, {name}_step = {further};")
+        scope.statements += [Let(kind, name, first), Let(kind, f"{name}_step", further)]
         return [f"{name} + {lane} * {name}_step" for lane in range(writer.width)]
     wide = vector(kind, writer.width)
-    scope.lines.append(f"const {wide} {name} = {writer.index_vector(index, names)};")
+    scope.statements.append(Let(wide, name, writer.index_vector(index, names)))
     return [f"{name}.s{lane}" for lane in LANES[: writer.width]]

@@ -1,0 +1,61 @@
+"""Loop groups' kernels, checked by what their statements do with memory (tree/verify.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import sympy
+
+from ocl_inductor.codegen.kernel import KernelSource
+from ocl_inductor.codegen.lanes import once_only
+from ocl_inductor.codegen.tree.verify import Expected, verify_kernel
+from ocl_inductor.ir.index import Size, prod
+from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan.plan import FAULT
+from ocl_inductor.schedule.groups import LoopGroup, Member
+
+
+def verify_loop_kernel(
+    group: LoopGroup,
+    source: KernelSource,
+    buffers: Mapping[str, Buffer],
+    hint: Callable[[Size], int],
+    values: Mapping[sympy.Symbol, sympy.Integer],
+    in_place: bool,
+) -> None:
+    """Check the kernel of a loop group.
+
+    ``hint``: a typical value of a symbolic size; ``values``: of those that its launch has instead.
+
+    Raises:
+        VerifyError: an access outside of a buffer, an element that is not stored or stored once
+            too often, or a barrier in divergent flow.
+    """
+    assert source.frame is not None
+
+    def number(size: object) -> int:
+        return hint(sympy.sympify(size).xreplace(values))
+
+    def points(m: Member) -> int:
+        inner = m.kind in ("pointwise", "scan") and not m.row
+        return number(prod(list(group.outer + (group.inner if inner else ()))))
+
+    symbols = {x for s in source.scalars for x in s.free_symbols}
+    expected = Expected(
+        storage={b: number(buffers[b].storage) for b in source.buffers if b != FAULT},
+        stored={
+            m.buffer.name: points(m)
+            for m in group.members
+            if m.buffer.name in group.stored and m.kind != "scatter"
+        },
+        once=in_place or any(map(once_only, group.members)),
+    )
+    verify_kernel(
+        source.name,
+        source.frame.tree,
+        math.prod(map(number, source.global_size)),
+        math.prod(source.local_size or (1,)),
+        {str(s): number(s) for s in symbols},
+        expected,
+    )
