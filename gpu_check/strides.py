@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ocl_inductor.plan.kernel_code import item
 from ocl_inductor.plan.plan import Kernel, Launch
 
 #: Work-items that are served together, and the bytes of memory that come together.
@@ -24,6 +25,7 @@ FACTOR = 4
 
 _SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4,
           "float": 4, "long": 8, "ulong": 8, "double": 8, "bool": 1}  # fmt: skip
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _INTEGER = r"(?:int|long|uint|ulong|size_t)"
 _TYPE = re.compile(r"(?:const |volatile )*([a-z]+?)(\d*)(?: const)? ?\*")
 _STATEMENT = re.compile(
@@ -49,32 +51,23 @@ class _Pointer:
 
 def strided(kernel: Kernel, launch: Launch) -> set[str]:
     """Names, in the source, of the parameters whose lines are used in small part."""
-    signature, body = _split(kernel.source)
-    group = launch.local_size or (64,)
-    values: dict[str, Any] = _functions(group)
+    code = kernel.code
+    body = _COMMENT.sub("", code.body)
+    values: dict[str, Any] = _functions(launch.local_size or (64,))
+    values |= {item(n): values["get_global_id"](n) for n in code.dimensions}
     pointers: dict[str, _Pointer] = {}
     numbers = [int(x) for x in (*launch.scalars, *launch.literals)]
-    for parameter in signature:
-        name = re.findall(r"\w+", parameter)[-1]
-        kind = _TYPE.search(parameter.partition("__global ")[2])
+    for p in code.parameters:
+        kind = _TYPE.search(p.kind.partition("__global ")[2])
         if kind is not None:
-            pointers[name] = _Pointer(name, _bytes(kind))
+            pointers[p.name] = _Pointer(p.name, _bytes(kind))
         elif numbers:
-            values[name] = numbers.pop(0)
+            values[p.name] = numbers.pop(0)
     found: set[str] = set()
     for buffer, address, width in _accesses(body, values, pointers):
         if _lines(address, width) >= FACTOR * max(1, LANES * width // LINE):
             found.add(buffer)
     return found
-
-
-def _split(source: str) -> tuple[list[str], str]:
-    """Parameters and body of the kernel of a source."""
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", source[source.index("__kernel") :], flags=re.S)
-    text = re.sub(r"__attribute__\(\([^)]*\)(?:\))?\)", "", text, count=1)
-    opening = text.index("(")
-    closing = _closing(text, opening)
-    return text[opening + 1 : closing].split(","), text[closing:]
 
 
 def _closing(text: str, opening: int) -> int:

@@ -12,6 +12,7 @@ import torch
 from ocl_inductor.codegen.statements.indexing import Literals
 from ocl_inductor.ir.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.plan.kernel_code import KernelParameter
 from ocl_inductor.plan.plan import FAULT
 
 #: Above this many elements a 32-bit index could overflow.
@@ -49,18 +50,16 @@ class KernelParameters:
             ),
         )
 
-    def text(self) -> str:
-        return ", ".join(self.declarations())
-
-    def declarations(self) -> tuple[str, ...]:
-        parts = []
+    def declared(self) -> tuple[KernelParameter, ...]:
+        found = []
         for name, dtype in zip(self.buffers, self.dtypes, strict=True):
             const = "" if name in self.written else "const "
             restrict = "" if name in self.shared else "restrict "
-            parts.append(f"__global {const}{MEMORY_TYPE[dtype]} *{restrict}{name}")
-        parts += [f"const long {name}" for name, _ in self.scalars]
-        parts += [f"const int {name}" for name, _ in self.literals]
-        return tuple(parts)
+            kind = f"__global {const}{MEMORY_TYPE[dtype]} *{restrict}"
+            found.append(KernelParameter(kind, name))
+        found += [KernelParameter("const long ", name) for name, _ in self.scalars]
+        found += [KernelParameter("const int ", name) for name, _ in self.literals]
+        return tuple(found)
 
 
 def index_type(storages: Sequence[Size], sizes: Sequence[Size]) -> str:

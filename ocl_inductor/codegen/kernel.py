@@ -1,4 +1,4 @@
-"""The text of one kernel and its arguments."""
+"""One kernel, and its arguments."""
 
 from __future__ import annotations
 
@@ -10,22 +10,7 @@ import torch
 from ocl_inductor.codegen.tree.nodes import Statement
 from ocl_inductor.ir.index import Size
 from ocl_inductor.ir.nodes import Origin
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A kernel's parts: the text before it, its attribute, each parameter, and its body, whose
-    statements are ``tree``."""
-
-    prelude: str
-    attribute: str
-    declarations: tuple[str, ...]
-    body: str
-    tree: tuple[Statement, ...] = ()
-
-    def text(self, name: str) -> str:
-        head = f"__kernel {self.attribute}\nvoid {name}({', '.join(self.declarations)})"
-        return f"{self.prelude}\n{head}\n{{\n{self.body}\n}}\n"
+from ocl_inductor.plan.kernel_code import KernelCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +19,10 @@ class KernelSource:
 
     Arguments in order: one pointer for each of ``buffers``, one ``long`` for each of ``scalars``
     (expressions over size symbols), one ``int`` for each of ``literals``. ``global_size`` in
-    work-items. ``frame``: the parts of a loop group's kernel.
+    work-items. ``tree``: the statements of a loop group's kernel.
     """
 
-    name: str
-    text: str
+    code: KernelCode
     buffers: tuple[str, ...]
     scalars: tuple[sympy.Expr, ...]
     literals: tuple[int, ...]
@@ -46,4 +30,8 @@ class KernelSource:
     local_size: tuple[int, ...] | None
     origin: Origin
     dtypes: tuple[torch.dtype, ...] = ()
-    frame: Frame | None = None
+    tree: tuple[Statement, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.code.name

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.schedule.groups import LoopGroup
 
 _BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
@@ -36,11 +38,12 @@ def _word(operator: str) -> str:
     return re.sub(r"\W", "", name).strip("_")
 
 
-def canonical_names(text: str) -> str:
+def canonical_names(code: KernelCode) -> KernelCode:
     """Number buffers by first appearance, so that equal kernels have equal text."""
     names: dict[str, str] = {}
 
-    def rename(match: re.Match[str]) -> str:
-        return names.setdefault(match.group(0), f"arg{len(names)}")
+    def numbered(text: str) -> str:
+        return _BUFFER_NAME.sub(lambda m: names.setdefault(m[0], f"arg{len(names)}"), text)
 
-    return _BUFFER_NAME.sub(rename, text)
+    parameters = tuple(dataclasses.replace(p, name=numbered(p.name)) for p in code.parameters)
+    return dataclasses.replace(code, parameters=parameters, body=numbered(code.body))

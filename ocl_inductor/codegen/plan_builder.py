@@ -42,12 +42,12 @@ from ocl_inductor.codegen.verify import verify_loop_kernel
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, extent, is_static
 from ocl_inductor.ir.nodes import Buffer, Graph, Origin, dense_buffer
-from ocl_inductor.kernel_text.one_item import for_one_item
-from ocl_inductor.kernel_text.renaming import renamed
 from ocl_inductor.log import artifact
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan.aliases import root_of
+from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.plan.launch_example import LaunchExample
+from ocl_inductor.plan.one_item import for_one_item
 from ocl_inductor.plan.plan import (
     FAULT,
     FAULT_WORDS,
@@ -152,7 +152,7 @@ class _PlanBuilder:
         self.streamed = streamed_results(
             (self.buffers[n] for n in names if n not in shared), read, device, hint
         )
-        self.kernels: dict[str, int] = {}
+        self.kernels: dict[KernelCode, int] = {}
         self.kernel_list: list[Kernel] = []
 
     def build(self) -> Plan:
@@ -273,7 +273,7 @@ class _PlanBuilder:
         """The key that launches of one combo kernel have in common; None: not combinable."""
         if isinstance(draft, HostCall) or not combinable(draft.source):
             return None
-        return draft.source.name, canonical_names(draft.source.text)
+        return draft.source.name, canonical_names(draft.source.code).text
 
     def together(
         self, groups: Sequence[Group], drafts: Sequence[Draft | HostCall]
@@ -357,16 +357,15 @@ class _PlanBuilder:
 
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
-        text = canonical_names(source.text)
-        key = renamed(text, source.name, "kernel_name")
+        code = canonical_names(source.code)
+        key = dataclasses.replace(code, name="kernel_name")
         if key not in self.kernels:
-            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), text)
+            _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), code.text)
             self.kernels[key] = len(self.kernel_list)
             self.kernel_list.append(
                 Kernel(
-                    source.name,
                     for_one_item(
-                        text, self.device.one_lane_attribute, self.device.outlined_vector_bits
+                        code, self.device.one_lane_attribute, self.device.outlined_vector_bits
                     ),
                     self.device.build_options,
                     source.origin.all_nodes,

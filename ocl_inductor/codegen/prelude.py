@@ -1,33 +1,36 @@
-"""The prelude of a kernel's source."""
+"""What a kernel needs at file scope beside its own definitions."""
 
 from __future__ import annotations
 
+import re
+
 from ocl_inductor.codegen.printers import conversions
-from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.printers.math_library import library_source
+from ocl_inductor.codegen.printers.math_library import library_functions
 from ocl_inductor.codegen.printers.nontemporal import streaming_functions
+from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.plan.kernel_code import Definition
+
+WIDTHS = (2, 3, 4, 8, 16)
+_CONTRACT = Definition("", "#pragma OPENCL FP_CONTRACT ON")
+_FP64 = Definition("", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
+_WORD = re.compile(r"\w+")
 
 
-def prelude(target: EmitTarget, source: str | None = None) -> str:
-    """The definitions that a kernel needs: pragmas, unaligned vector types, library functions.
+def prelude(device: DeviceInfo, text: str) -> tuple[Definition, ...]:
+    """Pragmas, and of the types and functions that kernels may use those that ``text`` names."""
+    words = set(_WORD.findall(text))
+    streaming = streaming_functions(words)
+    words |= {w for d in streaming for w in _WORD.findall(d.text)}
+    types = [d for d in unaligned_types(device.fp64) if d.name in words]
+    return (*pragmas(device), *types, *streaming, *library_functions(text))
 
-    With ``source`` (the kernels' text) only the functions it calls are included, at every width
-    that appears in it; without, the whole library at ``target.width``.
-    """
-    fp64 = target.device.fp64
-    lines = ["#pragma OPENCL FP_CONTRACT ON\n"]
-    if fp64 and target.device.opencl_c_version < (1, 2):
-        lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
-    streaming = streaming_functions(source or "")
-    widths = (2, 3, 4, 8, 16) if source is not None else (target.width,)
-    for width in widths:
-        typedefs = conversions.unaligned_typedefs(width, fp64)
-        if source is None:
-            lines.append(typedefs)
-            continue
-        for line in typedefs.splitlines(keepends=True):
-            if line.split()[2] + "*" in source + streaming:
-                lines.append(line)
-    lines.append(streaming)
-    lines.append(library_source(target.device, target.width, source))
-    return "".join(lines)
+
+def pragmas(device: DeviceInfo) -> tuple[Definition, ...]:
+    named = device.fp64 and device.opencl_c_version < (1, 2)
+    return (_CONTRACT, _FP64) if named else (_CONTRACT,)
+
+
+def unaligned_types(fp64: bool) -> list[Definition]:
+    """Vector types of all widths that may be read at any element's address."""
+    lines = "".join(conversions.unaligned_typedefs(w, fp64) for w in WIDTHS).splitlines()
+    return [Definition(line.split()[2], line) for line in lines]

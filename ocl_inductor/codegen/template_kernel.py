@@ -34,13 +34,36 @@ from ocl_inductor.ir.index import (
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.ir.ops import EXPENSIVE
 from ocl_inductor.ir.params import TemplateParams, leaves
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
-from ocl_inductor.templates.render import render
+from ocl_inductor.templates.render import RenderedKernel, render
 from ocl_inductor.templates.spec import Profile
 
-_ARGUMENTS = "/* arguments */"
+
+def template_code(
+    name: str,
+    rendered: RenderedKernel,
+    parameters: Sequence[KernelParameter],
+    dimensions: int,
+    device: DeviceInfo,
+) -> KernelCode:
+    """A rendered template with its parameters, and what it uses of the library.
+
+    ``dimensions``: of its launch.
+    """
+    own = rendered.definitions
+    text = "\n".join([*(d.text for d in own), rendered.body])
+    return KernelCode(
+        name,
+        (*prelude(device, text), *own),
+        (f"reqd_work_group_size({rendered.group})",),
+        tuple(parameters),
+        rendered.body,
+        0 if rendered.together else dimensions,
+        rendered.comment,
+    )
 
 
 def emit_template_group(
@@ -118,10 +141,8 @@ def emit_template_group(
             for buffer, index, write in far
         )
 
-    text = render(
+    rendered = render(
         spec,
-        name,
-        _ARGUMENTS,
         params,
         tile,
         {
@@ -138,10 +159,8 @@ def emit_template_group(
     )
     # The body is complete, so all literals have been named.
     parameters = parameters.with_literals(literals)
-    text = text.replace(_ARGUMENTS, parameters.text())
     return KernelSource(
-        name,
-        prelude(EmitTarget(1, device), text) + "\n" + text,
+        template_code(name, rendered, parameters.declared(), len(launch.global_size), device),
         parameters.buffers,
         tuple(e for _, e in parameters.scalars),
         tuple(n for _, n in parameters.literals),

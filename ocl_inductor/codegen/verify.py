@@ -32,7 +32,6 @@ def verify_loop_kernel(
         VerifyError: an access outside of a buffer, an element that is not stored or stored once
             too often, or a barrier in divergent flow.
     """
-    assert source.frame is not None
 
     def number(size: object) -> int:
         return hint(sympy.sympify(size).xreplace(values))
@@ -41,19 +40,24 @@ def verify_loop_kernel(
         inner = m.kind in ("pointwise", "scan") and not m.row
         return number(prod(list(group.outer + (group.inner if inner else ()))))
 
+    part_of = {m.buffer.name: m.base for m in group.members if m.base}
+    stored: dict[str, int] = {}
+    for m in group.members:
+        if m.buffer.name in group.stored and m.kind != "scatter":
+            memory = part_of.get(m.buffer.name, m.buffer.name)
+            stored[memory] = stored.get(memory, 0) + points(m)
     symbols = {x for s in source.scalars for x in s.free_symbols}
     expected = Expected(
-        storage={b: number(buffers[b].storage) for b in source.buffers if b != FAULT},
-        stored={
-            m.buffer.name: points(m)
-            for m in group.members
-            if m.buffer.name in group.stored and m.kind != "scatter"
+        storage={
+            part_of.get(b, b): number(buffers[b].storage) for b in source.buffers if b != FAULT
         },
+        stored=stored,
         once=in_place or any(map(once_only, group.members)),
+        part_of=part_of,
     )
     verify_kernel(
         source.name,
-        source.frame.tree,
+        source.tree,
         math.prod(map(number, source.global_size)),
         math.prod(source.local_size or (1,)),
         {str(s): number(s) for s in symbols},

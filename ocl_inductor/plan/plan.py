@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.plan.launch_example import LaunchExample
 from ocl_inductor.plan.residence import Residence
 from ocl_inductor.plan.tensor_form import TensorForm
@@ -74,19 +75,27 @@ class BufferSpec:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A source with one kernel. Identical ones are one entry.
+    """A kernel's code and how it is compiled. Identical ones are one entry.
 
     Its origin, for display: ``operators`` as aten names them, ``fx_nodes``, the line of the model
     in ``user_code`` where known. ``example`` is one of its launches.
     """
 
-    name: str
-    source: str
+    code: KernelCode
     options: tuple[str, ...]
     fx_nodes: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     user_code: str = ""
     example: LaunchExample | None = None
+
+    @property
+    def name(self) -> str:
+        return self.code.name
+
+    @property
+    def source(self) -> str:
+        """The text of its program, where it is compiled by itself."""
+        return self.code.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ import numpy as np
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-from ocl_inductor.kernel_text.one_item import for_one_item
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
+from ocl_inductor.plan.one_item import ONE_ITEM, for_one_item
 from ocl_inductor.settings import Settings
 from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
@@ -196,12 +197,20 @@ class _Bench:
             # Not before: commands that print a help text load no compiler.
             from ocl_inductor.templates.render import render_file
 
-            source = for_one_item(
-                render_file("parts/matrix_rate.cl.jinja"),
-                info.one_lane_attribute,
-                info.outlined_vector_bits,
+            rendered = render_file("parts/matrix_rate.cl.jinja")
+            code = KernelCode(
+                "matrix_rate",
+                rendered.definitions,
+                (ONE_ITEM,),
+                (
+                    KernelParameter("__global float *", "result"),
+                    KernelParameter("const int ", "loops"),
+                ),
+                rendered.body,
+                1,
             )
-            tiles = cl.Program(device.context, source)
+            code = for_one_item(code, info.one_lane_attribute, info.outlined_vector_bits)
+            tiles = cl.Program(device.context, code.text)
             tiles.build(options=list(info.build_options), cache_dir=False)
             self.kernels |= {k.function_name: k for k in tiles.all_kernels()}
         self.result = self.buffer(self.items * self.vector_bytes)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import sympy
 
-from ocl_inductor.codegen.prelude import prelude
-from ocl_inductor.codegen.printers.forms import EmitTarget
+from ocl_inductor.codegen.template_kernel import template_code
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import ClEvent, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.kernel_text.one_item import for_one_item
+from ocl_inductor.plan.kernel_code import KernelParameter
+from ocl_inductor.plan.one_item import for_one_item
 from ocl_inductor.templates.render import render
 from ocl_inductor.templates.spec import P, TemplateSpec
 
@@ -65,9 +65,11 @@ class StandaloneKernel:
         tile = spec.tile(facts or device.info, profile, params)  # type: ignore[arg-type]
         self.tile = tile
         space = spec.out_space(params)
-        arguments = [f"__global const {self.acc} *in{i}" for i in range(operands)]
-        arguments += [f"__global const {self.acc} *extra{i}" for i in range(len(extras))]
-        arguments += [f"__global {self.acc} *result"] + [f"long {s}" for s in self.symbols]
+        read = f"__global const {self.acc} *"
+        parameters = [KernelParameter(read, f"in{i}") for i in range(operands)]
+        parameters += [KernelParameter(read, f"extra{i}") for i in range(len(extras))]
+        parameters += [KernelParameter(f"__global {self.acc} *", "result")]
+        parameters += [KernelParameter("long ", s) for s in self.symbols]
 
         def store(coordinates: Sequence[str], value: str, width: int = 1) -> str:
             if epilogue is not None:
@@ -86,10 +88,8 @@ class StandaloneKernel:
                 return f"in{operand}[{index}]"
             return f"*(__global const vec_u *)(in{operand} + {index})"
 
-        self.source = render(
+        rendered = render(
             spec,
-            NAME,
-            ", ".join(arguments),
             params,
             tile,
             {
@@ -101,15 +101,16 @@ class StandaloneKernel:
                 "result": "result",
             },
         )
-        self.source = prelude(EmitTarget(1, device.info), self.source) + self.source
+        launch = spec.launch(params, tile)
+        dimensions = len(launch.global_size)
+        code = template_code(NAME, rendered, parameters, dimensions, device.info)
         self.source = for_one_item(
-            self.source, device.info.one_lane_attribute, device.info.outlined_vector_bits
-        )
+            code, device.info.one_lane_attribute, device.info.outlined_vector_bits
+        ).text
         options = list(device.info.build_options)
         self.program = cl.Program(device.context, self.source).build(options, cache_dir=False)
         self.kernel = cl.Kernel(self.program, NAME)
         self.shape = tuple(self._value(s) for s in space)
-        launch = spec.launch(params, tile)
         self.grid = tuple(self._value(s) for s in launch.global_size)
         self.local = launch.local_size
         self.extras = [self.buffer(e.astype(self.dtype)) for e in extras]

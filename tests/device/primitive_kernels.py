@@ -68,7 +68,12 @@ def wrap_kernel(
     arguments = [f"__global const {MEMORY_TYPE[d]} *in{k}" for k, d in enumerate(operands)]
     arguments.append(f"__global {MEMORY_TYPE[result]} *out")
     body = f"__kernel void k({', '.join(arguments)}) {{\n" + "\n".join(lines) + "\n}\n"
-    return prelude(target, body) + body
+    return with_prelude(target.device, body)
+
+
+def with_prelude(device: DeviceInfo, text: str) -> str:
+    """A program's text with what it uses of the library."""
+    return "".join(f"{d.text}\n" for d in prelude(device, text)) + text
 
 
 @functools.cache

@@ -29,6 +29,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.quirks import compiling
 from ocl_inductor.device.select import list_devices, select_device
 from ocl_inductor.errors import CompilerFailedError, KernelBuildError
+from ocl_inductor.plan.kernel_code import Definition, KernelCode, KernelParameter
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.build import builders, kernel_builder
 from ocl_inductor.runtime.build.builders import Builders, WorkerLostError, _Worker
@@ -100,7 +101,7 @@ def test_worker_tests_whether_the_device_works_in_place(
 def test_refused_source_is_left_to_this_process(fresh: Builders, device: Device) -> None:
     assert fresh.build("nonsense", (), 1) is None
     assert fresh.build(source(1), device.info.build_options, 1)  # the worker goes on
-    kernel = Kernel("broken", "__kernel void broken() { nonsense }", ())
+    kernel = Kernel(KernelCode("broken", (), (), (), "    nonsense"), ())
     with pytest.raises(KernelBuildError, match="nonsense"):
         build_kernels([kernel], device, Settings(cache=False, compile_processes=1))
 
@@ -265,10 +266,13 @@ def crashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     builders.end_idle()
 
 
+A = KernelParameter("__global int *", "a")
+
+
 def kernels() -> list[Kernel]:
     """Three that are compiled together."""
     return [
-        Kernel(name, f"__kernel void {name}(__global int *a) {{ a[0] = {value}; }}", ())
+        Kernel(KernelCode(name, (), (), (A,), f"    a[0] = {value};"), ())
         for name, value in (("one", 1), ("mine", 2), ("three", 3))
     ]
 
@@ -347,12 +351,12 @@ def test_warnings_of_a_compiler_in_this_process_do_not_reach_the_terminal(
     driver: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Clang writes "1 warning generated." to standard error; PoCL's front end is Clang."""
-    uninitialised = "__kernel void k(__global int *a) { int x; a[0] = x; }"
-    kernel = Kernel("k", f"#pragma OPENCL EXTENSION cl_none : enable\n{uninitialised}", ())
+    extension = Definition("", "#pragma OPENCL EXTENSION cl_none : enable")
+    kernel = Kernel(KernelCode("k", (extension,), (), (A,), "    int x; a[0] = x;"), ())
     settings = Settings(cache=False, compile_processes=0)
     assert build_kernels([kernel], select_device(driver), settings)
     assert capfd.readouterr().err == ""
-    broken = Kernel("broken", "__kernel void broken() { nonsense }", ())
+    broken = Kernel(KernelCode("broken", (), (), (), "    nonsense"), ())
     with pytest.raises(KernelBuildError, match="nonsense"):
         build_kernels([broken], select_device(driver), settings)
 

@@ -15,6 +15,7 @@ from agreement import compiled, random, two_drivers
 from torch._dynamo.utils import counters
 
 from ocl_inductor.device.select import select_device
+from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.build.programs import kernel_key
 from ocl_inductor.runtime.store import entry as store_entry
@@ -130,10 +131,11 @@ def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_key_depends_on_everything() -> None:
     device = select_device(two_drivers()[0])
-    kernel = Kernel("k", "__kernel void k() {}", ("-cl-std=CL1.2",))
+    kernel = Kernel(KernelCode("k", (), (), (), ""), ("-cl-std=CL1.2",))
+    other = dataclasses.replace(kernel.code, body=" ")
     keys = {
         kernel_key(kernel, device),
-        kernel_key(dataclasses.replace(kernel, source=kernel.source + " "), device),
+        kernel_key(dataclasses.replace(kernel, code=other), device),
         kernel_key(dataclasses.replace(kernel, options=("-cl-std=CL3.0",)), device),
         kernel_key(kernel, select_device(two_drivers()[-1])),
     }

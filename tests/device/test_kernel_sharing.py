@@ -17,16 +17,18 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import KernelBuildError
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.build import kernel_builder
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.settings import Settings
 
+A = KernelParameter("__global int *", "a")
 KERNELS = [
-    Kernel(f"k{n}", f"__kernel void k{n}(__global int *a) {{ a[0] = {n}; }}", ("-cl-std=CL1.2",))
+    Kernel(KernelCode(f"k{n}", (), (), (A,), f"    a[0] = {n};"), ("-cl-std=CL1.2",))
     for n in range(4)
 ]
-BROKEN = Kernel("broken", "__kernel void broken() { nonsense }", ())
+BROKEN = Kernel(KernelCode("broken", (), (), (), "    nonsense"), ())
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from primitive_kernels import (
     wrap_kernel,
 )
 
-from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.prelude import unaligned_types
+from ocl_inductor.codegen.printers.math_library import whole_library
 from ocl_inductor.codegen.printers.primitives import (
     EmitTarget,
     emit_load,
@@ -276,5 +277,6 @@ def test_fma_and_ldexp(device: Device, width: int) -> None:
 
 def test_whole_library_builds(device: Device) -> None:
     for width in (1, 2, 4, 8, 16):
-        source = prelude(EmitTarget(width, device.info))
+        definitions = [*unaligned_types(device.info.fp64), *whole_library(device.info, width)]
+        source = "".join(f"{d.text}\n" for d in definitions)
         build(device, source + "__kernel void k(__global float *a) { a[0] = 1.0f; }")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -12,6 +13,7 @@ from torch._dynamo.utils import counters
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import KernelBuildError
+from ocl_inductor.plan.kernel_code import Definition, KernelCode, KernelParameter
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.build.kernel_builder import BuiltKernel
 from ocl_inductor.runtime.build.program_batches import MOST_KERNELS, batches, workers_for
@@ -19,16 +21,15 @@ from ocl_inductor.runtime.build.programs import build_kernels, forget_programs
 from ocl_inductor.settings import Settings
 
 OPTIONS = ("-cl-std=CL1.2",)
-BROKEN = Kernel("broken", "__kernel void broken(__global int *a) { nonsense; }", OPTIONS)
+A = KernelParameter("__global int *", "a")
+BROKEN = Kernel(KernelCode("broken", (), (), (A,), "    nonsense;"), OPTIONS)
 
 
 def kernel(n: int, *, padding: int = 0) -> Kernel:
     """Writes n, by a helper that has the same name in each; all kernels have one name, too."""
-    source = (
-        f"static int value(int x) {{ return x * {n}; }}\n{'//' * padding}\n"
-        "__kernel void k(__global int *a) { a[0] = value(1); }"
-    )
-    return Kernel("k", source, OPTIONS)
+    text = f"static int value(int x) {{ return x * {n}; }}\n{'//' * padding}"
+    value = Definition("value", text, is_function=True)
+    return Kernel(KernelCode("k", (value,), (), (A,), "    a[0] = value(1);"), OPTIONS)
 
 
 def settings(folder: Path, **more: object) -> Settings:
@@ -111,7 +112,9 @@ def test_a_worker_has_some_kernels() -> None:
 
 
 def test_other_options_are_another_program() -> None:
-    other = Kernel("k", kernel(1).source, ("-cl-std=CL3.0",))
-    pragma = Kernel("k", "#pragma OPENCL FP_CONTRACT OFF\n" + kernel(1).source, OPTIONS)
+    one = kernel(1)
+    other = replace(one, options=("-cl-std=CL3.0",))
+    off = Definition("", "#pragma OPENCL FP_CONTRACT OFF")
+    pragma = replace(one, code=replace(one.code, definitions=(off, *one.code.definitions)))
     found = batches({"a": kernel(1), "b": kernel(2), "c": other, "d": pragma}, 1)
     assert sorted(map(len, found)) == [1, 1, 2]

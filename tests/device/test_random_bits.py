@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 import torch
 from known_answers import KNOWN_ANSWERS
-from primitive_kernels import COUNT, I32, I64, WIDTHS, apply, build, integers, run, wrap_kernel
+from primitive_kernels import (
+    COUNT,
+    I32,
+    I64,
+    WIDTHS,
+    apply,
+    build,
+    integers,
+    run,
+    with_prelude,
+    wrap_kernel,
+)
 
-from ocl_inductor.codegen.prelude import prelude
 from ocl_inductor.codegen.printers.primitives import (
     EmitTarget,
     emit_load,
@@ -32,7 +42,7 @@ def call_on(device: Device, body: str, words: int) -> list[int]:
     """Run a kernel ``k(out)`` of one work-item and return the words it wrote."""
     cl = load_pyopencl()
     text = f"__kernel void k(__global uint *out) {{\n{body}\n}}\n"
-    kernel = build(device, prelude(EmitTarget(1, device.info), text) + text)
+    kernel = build(device, with_prelude(device.info, text))
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * words)
     kernel.set_args(out)
     cl.enqueue_nd_range_kernel(device.queue, kernel, (1,), (1,))

@@ -71,7 +71,8 @@ def test_addresses_that_are_not_aligned(driver: str) -> None:
     call = emit_streamed(torch.float32, 8, "p", "get_global_id(0) * 8 + shift", "x")
     kernel = f"__kernel void k(__global float *p, int shift) {{ float8 x = shift; {call} }}"
     types = unaligned_typedefs(4, True) + unaligned_typedefs(8, True)
-    text = types + streaming_functions(kernel) + kernel
+    (function,) = streaming_functions(["stream_float8"])
+    text = types + function.text + kernel
     cl = load_pyopencl()
     program = cl.Program(device.context, text).build(
         list(device.info.build_options), cache_dir=False

@@ -30,6 +30,7 @@ import numpy as np
 import torch  # noqa: F401  (once, before the children)
 from torch._dynamo.utils import counters
 
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
 from ocl_inductor.plan.plan import Kernel
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.runtime.store import kernel_store as store_module
@@ -46,8 +47,9 @@ store_module.BUILD_WAIT_SECONDS = 3600.0
 
 def kernel(n: int) -> Kernel:
     """Adds ``n`` to each element; different kernels are different programs."""
-    source = f"__kernel void add{n}(__global float *a) {{ a[get_global_id(0)] += {n}.0f; }}"
-    return Kernel(f"add{n}", source, ("-cl-std=CL1.2",))
+    a = KernelParameter("__global float *", "a")
+    code = KernelCode(f"add{n}", (), (), (a,), f"    a[item0] += {n}.0f;", 1)
+    return Kernel(code, ("-cl-std=CL1.2",))
 
 
 def compile_and_run(driver: str, folder: Path, numbers: range) -> dict[str, int]:

@@ -12,17 +12,13 @@ static inline __attribute__((always_inline)) float16 ocl_exp_negative_or_zero_fl
   return p * as_float16(as_int16(m) << 23);
 }
 
-#pragma OPENCL FP_CONTRACT ON
 typedef float16 vec_t;
 typedef float16 __attribute__((aligned(4))) vec_u;
-
 typedef struct {
     uchar palette, start_row, reserved[14]; ushort row_bytes[16]; uchar rows[16];
 } __attribute__((packed, aligned(64))) tile_shapes_t;
-
 typedef float16 row_t;
 typedef float16 __attribute__((aligned(4))) row_u;
-
 // The parts of 16 pairs of numbers to memory, `step` words apart, largest first: each takes the
 // leading bits of what the ones before leave.
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
@@ -135,8 +131,10 @@ inline bool in_range(const int x, const int y)
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2, const int k3)
 {
+    const long item0 = get_global_id(0);
+    const long item1 = get_global_id(1);
     const long M = k0, N = k0;
-    const long batch = get_global_id(1);
+    const long batch = item1;
     long bi_rest = batch;
     const long bi1 = bi_rest % (long)(4);
     bi_rest /= (long)(4);
@@ -173,8 +171,8 @@ void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const 
     const tile_shapes_t shapes = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     const long line = 64;
     __asm__ volatile("ldtilecfg %0" :: "m"(shapes) : "memory");
-    const long blocks = (M + 31) / 32, last = min((long)(get_global_id(0) + 1) * 10, blocks);
-    for (long block = get_global_id(0) * 10; block < last; ++block) {
+    const long blocks = (M + 31) / 32, last = min((long)(item0 + 1) * 10, blocks);
+    for (long block = item0 * 10; block < last; ++block) {
         const long first = block * 32;
         // Lanes past the last query repeat it, and are not stored.
         for (int j = 0; j < 2; ++j) {

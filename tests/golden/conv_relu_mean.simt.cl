@@ -3,7 +3,8 @@
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4)
 {
-    const long point = get_global_id(0);
+    const long item0 = get_global_id(0);
+    const long point = item0;
     if (point < dim0*dim1*dim2) {
         const long q0 = point / (dim2);
         const long v2 = point % (dim2);
@@ -16,10 +17,9 @@ void prologue(__global const float *restrict arg0, __global float *restrict arg1
 
 #pragma OPENCL FP_CONTRACT ON
 typedef float4 float4u __attribute__((aligned(4)));
-
-#pragma OPENCL FP_CONTRACT ON
 typedef float4 vec_t;
 typedef float4 __attribute__((aligned(4))) vec_u;
+
 // A work-group computes 64 pixels by 32 channels of a group, 16 terms of the sums at a time; a
 // work-item 8 by 4 of them.
 __kernel __attribute__((reqd_work_group_size(8, 8, 1)))

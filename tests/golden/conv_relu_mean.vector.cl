@@ -4,7 +4,8 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4, const int k0)
 {
-    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16)));
+    const long item0 = get_global_id(0);
+    const long first = (long)item0 * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16)));
     const long last = min(first + (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16))), (long)(dim0*dim1*((k0 + dim2) / 4096)));
     for (long tile = first; tile < last; ++tile) {
         const long row = tile / ((k0 + dim2) / 4096);
@@ -32,7 +33,8 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void prologue(__global float *restrict arg0, const long dim0, const int k0)
 {
-    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16)));
+    const long item0 = get_global_id(0);
+    const long first = (long)item0 * (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16)));
     const long last = min(first + (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16))), (long)((k0 + dim0) / 4096));
     for (long tile = first; tile < last; ++tile) {
         const long row = tile / ((k0 + dim0) / 4096);
@@ -54,7 +56,8 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_convolution(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
 {
-    const int first = (int)get_global_id(0) * (int)(k0);
+    const long item0 = get_global_id(0);
+    const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
     int v0 = first / (k1);
     int v1 = (first) % (k1);
@@ -73,8 +76,6 @@ void pointwise_convolution(__global const float *restrict arg0, __global float *
 
 #pragma OPENCL FP_CONTRACT ON
 typedef float8 float8u __attribute__((aligned(4)));
-
-#pragma OPENCL FP_CONTRACT ON
 typedef float8 vec_t;
 typedef float8 __attribute__((aligned(4))) vec_u;
 
@@ -82,7 +83,10 @@ typedef float8 __attribute__((aligned(4))) vec_u;
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_convolution(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const int panel = get_global_id(0), group = get_global_id(2);
+    const long item0 = get_global_id(0);
+    const long item1 = get_global_id(1);
+    const long item2 = get_global_id(2);
+    const int panel = item0, group = item2;
     const int n0 = panel * 16;
     const int I0 = 14, O0 = 14;
     const long xs0 = k0;
@@ -95,8 +99,8 @@ void conv_convolution(__global const float *restrict arg0, __global const float 
         + ((long)group * 2 + panel) * 2304;
     __global const float *restrict zero = arg2;
     const long tiles = (pixels + 5) / 6;
-    const long tile_end = min((long)(get_global_id(1) + 1) * 17, tiles);
-    for (long tile = (long)get_global_id(1) * 17; tile < tile_end; ++tile) {
+    const long tile_end = min((long)(item1 + 1) * 17, tiles);
+    for (long tile = (long)item1 * 17; tile < tile_end; ++tile) {
         const long m0 = tile * 6;
         long q_rest = m0;
         const long q2 = q_rest % (long)(14);
@@ -290,7 +294,8 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reduction_mean(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
 {
-    const int first = (int)get_global_id(0) * 2;
+    const long item0 = get_global_id(0);
+    const int first = (int)item0 * 2;
     const int last = min(first + 2, 2);
     for (int tile = first; tile < last; ++tile) {
         const int v0 = tile;

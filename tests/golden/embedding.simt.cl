@@ -5,6 +5,7 @@ static inline __attribute__((always_inline)) long ocl_bounded_index_long(long in
   *outside = place >= (ulong)extent ? place : *outside;
   return place >= (ulong)extent ? 0 : index;
 }
+
 /* Notes an index, unless another kernel or work-item has noted one in this call. */
 static inline __attribute__((always_inline)) void ocl_report_index_long(long index, __global int *fault, int check) {
   if (atomic_cmpxchg((volatile __global int *)fault, 0, check) == 0) {
@@ -12,6 +13,7 @@ static inline __attribute__((always_inline)) void ocl_report_index_long(long ind
     fault[3] = (int)(index >> 32);
   }
 }
+
 /* Reports the greatest of a kernel's positions if it is outside. */
 static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong outside, long extent, __global int *fault, int check) {
   if (outside >= (ulong)extent) ocl_report_index_long((long)outside, fault, check);
@@ -20,8 +22,9 @@ static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int k1, const int k2, const int check0)
 {
+    const long item0 = get_global_id(0);
     ulong outside0 = 0;
-    const int first = get_global_id(0);
+    const int first = item0;
     if (first < k0) {
         #pragma unroll
         for (int round = 0; round < 2; ++round) {

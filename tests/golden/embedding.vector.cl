@@ -6,6 +6,7 @@ static inline __attribute__((always_inline)) long ocl_bounded_index_long(long in
   *outside = place >= (ulong)extent ? place : *outside;
   return place >= (ulong)extent ? 0 : index;
 }
+
 /* Notes an index, unless another kernel or work-item has noted one in this call. */
 static inline __attribute__((always_inline)) void ocl_report_index_long(long index, __global int *fault, int check) {
   if (atomic_cmpxchg((volatile __global int *)fault, 0, check) == 0) {
@@ -13,6 +14,7 @@ static inline __attribute__((always_inline)) void ocl_report_index_long(long ind
     fault[3] = (int)(index >> 32);
   }
 }
+
 /* Reports the greatest of a kernel's positions if it is outside. */
 static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong outside, long extent, __global int *fault, int check) {
   if (outside >= (ulong)extent) ocl_report_index_long((long)outside, fault, check);
@@ -21,8 +23,9 @@ static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int k1, const int check0)
 {
+    const long item0 = get_global_id(0);
     ulong outside0 = 0;
-    const int first = (int)get_global_id(0) * 28;
+    const int first = (int)item0 * 28;
     const int last = min(first + 28, 28);
     for (int tile = first; tile < last; ++tile) {
         const int v0 = tile;

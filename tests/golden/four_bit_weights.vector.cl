@@ -1,5 +1,4 @@
 #pragma OPENCL FP_CONTRACT ON
-typedef char4 char4u __attribute__((aligned(1)));
 typedef uchar4 uchar4u __attribute__((aligned(1)));
 typedef float8 float8u __attribute__((aligned(4)));
 /* Amounts outside [0, bits) shift everything out: the sign remains. */
@@ -11,7 +10,8 @@ static inline __attribute__((always_inline)) uchar8 ocl_right_shift_uchar8(uchar
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reduction_mm(__global const float *restrict arg0, __global const uchar *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
-    const int first = (int)get_global_id(0) * (int)(k0);
+    const long item0 = get_global_id(0);
+    const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
     for (int tile = first; tile < last; ++tile) {
         const int v0 = tile;

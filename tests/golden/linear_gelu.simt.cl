@@ -8,6 +8,7 @@ static inline __attribute__((always_inline)) float4 ocl_exp2_negative_float4(flo
   float4 p = ((((((1.535336196e-04f * f + 1.339887385e-03f) * f + 9.618436918e-03f) * f + 5.550332367e-02f) * f + 2.402264774e-01f) * f + 6.931471825e-01f) * f + 1.0f);
   return p * as_float4(as_int4(m) << 23);
 }
+
 /* 8e-8 absolute; down to -5.4 to 5e-6 of itself, where 1 + erf cancels. The tail beyond |x| is 2^T(|x|), T
    fitted on [0, 5.7] and falling ever after, so that no operand has to be kept in a range. */
 static inline __attribute__((always_inline)) float4 ocl_normal_cdf_float4(float4 x) {
@@ -17,9 +18,9 @@ static inline __attribute__((always_inline)) float4 ocl_normal_cdf_float4(float4
   return x < (float4)(0.0f) ? tail : 1.0f - tail;
 }
 
-#pragma OPENCL FP_CONTRACT ON
 typedef float4 vec_t;
 typedef float4 __attribute__((aligned(4))) vec_u;
+
 // A work-group computes 64 rows by 64 columns, 16 terms of the sums at a time; a work-item
 // 4 by 4 of them.
 __kernel __attribute__((reqd_work_group_size(16, 16, 1)))

@@ -4,7 +4,8 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const int k0)
 {
-    const long first = (long)get_global_id(0) * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16)));
+    const long item0 = get_global_id(0);
+    const long first = (long)item0 * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16)));
     const long last = min(first + (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16))), (long)(dim0*dim1*((k0 + dim2) / 4096)));
     for (long tile = first; tile < last; ++tile) {
         const long row = tile / ((k0 + dim2) / 4096);
@@ -36,6 +37,7 @@ static inline __attribute__((always_inline)) float8 ocl_exp2_negative_float8(flo
   float8 p = ((((((1.535336196e-04f * f + 1.339887385e-03f) * f + 9.618436918e-03f) * f + 5.550332367e-02f) * f + 2.402264774e-01f) * f + 6.931471825e-01f) * f + 1.0f);
   return p * as_float8(as_int8(m) << 23);
 }
+
 /* 8e-8 absolute; down to -5.4 to 5e-6 of itself, where 1 + erf cancels. The tail beyond |x| is 2^T(|x|), T
    fitted on [0, 5.7] and falling ever after, so that no operand has to be kept in a range. */
 static inline __attribute__((always_inline)) float8 ocl_normal_cdf_float8(float8 x) {
@@ -45,7 +47,6 @@ static inline __attribute__((always_inline)) float8 ocl_normal_cdf_float8(float8
   return x < (float8)(0.0f) ? tail : 1.0f - tail;
 }
 
-#pragma OPENCL FP_CONTRACT ON
 typedef float8 vec_t;
 typedef float8 __attribute__((aligned(4))) vec_u;
 
@@ -54,15 +55,18 @@ typedef float8 __attribute__((aligned(4))) vec_u;
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_addmm_gelu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
+    const long item0 = get_global_id(0);
+    const long item1 = get_global_id(1);
+    const long item2 = get_global_id(2);
     const long M = k0, N = k1, K = k2;
-    const long panel = get_global_id(0);
+    const long panel = item0;
     const long n0 = panel * 16;
     __global const float *restrict a = arg0;
     __global const float *restrict b = arg1 + panel * K * 16;
     const long ldb = 16;
     const long lda = k2, ska = 1;
     const long tiles = (M + 5) / 6;
-    const long tile_begin = (long)get_global_id(1) * 4, tile_end = min(tile_begin + 4, tiles);
+    const long tile_begin = (long)item1 * 4, tile_end = min(tile_begin + 4, tiles);
     for (long tile = tile_begin; tile < tile_end; ++tile) {
         const long first = tile * 6;
         // The last tile moves up instead of reading past the last row; rows computed twice are

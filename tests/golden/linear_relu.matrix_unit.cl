@@ -1,17 +1,12 @@
 #pragma OPENCL FP_CONTRACT ON
 typedef float16 float16u __attribute__((aligned(4)));
-
-#pragma OPENCL FP_CONTRACT ON
 typedef float16 vec_t;
 typedef float16 __attribute__((aligned(4))) vec_u;
-
 typedef struct {
     uchar palette, start_row, reserved[14]; ushort row_bytes[16]; uchar rows[16];
 } __attribute__((packed, aligned(64))) tile_shapes_t;
-
 typedef float16 row_t;
 typedef float16 __attribute__((aligned(4))) row_u;
-
 // The parts of 16 pairs of numbers to memory, `step` words apart, largest first: each takes the
 // leading bits of what the ones before leave.
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
@@ -89,8 +84,7 @@ inline bool in_range(const int x, const int y)
 
 // The parts of 16 columns and 32 steps of K of B, from `b` on, to memory `to`: piece `q` of it. Columns behind
 // number `last` are copies of it; steps from `steps` on count as zero. Gives the larger numbers of `most`
-// and these. `lines` is room for the numbers, step by step.
-int16 split_columns(__global const float *restrict b, const long ldk, const long ldn, const long last, const long steps,
+// and these. `lines` is room for the numbers, step by step.int16 split_columns(__global const float *restrict b, const long ldk, const long ldn, const long last, const long steps,
                     const int q, float *lines, int *to, int16 most)
 {
     // The first 16 steps, the 16 behind, then four pairs of steps at a time.
@@ -145,8 +139,11 @@ void multiply(__global const float *a, const long lda, const long ska, const lon
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
+    const long item0 = get_global_id(0);
+    const long item1 = get_global_id(1);
+    const long item2 = get_global_id(2);
     const long M = k0, N = 600, K = 200;
-    const long panel = get_global_id(0), n0 = panel * 320;
+    const long panel = item0, n0 = panel * 320;
     int parts[21504] __attribute__((aligned(64))); // of two blocks: [row half][step][part][16][pair]
     __global const float *restrict a = arg0;
     const long lda = k1, ska = 1;
@@ -155,7 +152,7 @@ void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const 
     // Groups of 32 columns.
     const int groups = (int)min(10L, (N - n0 + 31) / 32);
     const long blocks = (M + 31) / 32;
-    const long first = (long)get_global_id(1) * 16, last = min(first + 16, blocks);
+    const long first = (long)item1 * 16, last = min(first + 16, blocks);
     int columns[107520] __attribute__((aligned(64))); // [group][step][part][half][pair][16]
     int top[10]; // the largest number of each group
     float out[2048] __attribute__((aligned(64))); // of two turns: [row half][column half][16][16]

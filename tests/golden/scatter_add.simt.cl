@@ -3,7 +3,8 @@
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void pointwise_scatter_add(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
-    const int point = get_global_id(0);
+    const long item0 = get_global_id(0);
+    const int point = item0;
     if (point < k0) {
         const int v0 = point;
         const float t0 = arg0[v0];
@@ -18,6 +19,7 @@ static inline __attribute__((always_inline)) long ocl_bounded_index_long(long in
   *outside = place >= (ulong)extent ? place : *outside;
   return place >= (ulong)extent ? 0 : index;
 }
+
 /* Notes an index, unless another kernel or work-item has noted one in this call. */
 static inline __attribute__((always_inline)) void ocl_report_index_long(long index, __global int *fault, int check) {
   if (atomic_cmpxchg((volatile __global int *)fault, 0, check) == 0) {
@@ -25,6 +27,7 @@ static inline __attribute__((always_inline)) void ocl_report_index_long(long ind
     fault[3] = (int)(index >> 32);
   }
 }
+
 /* Reports the greatest of a kernel's positions if it is outside. */
 static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong outside, long extent, __global int *fault, int check) {
   if (outside >= (ulong)extent) ocl_report_index_long((long)outside, fault, check);
@@ -33,8 +36,9 @@ static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void scatter_scatter_add(__global const long *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int check0)
 {
+    const long item0 = get_global_id(0);
     ulong outside0 = 0;
-    const int point = get_global_id(0);
+    const int point = item0;
     if (point < k0) {
         const int v0 = point;
         for (int v1 = 0; v1 < 20; ++v1) {

@@ -4,7 +4,8 @@ typedef float16 float16u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_convolution(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const int first = (int)get_global_id(0) * (int)(k0);
+    const long item0 = get_global_id(0);
+    const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k1));
     int v0 = first / (k2);
     int v1 = (first) % (k2);
@@ -23,14 +24,11 @@ void pointwise_convolution(__global const float *restrict arg0, __global float *
 
 #pragma OPENCL FP_CONTRACT ON
 typedef int16 int16u __attribute__((aligned(4)));
-
 typedef struct {
     uchar palette, start_row, reserved[14]; ushort row_bytes[16]; uchar rows[16];
 } __attribute__((packed, aligned(64))) tile_shapes_t;
-
 typedef float16 row_t;
 typedef float16 __attribute__((aligned(4))) row_u;
-
 // The parts of 16 pairs of numbers to memory, `step` words apart, largest first: each takes the
 // leading bits of what the ones before leave.
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
@@ -62,7 +60,10 @@ inline int largest(const int16 x)
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_conv_parts_convolution(__global const float *restrict arg0, __global int *restrict arg1, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const long tile = get_global_id(0), plane = get_global_id(1), image = get_global_id(2);
+    const long item0 = get_global_id(0);
+    const long item1 = get_global_id(1);
+    const long item2 = get_global_id(2);
+    const long tile = item0, plane = item1, image = item2;
     __global const float *restrict x = arg0 + (long)(0) + image * (long)(k0);
     const int phases[4][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
     // Pixels that lie in the padding, or behind the plane, are zero.
@@ -116,18 +117,13 @@ void matrix_conv_parts_convolution(__global const float *restrict arg0, __global
 
 #pragma OPENCL FP_CONTRACT ON
 typedef float16 float16u __attribute__((aligned(4)));
-
-#pragma OPENCL FP_CONTRACT ON
 typedef float16 vec_t;
 typedef float16 __attribute__((aligned(4))) vec_u;
-
 typedef struct {
     uchar palette, start_row, reserved[14]; ushort row_bytes[16]; uchar rows[16];
 } __attribute__((packed, aligned(64))) tile_shapes_t;
-
 typedef float16 row_t;
 typedef float16 __attribute__((aligned(4))) row_u;
-
 // The parts of 16 pairs of numbers to memory, `step` words apart, largest first: each takes the
 // leading bits of what the ones before leave.
 inline void split_to(int *at, const int step, const row_t first, const row_t second)
@@ -216,10 +212,12 @@ void multiply(__global const float *x, const long xs0, const long xs1, __global 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_conv_convolution_relu(__global const int *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global const float *restrict arg3, __global float *restrict arg4, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const int n0 = (int)get_global_id(0) * 96;
+    const long item0 = get_global_id(0);
+    const long item1 = get_global_id(1);
+    const int n0 = (int)item0 * 96;
     const int groups = min(3, (192 - n0 + 31) / 32); // of 32 columns
     const long blocks = (long)(4) * 26;
-    const long first = (long)get_global_id(1) * 52, last = min(first + 52, blocks);
+    const long first = (long)item1 * 52, last = min(first + 52, blocks);
     __global const float *restrict w = arg1 + (long)(0) + (long)n0 * 1152;
     // From a position to where a tap finds its pixel.
     const long tap_at[9] = {0, 166752, 16, 333504, 500256, 333520, 464, 167216, 480};

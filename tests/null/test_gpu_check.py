@@ -22,6 +22,7 @@ from gpu_check.reading import Reading, read
 from gpu_check.strides import strided
 from gpu_check.targets import DEVICES
 from ocl_inductor.device.described import find_target
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
 from ocl_inductor.plan.plan import Kernel, Launch
 
 LISTINGS = Path(__file__).parent / "listings"
@@ -176,13 +177,16 @@ def launch(*literals: int, size: int = 4096, nbytes: int = 0, flops: int = 0) ->
 
 
 def steps(body: str, *literals: int, group: tuple[int, ...] = (64,)) -> set[str]:
-    head = "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\nvoid k("
-    parameters = "__global const float *restrict arg0, __global float *restrict arg1, const int k0"
-    kernel = Kernel("k", f"{head}{parameters})\n{{\n{body}\n}}\n", ())
-    return strided(kernel, dataclasses.replace(launch(*literals), local_size=group))
+    parameters = (
+        KernelParameter("__global const float *restrict ", "arg0"),
+        KernelParameter("__global float *restrict ", "arg1"),
+        KernelParameter("const int ", "k0"),
+    )
+    code = KernelCode("k", (), ("reqd_work_group_size(64, 1, 1)",), parameters, body, 1)
+    return strided(Kernel(code, ()), dataclasses.replace(launch(*literals), local_size=group))
 
 
-POINT = "const int point = get_global_id(0);\n"
+POINT = "const int point = item0;\n"
 
 
 @pytest.mark.parametrize(

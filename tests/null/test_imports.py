@@ -36,7 +36,6 @@ LAYERS: list[set[str]] = [
     {
         "capture.torch_versions",
         "ir.dtypes",
-        "kernel_text",
         "observe.debug_folder",
         "observe.fallback_log",
         "plan.launch_example",

@@ -84,9 +84,9 @@ def test_a_body_that_computes_much_has_one_running_value() -> None:
 
 def test_arms_of_a_streaming_store_differ() -> None:
     """Compilers may make one plain store of two arms that store the same vector."""
-    source = streaming_functions("stream_float8(p, x); stream_double2(p, x);")
-    assert "(__global float4u*)p = x.lo" in source
-    assert "(__global double*)p = x.lo" in source
+    floats, doubles = streaming_functions(["stream_float8", "stream_double2"])
+    assert "(__global float4u*)p = x.lo" in floats.text
+    assert "(__global double*)p = x.lo" in doubles.text
 
 
 def _shared(x: torch.Tensor) -> torch.Tensor:

@@ -160,7 +160,7 @@ def _loop(*body: Statement, begin: LoopBound = FIRST) -> Sequence[Statement]:
 
 
 def _verify(statements: Sequence[Statement], *, once: bool = True) -> None:
-    verify_kernel("made", statements, 4, 1, {}, Expected({"b": 8}, {"b": 8}, once))
+    verify_kernel("made", statements, 4, 1, {}, Expected({"b": 8}, {"b": 8}, once, {}))
 
 
 def test_coordinates_that_are_counted() -> None:

@@ -7,12 +7,13 @@ calls the shared body. Which launches may run concurrently is decided before (me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
 
 #: Fewer launches of a form do not justify a separate program.
 MIN_PARTS = 4
@@ -23,12 +24,12 @@ MAX_PARTS = 64
 def combinable(source: KernelSource) -> bool:
     """Whether a kernel can be part of a combo kernel: one static dimension, no local memory."""
     return (
-        source.frame is not None
+        bool(source.tree)
+        and source.code.items == 1
         and not source.scalars
         and source.local_size is not None
         and len(source.local_size) == len(source.global_size) == 1
         and is_static(source.global_size[0])
-        and "__local" not in source.frame.body
     )
 
 
@@ -51,53 +52,32 @@ def combine(sources: Sequence[KernelSource], parts: int) -> KernelSource:
     numbers of parts share a program.
     """
     first = sources[0]
-    frame, local = first.frame, first.local_size
-    assert frame is not None and local is not None
-    names = [d.split()[-1].lstrip("*") for d in frame.declarations]
-    parameters: list[str] = []
-    choices: list[str] = []
+    code, local = first.code, first.local_size
+    assert local is not None
+    buffers = len(first.buffers)
+    chosen: list[KernelParameter] = []
     ends: list[int] = []
     total = 0
     padded = [*sources, *[first] * (parts - len(sources))]
     for k, source in enumerate(padded):
-        parameters += [
-            d.replace("restrict ", "")[: -len(name)] + f"part{k}_{name}"
-            for d, name in zip(frame.declarations[: len(source.buffers)], names, strict=False)
-        ]
+        chosen += [_of_part(p.shared(), k) for p in source.code.parameters[:buffers]]
         if k < len(sources):
             total += int(source.global_size[0]) // local[0]
         ends.append(total)
-    kinds = [d[: -len(n)] for d, n in zip(frame.declarations, names, strict=True)]
     for k in range(parts):
-        parameters += [f"const int part{k}_{n}" for n in names[len(first.buffers) :]]
-        parameters.append(f"const int end{k}")
-    for kind, name in zip(kinds, names, strict=True):
-        plain = kind.replace("restrict ", "")
-        if "*" not in plain:
-            plain = plain.replace("const ", "")
-        choices.append(f"{plain}chosen_{name} = part0_{name};")
-    choices.append("int begin = 0;")
-    for k in range(1, parts):
-        taken = " ".join(f"chosen_{n} = part{k}_{n};" for n in names)
-        choices.append(f"if (group >= end{k - 1}) {{ {taken} begin = end{k - 1}; }}")
-    body = frame.body.replace("get_global_id(0)", "part_item")
-    assert "get_group_id" not in body and "get_local_id" not in body
-    items = "group - begin" if local[0] == 1 else f"(group - begin) * {local[0]} + get_local_id(0)"
-    chosen = ", ".join(f"chosen_{n}" for n in names)
-    name = f"{first.name}_times_{parts}"
-    lines = "\n".join(f"    {c}" for c in choices)
-    text = (
-        f"{frame.prelude}\n"
-        f"static inline void one_part({', '.join(frame.declarations)}, const int part_item)\n"
-        f"{{\n{body}\n}}\n\n"
-        f"__kernel {frame.attribute}\nvoid {name}({', '.join(parameters)})\n{{\n"
-        f"    const int group = get_group_id(0);\n{lines}\n"
-        f"    one_part({chosen}, {items});\n}}\n"
+        chosen += [_of_part(p, k) for p in code.parameters[buffers:]]
+        chosen.append(KernelParameter("const int ", f"end{k}"))
+    body = "\n".join(f"    {line}" for line in _choice(code, parts, local[0]))
+    combo = KernelCode(
+        f"{code.name}_times_{parts}",
+        (*code.definitions, code.function("one_part", "static inline void")),
+        code.attributes,
+        tuple(chosen),
+        body,
     )
     literals = [n for k, s in enumerate(padded) for n in (*s.literals, ends[k])]
     return KernelSource(
-        name,
-        text,
+        combo,
         tuple(b for s in padded for b in s.buffers),
         (),
         tuple(literals),
@@ -106,3 +86,23 @@ def combine(sources: Sequence[KernelSource], parts: int) -> KernelSource:
         merged(s.origin for s in sources),
         tuple(t for s in padded for t in s.dtypes),
     )
+
+
+def _of_part(p: KernelParameter, part: int) -> KernelParameter:
+    return KernelParameter(p.kind, f"part{part}_{p.name}")
+
+
+def _choice(code: KernelCode, parts: int, items: int) -> Iterator[str]:
+    """A work-item of a group of ``items`` finds its part, and does what is to be done there."""
+    names = [p.name for p in code.parameters]
+    yield "const int group = get_group_id(0);"
+    for p in code.parameters:
+        kind = p.shared().kind
+        plain = kind if "*" in kind else kind.replace("const ", "")
+        yield f"{plain}chosen_{p.name} = part0_{p.name};"
+    yield "int begin = 0;"
+    for k in range(1, parts):
+        taken = " ".join(f"chosen_{n} = part{k}_{n};" for n in names)
+        yield f"if (group >= end{k - 1}) {{ {taken} begin = end{k - 1}; }}"
+    number = "group - begin" if items == 1 else f"(group - begin) * {items} + get_local_id(0)"
+    yield f"one_part({', '.join([number, *(f'chosen_{n}' for n in names)])});"

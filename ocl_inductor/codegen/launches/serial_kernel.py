@@ -8,8 +8,8 @@ sleep in between, PoCL saved 26. The price of a chain is that it runs on one cor
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import re
 from collections.abc import Sequence
 
 import torch
@@ -22,9 +22,9 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import MEMORY_TYPE
 from ocl_inductor.ir.index import is_static
 from ocl_inductor.ir.nodes import merged
-from ocl_inductor.kernel_text.file_scope import KernelText
-from ocl_inductor.kernel_text.program import ProgramText
-from ocl_inductor.kernel_text.renaming import renamed
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
+from ocl_inductor.plan.one_item import ONE_ITEM
+from ocl_inductor.plan.program import ProgramText
 
 #: Compile time of the driver grows with the program.
 MAX_PARTS = 32
@@ -32,9 +32,6 @@ MAX_PARTS = 32
 #: One part may read memory as one type that the next writes as another, which the compiler would
 #: assume not to alias.
 _FENCE = "mem_fence(CLK_GLOBAL_MEM_FENCE);"
-_OTHER_WORK_ITEMS = re.compile(
-    r"\b(__local|barrier|get_(local_id|local_size|group_id|num_groups|global_size))\b"
-)
 
 
 def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, single_core: bool) -> bool:
@@ -48,7 +45,7 @@ def chainable(source: KernelSource, cost: Cost, device: DeviceInfo, single_core:
         or not all(map(is_static, (*source.global_size, *source.scalars)))
         or not is_known(cost)
         or any(n != 1 for n in source.local_size or ())
-        or _OTHER_WORK_ITEMS.search(source.text)
+        or not source.code.items
     ):
         return False
     items = math.prod(map(int, source.global_size))
@@ -77,18 +74,17 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
         arguments += map(str, source.literals)
         calls.append(_call(function, [int(n) for n in source.global_size], arguments))
     names = "_then_".join(dict.fromkeys(s.name for s in sources))
-    name = f"chain_{len(sources)}_{names}"[:96]
-    parameters = ", ".join(f"__global {MEMORY_TYPE[t]} *{b}" for b, t in dtypes.items())
     body = f"\n{_FENCE}\n".join(calls)
-    body = "\n".join(f"    {line}" for line in body.split("\n"))
-    text = "\n".join(program.lines) + (
-        "\n\n__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
-        f"void {name}({parameters})\n{{\n{body}\n}}\n"
+    code = KernelCode(
+        f"chain_{len(sources)}_{names}"[:96],
+        tuple(program.definitions),
+        (ONE_ITEM,),
+        tuple(KernelParameter(f"__global {MEMORY_TYPE[t]} *", b) for b, t in dtypes.items()),
+        "\n".join(f"    {line}" for line in body.split("\n")),
+        1,
     )
     origin = merged(s.origin for s in sources)
-    return KernelSource(
-        name, text, tuple(dtypes), (), (), (1,), (1,), origin, tuple(dtypes.values())
-    )
+    return KernelSource(code, tuple(dtypes), (), (), (1,), (1,), origin, tuple(dtypes.values()))
 
 
 class _Program(ProgramText):
@@ -101,29 +97,20 @@ class _Program(ProgramText):
     def add(self, source: KernelSource) -> str:
         """Write a kernel as a function, with the definitions that it needs; the function's name.
 
-        A name that means something else in an earlier kernel gets a number.
+        A name that means something else in an earlier kernel gets a number. Pointers lose
+        ``restrict``: on inlined functions with it, Intel's compiler (2026.2) computed wrong
+        results. Where a convolution's result was stored, and stored again clamped, the clamped
+        values were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``). Networks of small
+        kernels take the same time without it.
         """
-        kernel = self.take(canonical_names(source.text), share_functions=True)
-        text = _function(kernel, source)
+        code = self.take(canonical_names(source.code), share_functions=True)
+        shared = tuple(p.shared() for p in code.parameters)
+        code = dataclasses.replace(code, parameters=shared)
         # Kernels are compared by text without the name.
-        nameless = renamed(text, kernel.name, "")
+        nameless = code.function("").text
         if nameless not in self.functions:
-            self.functions[nameless] = self.write(kernel.name, text)
+            self.functions[nameless] = self.write(code.function(code.name))
         return self.functions[nameless]
-
-
-def _function(kernel: KernelText, source: KernelSource) -> str:
-    """A kernel as a function of its work-item's indices.
-
-    Its pointers lose ``restrict``: on inlined functions with it, Intel's compiler (2026.2)
-    computed wrong results. Where a convolution's result was stored, and stored again clamped, the
-    clamped values were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``).
-    Networks of small kernels take the same time without it.
-    """
-    items = [f"const long item{n}" for n in range(len(source.global_size))]
-    parameters = ", ".join([*items, kernel.parameters.replace("restrict ", "")])
-    body = re.sub(r"get_global_id\((\d)\)", r"item\1", kernel.body)
-    return f"static void {kernel.name}({parameters})\n{{\n{body}\n}}"
 
 
 def _call(function: str, global_size: Sequence[int], arguments: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.arguments import KernelParameters, index_type
-from ocl_inductor.codegen.kernel import Frame, KernelSource
+from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes, once_only
 from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut
 from ocl_inductor.codegen.prelude import prelude
@@ -60,6 +60,7 @@ from ocl_inductor.ir.index import (
     size_symbols,
 )
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import LoopGroup, Member
 
@@ -456,33 +457,37 @@ class LoopKernel:
             else:
                 writer.add(Variable(self.index, str(v), text, value))
 
-    def frame(self, statements: Sequence[Statement], attribute: str) -> Frame:
+    def kernel(
+        self,
+        statements: Sequence[Statement],
+        global_size: tuple[Size, ...],
+        local_size: tuple[int, ...],
+        items: int = 0,
+    ) -> KernelSource:
+        """The finished kernel; ``items``: of how many dimensions its independent work-items are."""
         tree = (*self.outside.declarations(), *statements, *self.outside.reports())
         body = "\n".join(f"{INDENT}{line}" for line in printed(tree))
         # The body is complete, so all literals have been named.
-        self.parameters = self.parameters.with_literals(self.literals)
-        declarations = self.parameters.declarations()
-        text = Frame("", attribute, declarations, body).text(self.name)
-        before = prelude(EmitTarget(1, self.device), text)
-        return Frame(before, attribute, declarations, body, tree)
-
-    def kernel(
-        self,
-        frame: Frame,
-        global_size: tuple[Size, ...],
-        local_size: tuple[int, ...] | None,
-    ) -> KernelSource:
-        return KernelSource(
+        parameters = self.parameters.with_literals(self.literals)
+        group = ", ".join(map(str, (*local_size, 1, 1)[:3]))
+        code = KernelCode(
             self.name,
-            frame.text(self.name),
-            self.parameters.buffers,
-            tuple(e for _, e in self.parameters.scalars),
-            tuple(n for _, n in self.parameters.literals),
+            prelude(self.device, body),
+            (f"reqd_work_group_size({group})",),
+            parameters.declared(),
+            body,
+            items,
+        )
+        return KernelSource(
+            code,
+            parameters.buffers,
+            tuple(e for _, e in parameters.scalars),
+            tuple(n for _, n in parameters.literals),
             global_size,
             local_size,
             self.group.origin,
-            self.parameters.dtypes,
-            frame,
+            parameters.dtypes,
+            tree,
         )
 
 

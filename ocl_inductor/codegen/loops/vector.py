@@ -39,6 +39,7 @@ from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, 
 from ocl_inductor.ir.dtypes import HALF_TYPES, register_type
 from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
+from ocl_inductor.plan.kernel_code import item
 from ocl_inductor.schedule.groups import Member
 
 
@@ -412,7 +413,7 @@ class VectorKernel(LoopKernel):
         """
         kind, variables = self.index, frozenset(rows)
         if work.per_item == 1:
-            writer.let(kind, "tile", "get_global_id(0)", item_id(0))
+            writer.let(kind, "tile", item(0), item_id(0))
             with writer.inside(BlockStatement(()), variables):
                 self._rows_by_division(writer, rows, blocks)
                 yield
@@ -423,7 +424,7 @@ class VectorKernel(LoopKernel):
         step = per_item if plain and per_item.isdigit() else f"({kind})({per_item})"
         end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
         first, last = LoopBound.named("first"), LoopBound.named("last")
-        writer.let(kind, "first", f"({kind})get_global_id(0) * {step}", item_id(0) * work.per_item)
+        writer.let(kind, "first", f"({kind}){item(0)} * {step}", item_id(0) * work.per_item)
         reached = sympy.Min(first.value + work.per_item, sympy.sympify(work.tiles))
         writer.let(kind, "last", f"min(first + {step}, {end})", reached)
         # A symbolic size may be 0, so there is no division by it outside of the loop.
@@ -461,9 +462,8 @@ class VectorKernel(LoopKernel):
             statements[begin:] = prefetched(statements[begin:], distances, self.text, line)
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
-        attribute = "__attribute__((reqd_work_group_size(1, 1, 1)))"
         statements = streamed(writer.scopes[0].statements, self.streamed & self.group.stored)
-        return self.kernel(self.frame(statements, attribute), (work.items,), (1,))
+        return self.kernel(statements, (work.items,), (1,), items=1)
 
 
 def uniform_scope(scope: Scope) -> Scope:

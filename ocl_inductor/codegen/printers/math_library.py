@@ -18,6 +18,7 @@ from ocl_inductor.codegen.printers import chebyshev
 from ocl_inductor.codegen.printers.incomplete_gamma import uniform_coefficients
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.ops import FLOATS, PRIMITIVES, PrintForm
+from ocl_inductor.plan.kernel_code import Definition
 
 FILES = (
     "library/math.cl.jinja",
@@ -169,7 +170,8 @@ def _function(name: str, type_name: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _closure(text: str) -> str:
+def library_functions(text: str) -> tuple[Definition, ...]:
+    """The functions that ``text`` calls, and those that they call, before what calls them."""
     order: dict[str, str] = {}
 
     def visit(source: str, inside: str) -> None:
@@ -181,20 +183,18 @@ def _closure(text: str) -> str:
                 order[key] = function
 
     visit(text, "")
-    return "".join(order.values())
+    return tuple(Definition(f"ocl_{key}", text, True) for key, text in order.items())
 
 
-def library_source(device: DeviceInfo, width: int, source: str | None = None) -> str:
-    """The functions ``source`` calls and those they call, or all of them at one ``width``."""
-    if source is None:
-        suffix = "" if width == 1 else str(width)
-        calls = [
-            f"ocl_{name}_{base}{suffix}"
-            for name in function_names()
-            for base in _types(name)
-            if width >= _FEWEST_LANES.get(name, 1)
-            and (width == 1 or name not in _SCALAR)
-            and (device.fp64 or base != "double")
-        ]
-        source = " ".join(calls)
-    return _closure(source)
+def whole_library(device: DeviceInfo, width: int) -> tuple[Definition, ...]:
+    """All functions at one width."""
+    suffix = "" if width == 1 else str(width)
+    calls = [
+        f"ocl_{name}_{base}{suffix}"
+        for name in function_names()
+        for base in _types(name)
+        if width >= _FEWEST_LANES.get(name, 1)
+        and (width == 1 or name not in _SCALAR)
+        and (device.fp64 or base != "double")
+    ]
+    return library_functions(" ".join(calls))

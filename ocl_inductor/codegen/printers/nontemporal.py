@@ -12,7 +12,7 @@ vector into one plain store and drops the hint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import torch
 
@@ -20,6 +20,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.plan.kernel_code import Definition
 
 #: Share of the third-level cache: smaller results may still be there when they are read.
 _LEAST_SHARE = 1 / 4
@@ -58,17 +59,17 @@ def emit_streamed(dtype: torch.dtype, width: int, pointer: str, index: str, valu
     return f"{_PREFIX}{register_type(dtype, width)}({pointer} + ({index}), {value});"
 
 
-def streaming_functions(source: str) -> str:
-    """The functions that statements of :func:`emit_streamed` in ``source`` call."""
-    found = ""
+def streaming_functions(called: Collection[str]) -> tuple[Definition, ...]:
+    """Of the functions that :func:`emit_streamed` calls those whose names are in ``called``."""
+    found = []
     for dtype in _DTYPES:
         for width in (2, 4, 8, 16):
             kind, element = register_type(dtype, width), register_type(dtype, 1)
-            if f"{_PREFIX}{kind}(" not in source:
+            name = f"{_PREFIX}{kind}"
+            if name not in called:
                 continue
             half = register_type(dtype, width // 2) + ("u" if width > 2 else "")
-            found += f"""
-inline void {_PREFIX}{kind}(__global {element} *p, {kind} x)
+            text = f"""inline void {name}(__global {element} *p, {kind} x)
 {{
     if (((ulong)p & {width * dtype.itemsize - 1}) == 0)
         __builtin_nontemporal_store(x, (__global {kind} *)p);
@@ -78,4 +79,5 @@ inline void {_PREFIX}{kind}(__global {element} *p, {kind} x)
     }}
 }}
 """
-    return found
+            found.append(Definition(name, text, True))
+    return tuple(found)

@@ -75,11 +75,6 @@ def choose_shape(group: LoopGroup, device: DeviceInfo) -> Shape | None:
     return Shape(lanes, 1, down)
 
 
-def required_size(items: int) -> str:
-    """The attribute of a kernel for work-groups of this size."""
-    return f"__attribute__((reqd_work_group_size({items}, 1, 1)))"
-
-
 def by_columns(group: LoopGroup) -> bool:
     """Whether adjacent points, rather than steps of a sweep, are contiguous in memory."""
     if not group.outer:

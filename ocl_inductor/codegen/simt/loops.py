@@ -13,7 +13,7 @@ from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops.base import LoopKernel
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.simt import points as simt_points
-from ocl_inductor.codegen.simt.groups import Shape, required_size
+from ocl_inductor.codegen.simt.groups import Shape
 from ocl_inductor.codegen.simt.kept import kept_rows, swept_loads
 from ocl_inductor.codegen.simt.points import quotient
 from ocl_inductor.codegen.statements.accumulators import Accumulator
@@ -37,6 +37,7 @@ from ocl_inductor.codegen.tree.nodes import (
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.plan.kernel_code import item
 from ocl_inductor.schedule.groups import Member
 
 NONE: frozenset[sympy.Symbol] = frozenset()
@@ -67,26 +68,26 @@ class SimtKernel(LoopKernel):
         items = quotient(total, width * count)
         lanes = Lanes(self.outer_vars[-1] if width > 1 else None, width, False)
         writer = self.emitter(lanes, NONE)
-        item = "point" if count == 1 else "first"
-        writer.let(self.index, item, "get_global_id(0)", item_id(0))
+        name = "point" if count == 1 else "first"
+        writer.let(self.index, name, item(0), item_id(0))
         variables, end = frozenset(self.outer_vars), self.bound(items)
-        first = LoopBound.named(item).value
-        within = If(f"{item} < {end.text}", (), (IndexComparison(first, "<", end.value),))
+        first = LoopBound.named(name).value
+        within = If(f"{name} < {end.text}", (), (IndexComparison(first, "<", end.value),))
         with writer.inside(within, variables if count == 1 else NONE):
             if count == 1:
-                self.coordinates(writer, item, self.outer_vars, width)
+                self.coordinates(writer, name, self.outer_vars, width)
                 self.outer_point_levels(writer)
             else:
                 rounds = For("int", "round", LoopBound.of(0), LoopBound.of(count), pragma=UNROLL)
                 with writer.inside(rounds, variables):
-                    apart = f"{item} + round * {end.text}"
+                    apart = f"{name} + round * {end.text}"
                     point = first + LoopBound.named("round").value * end.value
                     writer.let(self.index, "point", apart, point)
                     self.coordinates(writer, "point", self.outer_vars)
                     self.outer_point_levels(writer)
         group = simt_points.group_size(items, self.device)
-        frame = self.frame(writer.scopes[0].statements, required_size(group))
-        return self.kernel(frame, (prod((ceil_div(items, group), group)),), (group,))
+        size = (prod((ceil_div(items, group), group)),)
+        return self.kernel(writer.scopes[0].statements, size, (group,), items=1)
 
     def coordinates(
         self, writer: Emitter, position: str, variables: Sequence[sympy.Symbol], width: int = 1
@@ -158,8 +159,8 @@ class SimtKernel(LoopKernel):
                     self.shared_sweep(writer, shape, level)
                     self.end_level(writer, level)
         statements = [*self.local_arrays(shape), *writer.scopes[0].statements]
-        frame = self.frame(statements, required_size(shape.items))
-        return self.kernel(frame, (prod((ceil_div(points, across), shape.items)),), (shape.items,))
+        size = (prod((ceil_div(points, across), shape.items)),)
+        return self.kernel(statements, size, (shape.items,))
 
     def shared_sweep(self, writer: Emitter, shape: Shape, level: int) -> None:
         """One level: each item's part of the sweep, the combination, and the results."""

@@ -17,7 +17,7 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.simt.groups import USUAL_GROUP, WIDTH, by_columns, required_size
+from ocl_inductor.codegen.simt.groups import USUAL_GROUP, WIDTH, by_columns
 from ocl_inductor.codegen.simt.loops import SimtKernel
 from ocl_inductor.codegen.simt.points import fits_vector, quotient
 from ocl_inductor.codegen.statements.accumulators import combine_text, identity
@@ -82,9 +82,8 @@ def scan_rows(kernel: SimtKernel) -> KernelSource:
             exact = is_static(steps) and int(steps) % items == 0
             within = If(f"step < {end.text}", (), (IndexComparison(step, "<", end.value),))
             _tile(kernel, writer, m, items, None if exact else within)
-    frame = kernel.frame(writer.scopes[0].statements, required_size(items))
     rows = prod(list(kernel.group.outer))
-    return kernel.kernel(frame, (prod((rows, items)),), (items,))
+    return kernel.kernel(writer.scopes[0].statements, (prod((rows, items)),), (items,))
 
 
 def _items(steps: object, device: DeviceInfo) -> int:

@@ -14,7 +14,6 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
-from ocl_inductor.codegen.simt.groups import required_size
 from ocl_inductor.codegen.simt.loops import UNROLL, SimtKernel
 from ocl_inductor.codegen.statements.emitted import Text
 from ocl_inductor.codegen.statements.emitter import Emitter
@@ -145,9 +144,8 @@ def transposed(kernel: SimtKernel, found: Transpose) -> KernelSource:
                         kernel.outer_point_levels(writer)
             if fills:
                 writer.add(Barrier())
-    frame = kernel.frame(writer.scopes[0].statements, required_size(items))
     groups = prod((*squares, *(size[v] for v in others)))
-    return kernel.kernel(frame, (prod((groups, items)),), (items,))
+    return kernel.kernel(writer.scopes[0].statements, (prod((groups, items)),), (items,))
 
 
 def _place(writer: Emitter, kind: str, v: sympy.Symbol, *further: str) -> None:

@@ -60,11 +60,16 @@ class Expected:
         storage: elements of each buffer.
         stored: how many different elements of each result it stores.
         once: whether none of them may be stored twice.
+        part_of: the buffer whose memory another one continues; the above is said of that one.
     """
 
     storage: Mapping[str, int]
     stored: Mapping[str, int]
     once: bool
+    part_of: Mapping[str, str]
+
+    def memory(self, buffer: str) -> str:
+        return self.part_of.get(buffer, buffer)
 
 
 def verify_kernel(
@@ -221,7 +226,8 @@ class _Walk:
 
     def read(self, reads: Sequence[Elements], points: Points, certain: bool) -> None:
         for r in reads:
-            if r.first is None or not certain or r.buffer not in self.expected.storage:
+            buffer = self.expected.memory(r.buffer)
+            if r.first is None or not certain or buffer not in self.expected.storage:
                 continue
             for lane in range(r.lanes):
                 first = (
@@ -229,10 +235,11 @@ class _Walk:
                 )
                 at = self.value(first, points)
                 if at is not None:
-                    self.inside(r.buffer, at, "reads")
+                    self.inside(buffer, at, "reads")
 
     def store(self, s: Store, points: Points, certain: bool) -> None:
-        if s.space != "__global" or s.buffer not in self.expected.storage:
+        buffer = self.expected.memory(s.buffer)
+        if s.space != "__global" or buffer not in self.expected.storage:
             return
         first = s.first
         if first is not None and s.lane is not None:
@@ -240,13 +247,13 @@ class _Walk:
             first = first.xreplace({v: v + n})
         at = None if first is None or not certain else self.value(first, points)
         if at is None:
-            self.open.add(s.buffer)
+            self.open.add(buffer)
             return
         positions = (at[:, None] + np.arange(s.width)).reshape(-1)
-        self.inside(s.buffer, positions, "stores to")
-        size = self.expected.storage[s.buffer]
+        self.inside(buffer, positions, "stores to")
+        size = self.expected.storage[buffer]
         if size <= MOST_COUNTED:
-            count = self.counts.setdefault(s.buffer, np.zeros(size, np.int64))
+            count = self.counts.setdefault(buffer, np.zeros(size, np.int64))
             count += np.bincount(positions, minlength=size)
 
     def inside(self, buffer: str, at: Numbers, verb: str) -> None:

@@ -20,10 +20,10 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import ClKernel, ClProgram
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import KernelBuildError
-from ocl_inductor.kernel_text.program import one_program
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.malloc_trim import give_back_freed
 from ocl_inductor.plan.plan import Kernel
+from ocl_inductor.plan.program import one_program
 from ocl_inductor.runtime.build.builders import WorkerFailedError, builders_of, compiles_in_child
 from ocl_inductor.runtime.build.driver_programs import (
     binary_of,
@@ -207,11 +207,7 @@ class _KernelBuild:
     def build_together(self, batch: Mapping[str, Kernel]) -> int | None:
         """The same, as one program; None where that failed, and nothing was settled."""
         kernels = list(batch.values())
-        try:
-            source, symbols = one_program([k.source for k in kernels])
-        except ValueError as error:
-            _log.info("kernels are not compiled together: %s", error)
-            return None
+        source, symbols = one_program([k.code for k in kernels])
         began = time.perf_counter()
         built = self.compiled(source, kernels)
         if built is None and not (self.settings.compile_processes and compiles_in_child()):

@@ -1,10 +1,9 @@
-"""Which kernels are compiled as one program, see ``kernel_text/program.py``."""
+"""Which kernels are compiled as one program, see ``plan/program.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ocl_inductor.kernel_text.program import directives
 from ocl_inductor.plan.plan import Kernel
 
 #: Each kernel's entry in the cache holds the binary of its whole batch: 8 KiB for a program and 2
@@ -23,7 +22,7 @@ def batches(kernels: Mapping[str, Kernel], workers: int) -> list[dict[str, Kerne
     """Kernels to compile together, by key, for ``workers`` that compile at the same time."""
     alike: dict[object, dict[str, Kernel]] = {}
     for key, kernel in kernels.items():
-        alike.setdefault((kernel.options, directives(kernel.source)), {})[key] = kernel
+        alike.setdefault((kernel.options, kernel.code.pragmas), {})[key] = kernel
     return [batch for group in alike.values() for batch in _even(group, workers)]
 
 

@@ -6,11 +6,6 @@ import re
 from collections.abc import Mapping
 
 
-def renamed(text: str, old: str, new: str) -> str:
-    """``text`` with another name for what ``old`` names."""
-    return all_renamed(text, {old: new})
-
-
 def all_renamed(text: str, changed: Mapping[str, str]) -> str:
     """All keys of ``changed`` renamed at once: a new name may be the old one of another."""
     if not changed:

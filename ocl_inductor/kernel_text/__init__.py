@@ -1,1 +1,0 @@
-"""OpenCL C as text: what a source defines, and several sources as one program."""
