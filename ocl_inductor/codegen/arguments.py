@@ -50,13 +50,17 @@ class KernelParameters:
             ),
         )
 
+    def pointers(self) -> dict[str, str]:
+        """What buffers are called in the kernel, so that equal kernels have equal text."""
+        return {name: f"arg{n}" for n, name in enumerate(self.buffers) if name != FAULT}
+
     def declared(self) -> tuple[KernelParameter, ...]:
-        found = []
+        found, pointers = [], self.pointers()
         for name, dtype in zip(self.buffers, self.dtypes, strict=True):
             const = "" if name in self.written else "const "
             restrict = "" if name in self.shared else "restrict "
             kind = f"__global {const}{MEMORY_TYPE[dtype]} *{restrict}"
-            found.append(KernelParameter(kind, name))
+            found.append(KernelParameter(kind, pointers.get(name, name)))
         found += [KernelParameter("const long ", name) for name, _ in self.scalars]
         found += [KernelParameter("const int ", name) for name, _ in self.literals]
         return tuple(found)

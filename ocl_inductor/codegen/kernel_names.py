@@ -1,17 +1,12 @@
-"""Names: of kernels for people, of buffers so that equal kernels have equal text."""
+"""Names of kernels, for people."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.schedule.groups import LoopGroup
-
-_BUFFER_NAME = re.compile(r"(?<![A-Za-z0-9])(?:buf|in|const|host)\d+(?:_\d+)*(?![A-Za-z0-9])")
-
 
 #: Operators that only change the order of reads; a kernel is not named after them.
 _NOT_NAMED = frozenset(
@@ -36,14 +31,3 @@ def _word(operator: str) -> str:
     parts = operator.split(".")
     name = parts[1] if parts[0] in ("aten", "prims") and len(parts) > 1 else parts[0].split()[-1]
     return re.sub(r"\W", "", name).strip("_")
-
-
-def canonical_names(code: KernelCode) -> KernelCode:
-    """Number buffers by first appearance, so that equal kernels have equal text."""
-    names: dict[str, str] = {}
-
-    def numbered(text: str) -> str:
-        return _BUFFER_NAME.sub(lambda m: names.setdefault(m[0], f"arg{len(names)}"), text)
-
-    parameters = tuple(dataclasses.replace(p, name=numbered(p.name)) for p in code.parameters)
-    return dataclasses.replace(code, parameters=parameters, body=numbered(code.body))

@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import sympy
 import torch
 
 from ocl_inductor.codegen.cost import Cost, group_cost
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.kernel_names import canonical_names, kernel_name
+from ocl_inductor.codegen.kernel_names import kernel_name
 from ocl_inductor.codegen.launches.combo_kernel import (
     MIN_PARTS,
     combinable,
@@ -62,9 +62,6 @@ from ocl_inductor.plan.plan import (
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 _code_log = artifact(__name__, "code")
-
-#: Name and canonical text of a kernel.
-Form: TypeAlias = tuple[str, str]
 
 
 def build_plan(
@@ -161,7 +158,7 @@ class _PlanBuilder:
         groups = [g for g, hoisted in stepping_groups(self.schedule, self.memory) if not hoisted]
         drafts = [self.draft(g, False) for g in groups]
         parts = self.together(groups, drafts)
-        rooms: dict[Form | None, int] = {}
+        rooms: dict[KernelCode | None, int] = {}
         for b in parts:
             own = self.form(drafts[b[0]]) if len(b) > 1 else None
             rooms[own] = max(len(b), rooms.get(own, 0))
@@ -269,11 +266,11 @@ class _PlanBuilder:
 
     # -- launches of one form --------------------------------------------------------------
 
-    def form(self, draft: Draft | HostCall) -> Form | None:
+    def form(self, draft: Draft | HostCall) -> KernelCode | None:
         """The key that launches of one combo kernel have in common; None: not combinable."""
         if isinstance(draft, HostCall) or not combinable(draft.source):
             return None
-        return draft.source.name, canonical_names(draft.source.code).text
+        return draft.source.code
 
     def together(
         self, groups: Sequence[Group], drafts: Sequence[Draft | HostCall]
@@ -298,7 +295,7 @@ class _PlanBuilder:
         return result
 
     def combined(
-        self, drafts: Sequence[Draft | HostCall], rooms: Mapping[Form | None, int]
+        self, drafts: Sequence[Draft | HostCall], rooms: Mapping[KernelCode | None, int]
     ) -> Draft | HostCall:
         """One launch for those of one form; ``rooms``: the capacity of each form's kernel."""
         room = rooms[self.form(drafts[0])] if len(drafts) > 1 else 0
@@ -357,7 +354,7 @@ class _PlanBuilder:
 
     def kernel(self, source: KernelSource, example: Callable[[], LaunchExample]) -> int:
         """Number of the program; equal kernels of different layers share one."""
-        code = canonical_names(source.code)
+        code = source.code
         key = dataclasses.replace(code, name="kernel_name")
         if key not in self.kernels:
             _code_log.debug("// FX nodes: %s\n%s", ", ".join(source.origin.all_nodes), code.text)

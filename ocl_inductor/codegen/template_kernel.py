@@ -85,19 +85,20 @@ def emit_template_group(
     kind = index_type(storages, [prod(group.space)])
     variables = loop_vars(len(group.space))
     numbers = iter(range(1 << 30))
-    literals = Literals()
+    literals, pointers = Literals(), parameters.pointers()
 
     def size(x: Size) -> str:
         text = index_text(sympy.sympify(x), {}, literals)
         return text if is_static(x) else f"({text})"
 
     def pointer(operand: int) -> str:
-        return node.operands[operand]
+        return pointers[node.operands[operand]]
 
     def load(operand: int, index: str, width: int = 1, aligned: bool = False) -> str:
         source = node.operands[operand]
         target = EmitTarget(width, device)
-        return emit_load(target, buffers[source].dtype, source, index, aligned=aligned)
+        dtype = buffers[source].dtype
+        return emit_load(target, dtype, pointers[source], index, aligned=aligned)
 
     def store(coordinates: Sequence[str], value: str, width: int = 1) -> str:
         writer = Emitter(
@@ -108,6 +109,7 @@ def emit_template_group(
             index_type=kind,
             temporaries=numbers,
             literals=literals,
+            pointers=pointers,
             outside=Outside(literals),
         )
         writer.scopes.append(Scope(frozenset(variables)))
@@ -125,7 +127,8 @@ def emit_template_group(
                 writer.store(m.buffer.name, m.buffer.dtype, m.store, stored)
         outside, statements = writer.outside, writer.scopes[0].statements
         assert outside is not None
-        return "\n".join(printed([*outside.declarations(), *statements, *outside.reports()]))
+        tree = [*outside.declarations(), *statements, *outside.reports()]
+        return "\n".join(printed(tree, pointers))
 
     checks = Outside(literals)
 
@@ -137,7 +140,7 @@ def emit_template_group(
     def touch(coordinates: Sequence[str]) -> str:
         names = dict(zip(variables, (f"({c})" for c in coordinates), strict=True))
         return "\n".join(
-            prefetch(buffer, index_text(index, names, literals), write) + ";"
+            prefetch(pointers[buffer], index_text(index, names, literals), write) + ";"
             for buffer, index, write in far
         )
 
@@ -151,7 +154,7 @@ def emit_template_group(
             "load": load,
             "store": store,
             "touch": touch,
-            "result": node.buffer.name,
+            "result": pointers.get(node.buffer.name, ""),
             "checked_index": checked_index,
             "begin_checks": lambda: "\n".join(printed(checks.declarations())),
             "end_checks": lambda: "\n".join(printed(checks.reports())),

@@ -103,9 +103,12 @@ if os.environ.get("FAULT_OF_TESTS"):
     if os.environ["FAULT_OF_TESTS"] == "wrong":
         LOWERINGS[torch.ops.aten.atan.default] = LOWERINGS[torch.ops.aten.sin.default]
     else:
-        canonical = plan_builder.canonical_names
-        damage = lambda text: text + ("#error injected\\n" if "atan" in text else "")
-        plan_builder.canonical_names = lambda text: damage(canonical(text))
+        from dataclasses import replace
+        real = plan_builder.for_one_item
+        def damaged(code, *more):
+            injected = "\\n#error injected\\n" if "atan" in code.body else ""
+            return real(replace(code, body=code.body + injected), *more)
+        plan_builder.for_one_item = damaged
 """
 
 FAULTY = """

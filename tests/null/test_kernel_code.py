@@ -22,18 +22,18 @@ HALF = Definition("half_of", "static inline float half_of(float x) { return x / 
 THIRD = Definition("half_of", "static inline float half_of(float x) { return x / 3; }", True)
 
 
-def halving(name: str = "halve", given: str = "in0", made: str = "buf1") -> KernelCode:
+def halving(name: str = "halve") -> KernelCode:
     return KernelCode(
         name,
         (PRAGMA, TYPE, TABLE, HALF),
         (ONE_ITEM,),
         (
-            KernelParameter("__global const float *restrict ", given),
-            KernelParameter("__global float *restrict ", made),
+            KernelParameter("__global const float *restrict ", "arg0"),
+            KernelParameter("__global float *restrict ", "arg1"),
             KernelParameter("const int ", "k0"),
         ),
-        f"    const int i = item0;\n"
-        f"    for (int j = 0; j < k0; ++j) {{ {made}[i + j] = half_of({given}[i + j]); }}",
+        "    const int i = item0;\n"
+        "    for (int j = 0; j < k0; ++j) { arg1[i + j] = half_of(arg0[i + j]); }",
         1,
         "// Halves.",
     )
@@ -55,11 +55,11 @@ static inline float half_of(float x) { return x / 2; }
 
 // Halves.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void halve(__global const float *restrict in0, __global float *restrict buf1, const int k0)
+void halve(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
     const long item0 = get_global_id(0);
     const int i = item0;
-    for (int j = 0; j < k0; ++j) { buf1[i + j] = half_of(in0[i + j]); }
+    for (int j = 0; j < k0; ++j) { arg1[i + j] = half_of(arg0[i + j]); }
 }
 """
     )
@@ -69,8 +69,8 @@ void halve(__global const float *restrict in0, __global float *restrict buf1, co
 
 
 def test_equal_kernels_are_written_once() -> None:
-    """Whatever their names and the names of their buffers are."""
-    again = source(halving("other", "buf1", "buf2"), "buf1", "buf2")
+    """Whatever their names and buffers are."""
+    again = source(halving("other"), "buf1", "buf2")
     made = chain([source(halving(), "in0", "buf1"), again])
     text = made.code.text
     assert text.count("static void") == text.count("typedef") == 1
@@ -82,7 +82,7 @@ def test_equal_kernels_are_written_once() -> None:
 
 def test_names_that_mean_something_else() -> None:
     """A helper, and a kernel, whose names are taken get others; what uses them follows."""
-    other = replace(halving("halve", "buf1", "buf2"), definitions=(PRAGMA, TYPE, THIRD))
+    other = replace(halving(), definitions=(PRAGMA, TYPE, THIRD))
     text = chain([source(halving(), "in0", "buf1"), source(other, "buf1", "buf2")]).code.text
     assert "float half_of_1(float x) { return x / 3; }" in text
     assert "= half_of_1(arg0[i + j])" in text
@@ -92,7 +92,7 @@ def test_names_that_mean_something_else() -> None:
 
 def test_one_work_item_needs_no_loop() -> None:
     made = chain([source(halving(), "in0", "buf1", size=1)] * 2)
-    assert made.code.text.count("    halve(0, in0, buf1, 1);") == 2
+    assert made.code.text.count("    halve(0, arg0, arg1, 1);") == 2
 
 
 def test_kernels_of_one_program() -> None:
@@ -102,7 +102,7 @@ def test_kernels_of_one_program() -> None:
     assert names == ("halve", "halve_1")
     assert [text.count(x) for x in ("typedef", "#pragma", "table[2]", "__kernel")] == [1, 1, 1, 2]
     assert text.count("reqd_work_group_size(1, 1, 1)") == 2
-    assert "= half_of_1(in0[i + j])" in text.split("halve_1")[1]
+    assert "= half_of_1(arg0[i + j])" in text.split("halve_1")[1]
     assert text.count("half_of_1") == 2
     again, _ = one_program([halving(), halving()])
     assert again.count("float half_of(float x)") == again.count("float half_of_1(float x)") == 1
@@ -133,20 +133,20 @@ def test_code_in_a_function_of_its_own() -> None:
     assert text.endswith(
         """
 __attribute__((noinline, min_vector_width(512)))
-static void halve_item(const long item0, const long item1, __global const float *restrict in0, \
-__global float *restrict buf1, const int k0)
+static void halve_item(const long item0, const long item1, __global const float *restrict arg0, \
+__global float *restrict arg1, const int k0)
 {
     const int i = item0;
-    for (int j = 0; j < k0; ++j) { buf1[i + j] = half_of(in0[i + j]); }
+    for (int j = 0; j < k0; ++j) { arg1[i + j] = half_of(arg0[i + j]); }
 }
 
 // Halves.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void halve(__global const float *restrict in0, __global float *restrict buf1, const int k0)
+void halve(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
     const long item0 = get_global_id(0);
     const long item1 = get_global_id(1);
-    halve_item(item0, item1, in0, buf1, k0);
+    halve_item(item0, item1, arg0, arg1, k0);
 }
 """
     )

@@ -16,7 +16,6 @@ import torch
 
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.kernel_names import canonical_names
 from ocl_inductor.codegen.launches.single_core import is_known, saved_by_others
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import MEMORY_TYPE
@@ -67,10 +66,12 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
     program = _Program()
     calls: list[str] = []
     dtypes: dict[str, torch.dtype] = {}
+    pointers: dict[str, str] = {}
     for source in sources:
         function = program.add(source)
         dtypes |= zip(source.buffers, source.dtypes, strict=True)
-        arguments = [*source.buffers, *(f"(long)({s})" for s in source.scalars)]
+        arguments = [pointers.setdefault(b, f"arg{len(pointers)}") for b in source.buffers]
+        arguments += [f"(long)({s})" for s in source.scalars]
         arguments += map(str, source.literals)
         calls.append(_call(function, [int(n) for n in source.global_size], arguments))
     names = "_then_".join(dict.fromkeys(s.name for s in sources))
@@ -79,7 +80,9 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
         f"chain_{len(sources)}_{names}"[:96],
         tuple(program.definitions),
         (ONE_ITEM,),
-        tuple(KernelParameter(f"__global {MEMORY_TYPE[t]} *", b) for b, t in dtypes.items()),
+        tuple(
+            KernelParameter(f"__global {MEMORY_TYPE[t]} *", pointers[b]) for b, t in dtypes.items()
+        ),
         "\n".join(f"    {line}" for line in body.split("\n")),
         1,
     )
@@ -103,7 +106,7 @@ class _Program(ProgramText):
         values were 0 (``tests/fuzz_found/clamped_convolution_in_a_chain.py``). Networks of small
         kernels take the same time without it.
         """
-        code = self.take(canonical_names(source.code), share_functions=True)
+        code = self.take(source.code, share_functions=True)
         shared = tuple(p.shared() for p in code.parameters)
         code = dataclasses.replace(code, parameters=shared)
         # Kernels are compared by text without the name.

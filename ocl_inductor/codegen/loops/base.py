@@ -91,6 +91,8 @@ class LoopKernel:
         self.once_only = any(map(once_only, group.members))
         self.levels = 1 + max((m.level for m in group.members), default=0)
         self.parameters = self._parameters(buffers)
+        #: What buffers are called in the kernel, those included that it does not store.
+        self.pointers = self.parameters.pointers()
         self.storage = {b: buffers[b].storage for b in self.parameters.buffers if b != FAULT}
         self.index = index_type(list(self.storage.values()), [prod(self.sizes)])
         self.numbers = iter(range(1 << 30))
@@ -129,6 +131,7 @@ class LoopKernel:
             index_type=self.index,
             temporaries=self.numbers,
             literals=self.literals,
+            pointers=self.pointers,
             outside=self.outside,
             in_bounds=self._in_bounds,
         )
@@ -273,7 +276,7 @@ class LoopKernel:
         first = None if names else split[0]
         read = Elements(name, first, dtype.itemsize, writer.width)
         writer.let(self.index, place, writer.index_text(split[0], names))
-        writer.let(kind, old, emit_load(target, dtype, name, place), reads=(read,))
+        writer.let(kind, old, emit_load(target, dtype, writer.pointer(name), place), reads=(read,))
         leaf = Expr("load", (), dtype, None)
         node = Expr(COMBINE[m.how], (leaf, leaf), dtype)
         new = emit_primitive(target, node, [old, writer.broadcast(value, dtype)])
@@ -284,7 +287,7 @@ class LoopKernel:
         small = is_static(swept_elements) and int(swept_elements) < 2**31 - 1
         return {
             m.buffer.name: Accumulator(
-                f"acc_{m.buffer.name}{suffix}",
+                f"acc_{self.named(m.buffer.name)}{suffix}",
                 m.how,
                 m.body.dtype,
                 width,
@@ -293,6 +296,9 @@ class LoopKernel:
             for m in self.swept(level)
             if m.kind in ("reduction", "scan")
         }
+
+    def named(self, buffer: str) -> str:
+        return self.pointers.setdefault(buffer, f"arg{len(self.pointers)}")
 
     def beginning(self, writer: Emitter, m: Member, width: int) -> str:
         """The initial value of a scan, as a register of ``width`` lanes."""
@@ -466,7 +472,7 @@ class LoopKernel:
     ) -> KernelSource:
         """The finished kernel; ``items``: of how many dimensions its independent work-items are."""
         tree = (*self.outside.declarations(), *statements, *self.outside.reports())
-        body = "\n".join(f"{INDENT}{line}" for line in printed(tree))
+        body = "\n".join(f"{INDENT}{line}" for line in printed(tree, self.pointers))
         # The body is complete, so all literals have been named.
         parameters = self.parameters.with_literals(self.literals)
         group = ", ".join(map(str, (*local_size, 1, 1)[:3]))

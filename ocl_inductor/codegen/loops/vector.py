@@ -459,7 +459,9 @@ class VectorKernel(LoopKernel):
         yield
         if distances:
             line = self.device.caches.line
-            statements[begin:] = prefetched(statements[begin:], distances, self.text, line)
+            statements[begin:] = prefetched(
+                statements[begin:], distances, self.pointers, self.text, line
+            )
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         statements = streamed(writer.scopes[0].statements, self.streamed & self.group.stored)

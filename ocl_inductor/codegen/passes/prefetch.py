@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy
 
@@ -21,9 +21,11 @@ from ocl_inductor.codegen.tree.nodes import (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Pass:
-    """``distances``: in elements; ``text``: of an index; ``line``: bytes of a cache line."""
+    """``distances``: in elements; ``text``: of an index; ``line``: bytes of a cache line;
+    ``pointers``: what buffers are called in the kernel."""
 
     distances: Prefetches
+    pointers: Mapping[str, str]
     text: Callable[[sympy.Expr], str]
     line: int
 
@@ -47,14 +49,16 @@ class _Pass:
         at, size = self.text(read.first), read.itemsize
         for start in range(0, read.lanes * size, self.line):
             further = self.text(sympy.Integer(self.distances[read.buffer] * size + start))
-            yield CallStatement(prefetch(read.buffer, at, write=False, further=further))
+            buffer = self.pointers[read.buffer]
+            yield CallStatement(prefetch(buffer, at, write=False, further=further))
 
 
 def prefetched(
     statements: Sequence[Statement],
     distances: Prefetches,
+    pointers: Mapping[str, str],
     text: Callable[[sympy.Expr], str],
     line: int,
 ) -> list[Statement]:
     """The statements, whose loops prefetch ``distances`` elements ahead of what they read."""
-    return list(_Pass(distances, text, line).of(statements, in_loop=False))
+    return list(_Pass(distances, pointers, text, line).of(statements, in_loop=False))

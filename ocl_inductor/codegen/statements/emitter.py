@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import sympy
 import torch
@@ -61,6 +62,7 @@ class Emitter(MaskedWriter):
         names: Mapping[sympy.Symbol, str] | None = None,
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
+        pointers: Mapping[str, str] = MappingProxyType({}),
         outside: Outside | None = None,
         in_bounds: InBounds = lambda access, variable, step: False,
     ) -> None:
@@ -72,6 +74,7 @@ class Emitter(MaskedWriter):
             names=names,
             temporaries=temporaries,
             literals=literals,
+            pointers=pointers,
         )
         self.members = members
         self.outside = outside
@@ -280,7 +283,7 @@ class Emitter(MaskedWriter):
                 base = self.index_text(split[0], names)
                 target = self.target if split[1] == 1 else self.scalar
                 aligned = split[1] == 1 and self.is_aligned(split[0])
-                text = emit_load(target, e.dtype, buffer, base, aligned=aligned)
+                text = emit_load(target, e.dtype, self.pointer(buffer), base, aligned=aligned)
                 read = self._elements(e, split[0], names, target.width)
                 return Text(text, split[1] == 1, (read,))
         if e in self.adjacent.loads and not self.scopes[-1].guarded:
@@ -288,13 +291,15 @@ class Emitter(MaskedWriter):
         window = None if e.args else self._window(buffer, index)
         if window is not None:
             at = self.index_text(window.first, names)
-            text = emit_load(EmitTarget(window.count, self.device), e.dtype, buffer, at)
+            target = EmitTarget(window.count, self.device)
+            text = emit_load(target, e.dtype, self.pointer(buffer), at)
             read = self._elements(e, window.first, names, window.count)
             return Text(f"({text}).{window.shuffle}", True, (read,))
         indices = positions_of_lanes(self, self.scope_of(e), index, split, names, lanes)
         first, size = None if names else index, e.dtype.itemsize
         read = Elements(buffer, first, size, self.width, self.vector_var)
-        return Text(emit_gather_lanes(self.target, e.dtype, buffer, indices), True, (read,))
+        text = emit_gather_lanes(self.target, e.dtype, self.pointer(buffer), indices)
+        return Text(text, True, (read,))
 
     def _elements(
         self, e: Expr, first: sympy.Expr, names: Mapping[sympy.Symbol, str], lanes: int
@@ -324,7 +329,7 @@ class Emitter(MaskedWriter):
             for begin in range(0, 2 * self.width, each):
                 names.append(self.fresh("p"))
                 at = self.index_text(split[0] + begin, {})
-                text = emit_load(target, e.dtype, first.payload.buffer, at)
+                text = emit_load(target, e.dtype, self.pointer(first.payload.buffer), at)
                 kind = register_type(e.dtype, each)
                 read = Elements(first.payload.buffer, split[0] + begin, e.dtype.itemsize, each)
                 scope.statements.append(Let(kind, names[-1], text, (read,)))
@@ -397,6 +402,7 @@ class Emitter(MaskedWriter):
             names={**self.names, self.vector_var: f"({base} + {counter})"},
             temporaries=self.numbers,
             literals=self.literals,
+            pointers=self.pointers,
             outside=self.outside,
         )
         for name, result in self.results.items():

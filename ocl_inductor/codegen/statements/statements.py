@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import sympy
 import torch
@@ -36,7 +37,8 @@ from ocl_inductor.ir.index import size_symbols
 class StatementWriter:
     """Writes statements into a stack of scopes.
 
-    ``width`` lanes run along ``vector_var`` (None: scalar code).
+    ``width`` lanes run along ``vector_var`` (None: scalar code). ``pointers``: what buffers are
+    called in the kernel.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class StatementWriter:
         names: Mapping[sympy.Symbol, str] | None = None,
         temporaries: Iterator[int] | None = None,
         literals: Literals | None = None,
+        pointers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.device = device
+        self.pointers = pointers
         self.width = width
         self.vector_var = vector_var if width > 1 else None
         self.literals = literals
@@ -80,6 +84,9 @@ class StatementWriter:
 
     def assign(self, target: str, value: str, reads: tuple[Elements, ...] = ()) -> None:
         self.add(Assign(target, value, reads))
+
+    def pointer(self, buffer: str) -> str:
+        return self.pointers.get(buffer, buffer)
 
     def fresh(self, prefix: str = "t") -> str:
         return f"{prefix}{next(self.numbers)}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from ocl_inductor.codegen.printers.conversions import emit_store
 from ocl_inductor.codegen.printers.nontemporal import emit_streamed
@@ -26,61 +28,69 @@ INDENT = "    "
 BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
 
 
-def printed(statements: Iterable[Statement]) -> Iterator[str]:
-    """The lines of some statements."""
-    for s in statements:
-        yield from _lines(s)
+def printed(
+    statements: Iterable[Statement], pointers: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    """The lines of some statements; ``pointers``: what buffers are called in the kernel."""
+    return _Printer(pointers).lines(statements)
 
 
-def _lines(s: Statement) -> Iterator[str]:
-    match s:
-        case Let():
-            yield f"const {s.kind} {s.name} = {s.value};"
-        case Variable():
-            yield f"{s.kind} {s.name} = {s.value};" if s.value else f"{s.kind} {s.name};"
-        case Array():
-            space = f"{s.space} " if s.space else ""
-            extents = "".join(f"[{n}]" for n in s.extents)
-            yield f"{space}{s.kind} {s.name}{extents};"
-        case Assign():
-            yield f"{s.target} = {s.value};"
-        case Store():
-            yield _store(s)
-        case CallStatement():
-            yield f"{s.text};{_said(s.comment)}"
-        case Barrier():
-            yield BARRIER
-        case BlockStatement():
-            yield from _braced("", s.body, s.comment)
-        case If():
-            head = f"if ({s.condition})"
-            yield from _braced(f"else {head}" if s.otherwise else head, s.body)
-        case For():
-            if s.pragma:
-                yield s.pragma
-            yield from _braced(_head(s), s.body)
-        case Doubling():
-            v = s.variable
-            yield from _braced(f"for (int {v} = 1; {v} < {s.end}; {v} *= 2)", s.body)
-        case CountOn():
-            yield from _count_on(s)
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    pointers: Mapping[str, str]
+
+    def lines(self, statements: Iterable[Statement]) -> Iterator[str]:
+        for s in statements:
+            yield from self.line(s)
+
+    def line(self, s: Statement) -> Iterator[str]:
+        match s:
+            case Let():
+                yield f"const {s.kind} {s.name} = {s.value};"
+            case Variable():
+                yield f"{s.kind} {s.name} = {s.value};" if s.value else f"{s.kind} {s.name};"
+            case Array():
+                space = f"{s.space} " if s.space else ""
+                extents = "".join(f"[{n}]" for n in s.extents)
+                yield f"{space}{s.kind} {s.name}{extents};"
+            case Assign():
+                yield f"{s.target} = {s.value};"
+            case Store():
+                yield self.store(s)
+            case CallStatement():
+                yield f"{s.text};{_said(s.comment)}"
+            case Barrier():
+                yield BARRIER
+            case BlockStatement():
+                yield from self.braced("", s.body, s.comment)
+            case If():
+                head = f"if ({s.condition})"
+                yield from self.braced(f"else {head}" if s.otherwise else head, s.body)
+            case For():
+                if s.pragma:
+                    yield s.pragma
+                yield from self.braced(_head(s), s.body)
+            case Doubling():
+                v = s.variable
+                yield from self.braced(f"for (int {v} = 1; {v} < {s.end}; {v} *= 2)", s.body)
+            case CountOn():
+                yield from _count_on(s)
+
+    def braced(self, head: str, body: Iterable[Statement], comment: str = "") -> Iterator[str]:
+        yield (f"{head} {{" if head else "{") + _said(comment)
+        for line in self.lines(body):
+            yield f"{INDENT}{line}"
+        yield "}"
+
+    def store(self, s: Store) -> str:
+        pointer = self.pointers.get(s.buffer, s.buffer)
+        if s.streamed:
+            return emit_streamed(s.dtype, s.width, pointer, s.at, s.value)
+        return emit_store(s.width, s.dtype, pointer, s.at, s.value, s.space, s.aligned)
 
 
 def _said(comment: str) -> str:
     return f"  // {comment}" if comment else ""
-
-
-def _braced(head: str, body: Iterable[Statement], comment: str = "") -> Iterator[str]:
-    yield (f"{head} {{" if head else "{") + _said(comment)
-    for line in printed(body):
-        yield f"{INDENT}{line}"
-    yield "}"
-
-
-def _store(s: Store) -> str:
-    if s.streamed:
-        return emit_streamed(s.dtype, s.width, s.buffer, s.at, s.value)
-    return emit_store(s.width, s.dtype, s.buffer, s.at, s.value, s.space, s.aligned)
 
 
 def _head(s: For) -> str:
