@@ -32,11 +32,11 @@ def printed(
     statements: Iterable[Statement], pointers: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[str]:
     """The lines of some statements; ``pointers``: what buffers are called in the kernel."""
-    return _Printer(pointers).lines(statements)
+    return _StatementPrinter(pointers).lines(statements)
 
 
 @dataclass(frozen=True, slots=True)
-class _Printer:
+class _StatementPrinter:
     pointers: Mapping[str, str]
 
     def lines(self, statements: Iterable[Statement]) -> Iterator[str]:
