@@ -14,12 +14,10 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes, choose_lanes
-from ocl_inductor.codegen.loops.base import LoopKernel
+from ocl_inductor.codegen.loops.tiles import TiledKernel
 from ocl_inductor.codegen.passes.blocked_sum import Pieces
 from ocl_inductor.codegen.passes.interleave import Interleave, find_interleave
 from ocl_inductor.codegen.passes.multi_accumulator import ways
-from ocl_inductor.codegen.passes.nontemporal import streamed
-from ocl_inductor.codegen.passes.prefetch import prefetched
 from ocl_inductor.codegen.passes.row_cache import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.statements.accumulators import Accumulator
@@ -29,17 +27,14 @@ from ocl_inductor.codegen.statements.prefetch import Prefetches, streams
 from ocl_inductor.codegen.tree.nodes import (
     Array,
     BlockStatement,
-    CountOn,
     For,
     LoopBound,
     Variable,
-    item_id,
 )
-from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work, ceil_div, divide, usual_size
+from ocl_inductor.codegen.work import ceil_div, divide, usual_size
 from ocl_inductor.ir.dtypes import HALF_TYPES, register_type
 from ocl_inductor.ir.expr import Expr, indices
 from ocl_inductor.ir.index import Size, coefficients, is_static, prod
-from ocl_inductor.plan.kernel_code import item
 from ocl_inductor.schedule.groups import Member
 
 
@@ -51,7 +46,7 @@ class Ending(enum.Enum):
     SCALAR = "one at a time"
 
 
-class VectorKernel(LoopKernel):
+class VectorKernel(TiledKernel):
     """Profile ``vector``: work-groups of one, explicit lanes, consecutive tiles a work-item."""
 
     def build(self) -> KernelSource:
@@ -193,19 +188,6 @@ class VectorKernel(LoopKernel):
             return For(self.index, str(v), None, end, step=width, room=width)
         room = 1 if ending is Ending.EXACT else width
         return For(self.index, str(v), begin, end, step=width, room=room)
-
-    def tile_columns(self, columns: Size, width: int, sweep: int) -> int | None:
-        """Columns of a tile when one row is too long for one work-item, else None."""
-        if is_static(columns) and int(columns) * sweep <= MAX_TILE_COLUMNS:
-            return None
-        if is_static(columns):
-            # Split long runs so that every compute unit gets several tiles.
-            pieces = self.device.compute_units * 8
-            even = -(-int(columns) // pieces)
-            tile = min(max(even, 512 // max(1, min(sweep, 512))), MAX_TILE_COLUMNS)
-        else:
-            tile = 4096 // max(1, min(sweep, 4096 // width))
-        return max(width, -(-tile // width) * width)
 
     # -- lanes over the sweep ----------------------------------------------------------------
 
@@ -399,73 +381,6 @@ class VectorKernel(LoopKernel):
             return [{} for _ in levels]
         caches = self.device.caches
         return streams(levels, self.members, variables, self.size_of, row, usual_size, caches, kept)
-
-    # -- shared ------------------------------------------------------------------------------
-
-    @contextmanager
-    def tile_loop(
-        self, writer: Emitter, work: Work, rows: Sequence[sympy.Symbol], blocks: Size = 1
-    ) -> Iterator[None]:
-        """Loop over the tiles of a work-item: points of ``rows``, each in ``blocks`` parts.
-
-        Two divisions take longer than a short row does, so coordinates are computed by division
-        once and then incremented.
-        """
-        kind, variables = self.index, frozenset(rows)
-        if work.per_item == 1:
-            writer.let(kind, "tile", item(0), item_id(0))
-            with writer.inside(BlockStatement(()), variables):
-                self._rows_by_division(writer, rows, blocks)
-                yield
-            return
-        per_item, tiles = self.text(work.per_item), self.text(work.tiles)
-        # min() is ambiguous for operands of two types.
-        plain = kind == "int"
-        step = per_item if plain and per_item.isdigit() else f"({kind})({per_item})"
-        end = tiles if plain and tiles.isdigit() else f"({kind})({tiles})"
-        first, last = LoopBound.named("first"), LoopBound.named("last")
-        writer.let(kind, "first", f"({kind}){item(0)} * {step}", item_id(0) * work.per_item)
-        reached = sympy.Min(first.value + work.per_item, sympy.sympify(work.tiles))
-        writer.let(kind, "last", f"min(first + {step}, {end})", reached)
-        # A symbolic size may be 0, so there is no division by it outside of the loop.
-        counted = (
-            blocks == 1 and len(rows) > 1 and all(is_static(self.size_of[v]) for v in rows[1:])
-        )
-        if counted:
-            self.decompose(writer, "first", rows, constant=False)
-        with writer.inside(For(kind, "tile", first, last), variables):
-            if not counted:
-                self._rows_by_division(writer, rows, blocks)
-            yield
-            if counted:
-                extents = tuple(self.bound(self.size_of[v]) for v in rows[1:])
-                writer.add(CountOn(tuple(map(str, rows)), extents))
-
-    def _rows_by_division(
-        self, writer: Emitter, rows: Sequence[sympy.Symbol], blocks: Size
-    ) -> None:
-        row = "tile"
-        if blocks != 1:
-            value = FloorDiv(LoopBound.named("tile").value, blocks)
-            writer.let(self.index, "row", f"tile / ({self.text(blocks)})", value)
-            row = "row"
-        self.decompose(writer, row, rows)
-
-    @contextmanager
-    def prefetching(self, writer: Emitter, distances: Prefetches) -> Iterator[None]:
-        """Loops that are written inside prefetch what they read ``distances`` later."""
-        statements = writer.scopes[-1].statements
-        begin = len(statements)
-        yield
-        if distances:
-            line = self.device.caches.line
-            statements[begin:] = prefetched(
-                statements[begin:], distances, self.pointers, self.text, line
-            )
-
-    def finish(self, writer: Emitter, work: Work) -> KernelSource:
-        statements = streamed(writer.scopes[0].statements, self.streamed & self.group.stored)
-        return self.kernel(statements, (work.items,), (1,), items=1)
 
 
 def uniform_scope(scope: Scope) -> Scope:
