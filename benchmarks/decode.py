@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -26,7 +25,8 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.contenders import BASELINES, compiling, opencl, preload, prepare
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.support import child_process
+from torchbench_configs.models.huggingface import build
 
 KINDS = ("float32", "bfloat16", "int8", "int4")
 GROUP = 32
@@ -77,22 +77,19 @@ def _quantise(module: nn.Module, make: Callable[[nn.Linear], nn.Module]) -> None
 
 def decoder(kind: str) -> nn.Module:
     """134 million parameters: 12 layers of 768, a vocabulary of 32000."""
-    import_torchvision()
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32000,
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        num_key_value_heads=4,
-        max_position_embeddings=1024,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    config = {
+        "vocab_size": 32000,
+        "hidden_size": 768,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 1024,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+    model = build("LlamaForCausalLM", config).eval().requires_grad_(False)
     if kind != "float32":
         make = {"int8": Int8Linear, "int4": Int4Linear}.get(kind)
         if make is not None:
@@ -152,9 +149,10 @@ def _measure(contender: str, kind: str, tokens: int, rounds: int) -> dict[str, A
 def _alone(contender: str, kind: str, tokens: int, rounds: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.decode", "--worker", contender, "--kinds", kind]
     command += ["--tokens", str(tokens), "--rounds", str(rounds)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    if done.returncode:
-        return {"contender": contender, "kind": kind, "error": done.stderr[-400:]}
+    done = child_process.run(command, 1800)
+    if done.code != 0:
+        error = done.stderr[-400:] if done.code is not None else done.how
+        return {"contender": contender, "kind": kind, "error": error}
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from torchbench_configs.models.small_cnns import digits_cnn
+
 EPOCHS, BATCH = 12, 64
 
 
@@ -37,25 +39,13 @@ def load(seed: int = 0) -> Digits:
 
 
 def network() -> nn.Module:
-    """Two convolutions with batch norm, one pooling, two linear layers; always the same weights.
+    """What learns them; always the same weights.
 
     Without dropout: random numbers differ between backends, and the losses could not be compared.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return nn.Sequential(
-            nn.Conv2d(1, 16, 3, padding=1, bias=False),
-            nn.BatchNorm2d(16),
-            nn.ReLU(),
-            nn.Conv2d(16, 32, 3, padding=1, bias=False),
-            nn.BatchNorm2d(32),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(32 * 4 * 4, 64),
-            nn.ReLU(),
-            nn.Linear(64, 10),
-        )
+        return digits_cnn()
 
 
 def batches(digits: Digits, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:

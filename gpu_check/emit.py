@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -28,7 +29,7 @@ def emitted(case: Case, target: str) -> list[Plan]:
     Sizes are static. Results are tensors without contents. Nothing comes from the cache of plans.
     """
     settings = Settings.resolve(None, {"target": target, "fallback": "warn"})
-    device = select_device(settings.device)
+    device = cast(Device, _WithInstructions(select_device(settings.device)))
     plans: list[Plan] = []
 
     def backend(gm: GraphModule, inputs: Sequence[Any]) -> Any:
@@ -38,13 +39,21 @@ def emitted(case: Case, target: str) -> list[Plan]:
     torch.compiler.reset()
     function, operands = case.make()
     compiled = torch.compile(function, backend=backend, dynamic=False)
-    # What has matrix instructions gets them, not what stands for them where kernels run.
-    with device.assuming(mma="ptx"):
-        with torch.set_grad_enabled(case.training):
-            result = compiled(*operands)
-        if case.training:
-            result.sum().backward()
+    with torch.set_grad_enabled(case.training):
+        result = compiled(*operands)
+    if case.training:
+        result.sum().backward()
     return plans
+
+
+class _WithInstructions:
+    """What planning asks of a device. A target with matrix instructions gets them, not what stands
+    for them where kernels run.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.info = dataclasses.replace(device.info, mma="ptx")
+        self.short_name = device.short_name
 
 
 def _plan_only(

@@ -114,10 +114,8 @@ def compile_with(
     add_checks(gm)
     resident = is_on_device(gm, example_inputs)
     device = _device_for(resident, settings)
-    info = device.info
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
-    capture_for = partial(
-        capture,
+    return capture(
         gm,
         example_inputs,
         compiler,
@@ -127,8 +125,6 @@ def compile_with(
         keep_plans=observe is None and not resident,
         unwrapped=unwrapped,
     )
-    compiled = capture_for()
-    return compiled if device.holds(info) else capture_for()
 
 
 def _device_for(resident: bool, settings: Settings) -> Device:

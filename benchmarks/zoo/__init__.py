@@ -1,8 +1,8 @@
 """The model zoo: what tests compile and benchmarks time, without network or downloads.
 
-``MODELS`` are whole architectures, ``MICRO`` small programs; ``ALL`` is both. Every model has
-random weights under a fixed seed and an explicit configuration. ``find`` knows the rows of the
-sweep as well.
+``MODELS`` are whole architectures, ``MICRO`` small programs; ``ALL`` is both. An entry names what
+builds it as a row of the sweep does (a package, or ``torchbench_configs/models``), and has a small
+form for tests; weights are random under a fixed seed. ``find`` knows the rows of the sweep as well.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ocl_inductor.sweep.rows.resolve import resolve
 from ocl_inductor.sweep.rows.weights import calibrate, enliven
 
 WEIGHT_SEED = 1234
@@ -42,30 +43,36 @@ def _to(value: Any, dtype: torch.dtype) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model of the zoo.
+    """One model of the zoo; ``constructor`` and ``arguments`` are as in a row of the sweep.
 
     Attributes:
         name: the key in the registry.
-        build_raw: ``build_raw(small)`` makes the module with explicit configuration.
-        make_inputs: ``make_inputs(small, batch, generator)`` makes the arguments of a call.
-        batch: the batch used for benchmarks; ``small_batch`` the one used for tests.
         family: "vision", "text", "recurrent", "tabular", "micro", or "row" for one of the sweep.
+        constructor: ``package.module:callable``, which makes the module.
+        make_inputs: ``make_inputs(small, batch, generator)`` makes the arguments of a call.
+        arguments: of the constructor, with the explicit configuration.
+        small: those which differ in the small form; None where there is no such form.
+        batch: the batch used for benchmarks; ``small_batch`` the one used for tests.
         dynamo_config: settings of ``torch._dynamo.config`` without which it does not capture.
     """
 
     name: str
-    build_raw: Callable[[bool], nn.Module]
-    make_inputs: Callable[[bool, int, torch.Generator], Inputs]
     family: str
+    constructor: str
+    make_inputs: Callable[[bool, int, torch.Generator], Inputs]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] | None = field(default_factory=dict)
     batch: int = 1
     small_batch: int = 2
     dynamo_config: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, small: bool = False) -> nn.Module:
         """The model in eval mode, its weights fixed by ``WEIGHT_SEED``."""
+        constructor = resolve(self.constructor, self.name)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(WEIGHT_SEED)
-            model = self.build_raw(small).eval()
+            model: nn.Module = constructor(**{**self.arguments, **self._different(small)})
+            model.eval()
             enliven(model)
             inputs = self.inputs(small, batch=16 if small else 4, seed=99)
             calibrate(model, lambda: model(*inputs.args, **inputs.kwargs))
@@ -73,9 +80,21 @@ class Entry:
 
     def inputs(self, small: bool = False, batch: int | None = None, seed: int = 0) -> Inputs:
         """Arguments of one call; ``batch`` defaults to the entry's own."""
+        self._different(small)
         if batch is None:
             batch = self.small_batch if small else self.batch
         return self.make_inputs(small, batch, torch.Generator().manual_seed(seed))
+
+    def _different(self, small: bool) -> Mapping[str, Any]:
+        """
+        Raises:
+            ValueError: there is no small form.
+        """
+        if not small:
+            return {}
+        if self.small is None:
+            raise ValueError(f"{self.name} is a row of the sweep, which has no small form")
+        return self.small
 
     @contextlib.contextmanager
     def dynamo(self) -> Iterator[None]:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-from benchmarks.zoo.text import bert, gpt2, tokens
+from benchmarks.zoo.text import bert, entry, gpt2, token_ids
+from torchbench_configs.models.blocks import mlp
 
 
 class GeluSum(nn.Module):
@@ -51,58 +52,36 @@ def _square(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs(tuple(torch.randn(side, side, generator=generator) for _ in range(2)))
 
 
-def _mlp(small: bool) -> nn.Module:
+def mlp3() -> nn.Module:
     """Three small linear layers: what a call costs when the work is nothing."""
-    return nn.Sequential(
-        nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()
-    )
+    return mlp((64, 64, 64, 64), nn.Tanh, nn.Tanh())
 
 
 def _features(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs((torch.randn(batch, 64, generator=generator),))
 
 
-def _bert4(small: bool) -> nn.Module:
-    return bert(64, 2, 4) if small else bert(768, 4, 12)
-
-
-def _gpt4(small: bool) -> nn.Module:
-    # GPT-2's own vocabulary: the head is a third of the work.
-    return gpt2(64, 2, 4) if small else gpt2(768, 4, 12, vocabulary=50257)
-
-
-def _ids(small: bool, batch: int, generator: torch.Generator) -> Inputs:
-    return Inputs((tokens(small, batch, generator),))
-
-
-def _mnist_cnn(small: bool) -> nn.Module:
-    """Two convolutions and two linear layers, as small networks for handwritten digits have."""
-    width = 8 if small else 32
-    return nn.Sequential(
-        nn.Conv2d(1, width, 3),
-        nn.ReLU(),
-        nn.Conv2d(width, 2 * width, 3),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(2 * width * 12 * 12, 128),
-        nn.ReLU(),
-        nn.Linear(128, 10),
-    )
-
-
 def _digits(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs((torch.randn(batch, 1, 28, 28, generator=generator),))
 
 
+_HERE = "benchmarks.zoo.micro"
+_MNIST_CNN = "torchbench_configs.models.small_cnns:mnist_cnn"
+# GPT-2's own vocabulary: the head is a third of the work.
+_GPT4 = gpt2(768, 4, 12, vocabulary=50257)
+
 ENTRIES = (
-    Entry("mnist_cnn", _mnist_cnn, _digits, "micro", batch=64),
-    Entry("gelu_sum", lambda small: GeluSum(), _matrices(3), "micro"),
+    Entry("mnist_cnn", "micro", _MNIST_CNN, _digits, {"width": 32}, {"width": 8}, batch=64),
+    Entry("gelu_sum", "micro", f"{_HERE}:GeluSum", _matrices(3)),
     Entry(
-        "norm_softmax", lambda small: NormSoftmax(_rows_columns(small)[1]), _matrices(1), "micro"
+        "norm_softmax", "micro", f"{_HERE}:NormSoftmax", _matrices(1),
+        {"width": _rows_columns(False)[1]}, {"width": _rows_columns(True)[1]},
     ),
-    Entry("mlp3", _mlp, _features, "micro", batch=8),
-    Entry("gemm", lambda small: Gemm(), _square, "micro"),
-    Entry("bert_4layer", _bert4, _ids, "micro", batch=4),
-    Entry("gpt2_4layer", _gpt4, _ids, "micro", batch=2),
-)
+    Entry("mlp3", "micro", f"{_HERE}:mlp3", _features, batch=8),
+    Entry("gemm", "micro", f"{_HERE}:Gemm", _square),
+    entry(
+        "bert_4layer", "BertModel", token_ids,
+        bert(768, 4, 12), bert(64, 2, 4), "micro", batch=4,
+    ),
+    entry("gpt2_4layer", "GPT2LMHeadModel", token_ids, _GPT4, gpt2(64, 2, 4), "micro", batch=2),
+)  # fmt: skip

@@ -6,40 +6,15 @@ they would see only the embedding and the last layer. The layer alone is as user
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
 
 from benchmarks.zoo.entry import Entry, Inputs
 
 VOCABULARY, TAGS = 500, 12
 
 
-class Tagger(nn.Module):
-    """Token ids (N, T) to tag scores (N, T, tags) through a two-way recurrent layer."""
-
-    def __init__(self, kind: type[nn.RNNBase], width: int, layers: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, width)
-        self.recurrent = kind(width, width, num_layers=layers, batch_first=True, bidirectional=True)
-        self.head = nn.Linear(2 * width, TAGS)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        states, _ = self.recurrent(self.embedding(ids))
-        return self.head(states).log_softmax(-1)
-
-
-def _build(kind: type[nn.RNNBase]) -> Callable[[bool], nn.Module]:
-    return lambda small: Tagger(kind, 16, 1) if small else Tagger(kind, 128, 2)
-
-
-def _inputs(small: bool, batch: int, generator: torch.Generator) -> Inputs:
+def _ids(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs((torch.randint(VOCABULARY, (batch, 6 if small else 32), generator=generator),))
-
-
-def _layers(small: bool) -> nn.Module:
-    return nn.LSTM(8, 16, 2) if small else nn.LSTM(128, 256, 2)
 
 
 def _sequences(small: bool, batch: int, generator: torch.Generator) -> Inputs:
@@ -47,10 +22,29 @@ def _sequences(small: bool, batch: int, generator: torch.Generator) -> Inputs:
     return Inputs((torch.randn(steps, batch, features, generator=generator),))
 
 
-_ALLOW = {"allow_rnn": True}
+def _tagger(name: str, kind: str) -> Entry:
+    return Entry(
+        name,
+        "recurrent",
+        "torchbench_configs.models.tagger:Tagger",
+        _ids,
+        {"kind": kind, "vocabulary": VOCABULARY, "tags": TAGS, "width": 128, "layers": 2},
+        {"width": 16, "layers": 1},
+        batch=8,
+        dynamo_config={"allow_rnn": True},
+    )
+
 
 ENTRIES = (
-    Entry("lstm", _layers, _sequences, "recurrent", 8, 2),
-    Entry("lstm_tagger", _build(nn.LSTM), _inputs, "recurrent", 8, 2, _ALLOW),
-    Entry("gru_tagger", _build(nn.GRU), _inputs, "recurrent", 8, 2, _ALLOW),
+    Entry(
+        "lstm",
+        "recurrent",
+        "torch.nn:LSTM",
+        _sequences,
+        {"input_size": 128, "hidden_size": 256, "num_layers": 2},
+        {"input_size": 8, "hidden_size": 16},
+        batch=8,
+    ),
+    _tagger("lstm_tagger", "LSTM"),
+    _tagger("gru_tagger", "GRU"),
 )

@@ -7,13 +7,15 @@ too, since its 120 million weights say nothing that 13 million do not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import nn
 
 from benchmarks.zoo.entry import Entry, Inputs
-from benchmarks.zoo.unet import UNet
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+
+_CNN5 = "torchbench_configs.models.small_cnns:cnn5"
+_UNET = "torchbench_configs.models.unet:UNet"
+_VGG16 = "torchbench_configs.models.vgg:vgg16"
 
 
 def _images(small_size: int, size: int) -> Callable[[bool, int, torch.Generator], Inputs]:
@@ -24,81 +26,41 @@ def _images(small_size: int, size: int) -> Callable[[bool, int, torch.Generator]
     return make
 
 
-def _torchvision(name: str) -> Callable[[bool], nn.Module]:
-    def build(small: bool) -> nn.Module:
-        import_torchvision()
-        from torchvision import models
-
-        return getattr(models, name)(weights=None, num_classes=10 if small else 1000)
-
-    return build
+_PHOTOGRAPHS = _images(64, 224)
 
 
-def _cnn5(small: bool) -> nn.Module:
-    """Five layers: three convolutions and two linear ones."""
-    width, side = (8, 4) if small else (32, 8)
-    return nn.Sequential(
-        nn.Conv2d(3, width, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(width, width * 2, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(width * 2, width * 2, 3, padding=1),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(width * 2 * side * side, 64),
-        nn.ReLU(),
-        nn.Linear(64, 10),
-    )
+def _torchvision(name: str, model: str | None = None, **more: Any) -> Entry:
+    """One that torchvision has, under the zoo's own name where ``model`` is another one."""
+    full, small = {"weights": None, "num_classes": 1000}, {"num_classes": 10}
+    constructor = f"torchvision.models:{model or name}"
+    return Entry(name, "vision", constructor, _PHOTOGRAPHS, full, small, **more)
 
 
-def _vgg16(small: bool) -> nn.Module:
-    if not small:
-        return _torchvision("vgg16")(False)
-    import_torchvision()
-    from torchvision import models
-
-    with torch.device("meta"):  # the wide classifier would take 500 MB for nothing
-        model = models.vgg16(weights=None, init_weights=False)
-    model.classifier = nn.Sequential(
-        nn.Linear(512 * 7 * 7, 128), nn.ReLU(True), nn.Dropout(), nn.Linear(128, 10)
-    )
-    model.features.to_empty(device="cpu")
-    for module in model.features.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            nn.init.zeros_(module.bias)
-    return model
-
-
-def _vit_tiny(small: bool) -> nn.Module:
-    import_torchvision()
-    import timm
-
-    return timm.create_model(
-        "vit_tiny_patch16_224",
-        pretrained=False,
-        img_size=64 if small else 224,
-        num_classes=10 if small else 1000,
-    )
-
-
-def _unet(small: bool) -> nn.Module:
-    return UNet(width=8 if small else 32)
-
+_VIT = {"model_name": "vit_tiny_patch16_224", "pretrained": False}
 
 ENTRIES = (
-    Entry("cnn5", _cnn5, _images(16, 32), "vision", batch=8),
-    Entry("alexnet", _torchvision("alexnet"), _images(64, 224), "vision"),
-    Entry("resnet18", _torchvision("resnet18"), _images(64, 224), "vision"),
-    Entry("resnet50", _torchvision("resnet50"), _images(64, 224), "vision"),
-    Entry("mobilenet_v2", _torchvision("mobilenet_v2"), _images(64, 224), "vision"),
-    Entry("vgg16", _vgg16, _images(64, 224), "vision", small_batch=1),
-    Entry("densenet121", _torchvision("densenet121"), _images(64, 224), "vision"),
-    Entry("efficientnet_b0", _torchvision("efficientnet_b0"), _images(64, 224), "vision"),
-    Entry("unet", _unet, _images(32, 128), "vision"),
-    Entry("vit_tiny", _vit_tiny, _images(64, 224), "vision"),
-    Entry("convnext_tiny", _torchvision("convnext_tiny"), _images(64, 224), "vision"),
-    Entry("swin_tiny", _torchvision("swin_t"), _images(64, 224), "vision", small_batch=1),
-)
+    Entry(
+        "cnn5", "vision", _CNN5, _images(16, 32),
+        {"width": 32, "side": 8}, {"width": 8, "side": 4}, batch=8,
+    ),
+    _torchvision("alexnet"),
+    _torchvision("resnet18"),
+    _torchvision("resnet50"),
+    _torchvision("mobilenet_v2"),
+    Entry(
+        "vgg16", "vision", _VGG16, _PHOTOGRAPHS,
+        {"num_classes": 1000}, {"num_classes": 10, "hidden": 128}, small_batch=1,
+    ),
+    _torchvision("densenet121"),
+    _torchvision("efficientnet_b0"),
+    Entry(
+        "unet", "vision", _UNET, _images(32, 128),
+        {"width": 32, "depth": 3, "bilinear": False}, {"width": 8},
+    ),
+    Entry(
+        "vit_tiny", "vision", "timm:create_model", _PHOTOGRAPHS,
+        {**_VIT, "img_size": 224, "num_classes": 1000}, {"img_size": 64, "num_classes": 10},
+    ),
+    _torchvision("convnext_tiny"),
+    _torchvision("swin_tiny", "swin_t", small_batch=1),
+)  # fmt: skip

@@ -7,12 +7,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.builtin_check import Builds
@@ -42,28 +40,35 @@ from ocl_inductor.device.probe import (
     inline_device_works,
     mma_works,
     target_of,
-    zero_copy_known,
     zero_copy_works,
 )
 from ocl_inductor.errors import DriverChangedError
 from ocl_inductor.log import logger
 from ocl_inductor.settings import Settings
-from ocl_inductor.support.background import make_in_background
 
 _log = logger(__name__)
+
+
+class Helper(Protocol):
+    """A process that exists or is needed soon, which answers what may crash one; any of its methods
+    may raise.
+    """
+
+    def test(self) -> bool:
+        """Whether the device works in place."""
+
+    def target(self) -> CompileTarget | None:
+        """What the driver's compiler targets; None where it does not tell."""
+
+    def bf16_dot(self) -> bool:
+        """Whether kernels can use bfloat16 dot products."""
 
 
 class Device:
     """One device: its facts, and its OpenCL objects made at first use."""
 
-    #: Tests whether a device works in place, in a process that exists or is needed soon; may raise.
-    tester: Callable[[Device], bool] | None = None
-    #: Asks the driver's compiler for its target, in such a process; may raise.
-    target_asker: Callable[[Device], CompileTarget | None] | None = None
-    #: Tests whether kernels can use bfloat16 dot products, in such a process; may raise.
-    bf16_dot_tester: Callable[[Device], bool] | None = None
-    #: The running test of working in place.
-    _test: Future[bool] | None = None
+    #: Finds the helper of a device, where there is one.
+    helper_of: Callable[[Device], Helper] | None = None
 
     def __init__(
         self,
@@ -153,7 +158,7 @@ class Device:
             library=self.library,
             variables=self._inline_device.variables,
         )
-        tester = None if self.tester is None else partial(self.tester, found)
+        tester = None if self.helper_of is None else self.helper_of(found).test
         key = f"{self.names.platform_version}|{self.names.name}|{found.names.name}"
         return (
             found
@@ -182,31 +187,11 @@ class Device:
 
     @property
     def info(self) -> DeviceInfo:
-        """The facts; the first use on a machine runs self-tests (small kernels), or has ``tester``
-        run one: the user of the facts then has to ask ``holds`` before anything runs.
+        """The facts; the first use on a machine runs self-tests (small kernels), or has the helper
+        run them.
         """
         with self._lock:
             return self._info
-
-    def holds(self, info: DeviceInfo) -> bool:
-        """Whether ``info`` still holds after all running tests have finished."""
-        if self._test is not None and not self._test.result():
-            with self._lock:
-                self._info = dataclasses.replace(self._info, zero_copy=False)
-                self._calling_thread = None
-        return self.info == info
-
-    @contextmanager
-    def assuming(self, **facts: Any) -> Iterator[None]:
-        """Assume these facts temporarily: for a device whose kernels are emitted, but not built."""
-        with self._lock:
-            own = self._info
-            self._info = dataclasses.replace(own, **facts)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._info = own
 
     def leave_out_broken_builtins(self, builds: Builds) -> bool:
         """After its compiler has failed: avoid the functions on which it fails in emitted code.
@@ -272,24 +257,19 @@ class Device:
         # an older processor.
         if info.profile != "vector" or info.vector_width < 16 or not has_bf16_dot():
             return False
-        tester = None if self.bf16_dot_tester is None else partial(self.bf16_dot_tester, self)
+        tester = None if self.helper_of is None else self.helper_of(self).bf16_dot
         return bf16_dot_works(info.key, self.names, tester)
 
     def _target(self, info: DeviceInfo) -> CompileTarget | None:
         # A variable that sets the compiler's target is not part of the driver's own answers.
         told = (os.environ.get(name, "") for name in quirks.cpu_target_variables())
-        asker = None if self.target_asker is None else partial(self.target_asker, self)
+        asker = None if self.helper_of is None else self.helper_of(self).target
         return target_of("|".join((info.key, *told)), self.names, asker)
 
     def _works_in_place(self, info: DeviceInfo) -> bool:
         names = self.names if self._opened_by_listing else None
-        tester = None if self.tester is None else partial(self.tester, self)
-        test = partial(zero_copy_works, info.key, self._handles, names, tester)
-        if tester is None or info.kind != "cpu" or zero_copy_known(info.key):
-            return test()
-        # Every CPU driver tried so far does. The test waits for a compiler to be loaded.
-        self._test = make_in_background(test)
-        return True
+        tester = None if self.helper_of is None else self.helper_of(self).test
+        return zero_copy_works(info.key, self._handles, names, tester)
 
     def _handles(self) -> tuple[ClContext, ClQueue]:
         return self.context, self.queue

@@ -8,9 +8,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from ocl_inductor.device import described, quirks
@@ -32,32 +30,14 @@ _EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 #: ``CL_DEVICE_SVM_COARSE_GRAIN_BUFFER``.
 _COARSE_GRAIN = 1
 
-#: Facts of a device without quirks.
-_NOTHING_SPECIAL: Mapping[str, Any] = MappingProxyType(
-    {
-        "prefetch": False,
-        "inline_assembly": False,
-        "names_registers": False,
-        "streaming": False,
-        "vectorizes_sums": True,
-        "amx": False,
-        "bf16_dot": False,
-        "mma": "",
-        "launch_s": 0.0,
-        "wait_s": 0.0,
-        "slow_builtins": frozenset(),
-        "outlined_code": False,
-        "separate_scratch": False,
-        "library_of_processor": False,
-        "widens_by_parts": False,
-        "selects_bytes": False,
-    }
-)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """Facts of one device under one driver. Sizes in bytes, widths in float32 lanes."""
+    """Facts of one device under one driver. Sizes in bytes, widths in float32 lanes.
+
+    A default is what holds of a device unless its driver, a quirk or a test says otherwise, and of
+    described devices, which do not inherit such a fact from the driver that stands in for them.
+    """
 
     platform_name: str
     platform_version: str
@@ -78,35 +58,40 @@ class DeviceInfo:
     max_alloc_bytes: int
     base_address_align_bytes: int  # alignment of a sub-buffer's offset
     max_parameter_bytes: int
-    caches: Caches  # of a CPU; for other devices, defaults from measured ones
+    caches: Caches = Caches()  # of a CPU; for other devices, defaults from measured ones
     sub_group_sizes: tuple[int, ...]  # empty: not known, or no sub-groups
     extensions: frozenset[str]
     fp16: bool
     fp64: bool
     fast_fma: bool  # builtin fma() is one instruction
     target_fma: bool  # on CPUs: its compiler's target has fused multiply-add
-    prefetch: bool  # __builtin_prefetch(address) is one instruction
-    inline_assembly: bool  # its compiler takes __asm__ statements
-    names_registers: bool  # and with clobber lists of the processor's registers
-    streaming: bool  # __builtin_nontemporal_store(value, address) bypasses the caches
-    vectorizes_sums: bool  # its compiler may vectorise a scalar loop that sums
-    amx: bool  # inline assembly can use the CPU's matrix unit (self-tested)
-    bf16_dot: bool  # the same for its bfloat16 dot products (self-tested)
-    mma: str  # a GPU's matrix instructions: by ptx (self-tested), emulated, or empty: not at all
-    chains: bool  # a kernel may call other kernels' code (codegen/launches/serial_kernel.py)
-    launch_s: float  # extra cost of a launch, and of a wait, over the calling thread
-    wait_s: float
-    slow_builtins: frozenset[str]  # codegen emits its own versions of these
+    prefetch: bool = False  # __builtin_prefetch(address) is one instruction
+    inline_assembly: bool = False  # its compiler takes __asm__ statements
+    names_registers: bool = False  # and with clobber lists of the processor's registers
+    streaming: bool = False  # __builtin_nontemporal_store(value, address) bypasses the caches
+    vectorizes_sums: bool = True  # its compiler may vectorise a scalar loop that sums
+    amx: bool = False  # inline assembly can use the CPU's matrix unit (self-tested)
+    bf16_dot: bool = False  # the same for its bfloat16 dot products (self-tested)
+    #: A GPU's matrix instructions: by ptx (self-tested), emulated, or empty: not at all.
+    mma: str = ""
+    #: A kernel may call other kernels' code (codegen/launches/serial_kernel.py).
+    chains: bool = False
+    launch_s: float = 0.0  # extra cost of a launch, and of a wait, over the calling thread
+    wait_s: float = 0.0
+    slow_builtins: frozenset[str] = frozenset()  # codegen emits its own versions of these
     broken_builtins: frozenset[str]  # its compiler fails on these for vectors (builtin_check.py)
     build_options: tuple[str, ...]
-    one_lane_attribute: str  # of kernels: they are not to be vectorised over work-items
+    one_lane_attribute: str = ""  # of kernels: they are not to be vectorised over work-items
     pinned_staging: bool  # large transfers are faster through pinned memory
     shared_memory: bool  # coarse-grained shared virtual memory: device memory has addresses
-    widens_by_parts: bool  # its compiler compares integers converted to 64 bits wrongly
-    selects_bytes: bool  # its compiler is correct for select() of 8-bit integers, not for a ? b : c
-    library_of_processor: bool  # its library is built for the processor, not for its target
-    separate_scratch: bool  # overlapping sub-buffers are slow: blocks of scratch memory are buffers
-    outlined_code: bool  # kernels only call a function with their code (kernel_text/one_item.py)
+    widens_by_parts: bool = False  # its compiler compares integers converted to 64 bits wrongly
+    #: Its compiler is correct for select() of 8-bit integers, not for a ? b : c.
+    selects_bytes: bool = False
+    library_of_processor: bool = False  # its library is built for the processor, not for its target
+    #: Overlapping sub-buffers are slow: blocks of scratch memory are buffers.
+    separate_scratch: bool = False
+    #: Kernels only call a function with their code (kernel_text/one_item.py).
+    outlined_code: bool = False
     core: CoreCosts = CoreCosts()  # of a CPU
 
     @property
@@ -185,7 +170,6 @@ class DeviceInfo:
             fast_fma=kind == "cpu" or _reports_fma(device),
             target_fma=True,
             chains=kind == "cpu",
-            **_NOTHING_SPECIAL,
             broken_builtins=frozenset(),
             build_options=_build_options(device, version, kind),
             one_lane_attribute=_ONE_LANE if "cl_intel_vec_len_hint" in extensions else "",
@@ -263,12 +247,14 @@ class DeviceInfo:
             fp16=target.fp16,
             fp64=target.fp64 and self.fp64,
             opencl_c_version=target.opencl_c,
-            caches=Caches(),
-            # Facts of CPUs only.
-            chains=False,
-            one_lane_attribute="",
-            **{**_NOTHING_SPECIAL, "mma": (self.mma or "emulated") if target.mma else ""},
+            **{**_defaults(), "mma": (self.mma or "emulated") if target.mma else ""},
         )
+
+
+def _defaults() -> dict[str, Any]:
+    """The facts that have a default."""
+    found = dataclasses.fields(DeviceInfo)
+    return {f.name: f.default for f in found if f.default is not dataclasses.MISSING}
 
 
 def _vector_width(profile: str, native: int) -> int:

@@ -50,11 +50,6 @@ def zero_copy_works(
     )
 
 
-def zero_copy_known(key: str) -> bool:
-    """Whether ``zero_copy_works`` has an answer without a test."""
-    return _remembered("zero_copy", key) is not None
-
-
 def target_of(
     key: str, names: Names, tester: Callable[[], CompileTarget | None] | None = None
 ) -> CompileTarget | None:

@@ -201,7 +201,14 @@ class RowVectors:
 def choose_query_vectors(
     device: DeviceInfo, acc: str, rows: int, batch: int, most: int = 4
 ) -> RowVectors:
-    """For a kernel whose lanes are ``rows``, ``batch`` times.
+    """The first of :func:`candidate_query_vectors`."""
+    return candidate_query_vectors(device, acc, rows, batch, most)[0]
+
+
+def candidate_query_vectors(
+    device: DeviceInfo, acc: str, rows: int, batch: int, most: int = 4
+) -> list[RowVectors]:
+    """For a kernel whose lanes are ``rows``, ``batch`` times; the most promising first.
 
     ``most``: vectors that there is room for. What counts is the time of the last core to finish:
     padding of the last block, blocks that do not share out evenly, and the speed of the register
@@ -214,4 +221,6 @@ def choose_query_vectors(
         items = ceil_div(rows, nv * lanes) * batch
         return ceil_div(items, device.compute_units) * nv / speeds[nv]
 
-    return RowVectors(lanes, min(reversed([n for n in speeds if n <= most]), key=cost))
+    known = [n for n in speeds if n <= most]
+    known.reverse()  # the larger of two alike
+    return [RowVectors(lanes, nv) for nv in sorted(known, key=cost)]

@@ -28,7 +28,10 @@ Tile: TypeAlias = Mapping[str, Any]
 
 def tunable(candidates: Candidates) -> Mapping[str, Candidates]:
     """Metadata of a field of a template's parameters that the device may be asked for, in
-    ``mode="max-autotune"``."""
+    ``mode="max-autotune"``.
+
+    In every other mode the field has the value that it is made with, which is the first of them.
+    """
     return {_CANDIDATES: candidates}
 
 
@@ -95,5 +98,8 @@ class TemplateSpec(Generic[P]):
     #: Operands and results with which the tuner tries parameters whose sizes are numbers; None of
     #: them where there are no such operands. For each template with a tunable field.
     trial: Callable[[P, np.random.Generator], Trial[P] | None] | None = None
+    #: Whether its lowering asks for tunable fields by itself (``ctx.tuned``): before operands are
+    #: packed for what was chosen. Otherwise ``ctx.template`` does.
+    asked_early: bool = False
     #: Whether the kernel reads what it wrote: the result is stored then, even without other users.
     reads_result: bool = False

@@ -16,7 +16,6 @@ import torch
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, ModularIndexing
 
 import ocl_inductor.lowering.families  # noqa: F401  (registers the operators)
-from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
@@ -219,7 +218,6 @@ def make_device() -> DeviceInfo:
         max_alloc_bytes=1 << 32,
         base_address_align_bytes=128,
         max_parameter_bytes=3840,
-        caches=Caches(),
         sub_group_sizes=(),
         extensions=frozenset(),
         fp16=True,
@@ -229,25 +227,10 @@ def make_device() -> DeviceInfo:
         prefetch=True,
         chains=True,
         streaming=True,
-        vectorizes_sums=True,
-        amx=False,
-        bf16_dot=False,
-        mma="",
-        launch_s=0.0,
-        wait_s=0.0,
-        slow_builtins=frozenset(),
         broken_builtins=frozenset(),
         build_options=(),
-        inline_assembly=False,
-        names_registers=False,
-        one_lane_attribute="",
         pinned_staging=False,
-        outlined_code=False,
-        separate_scratch=False,
         shared_memory=False,
-        library_of_processor=False,
-        widens_by_parts=False,
-        selects_bytes=False,
     )
 
 

@@ -81,7 +81,7 @@ KEPT = (
     Kept(
         "probe",
         lambda root: probe._answered("zero_copy", "a driver", lambda: True),
-        lambda root: probe.zero_copy_known("a driver"),
+        lambda root: probe._remembered("zero_copy", "a driver") is not None,
     ),
     Kept(
         "roofs",

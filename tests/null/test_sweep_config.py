@@ -129,11 +129,12 @@ def test_every_row_of_the_repository_is_valid() -> None:
     assert 6 <= sum("smoke" in row.suites for row in rows.values()) <= 12
 
 
-def test_every_file_of_models_serves_a_row() -> None:
-    """Named by a row, by another model, or by the harness (``choice``)."""
+def test_every_file_of_models_is_used() -> None:
+    """Named by a row, by another model, by the harness (``choice``), or by the benchmarks."""
     files = {path.stem for path in (CONFIGS / "models").glob("*.py")} - {"__init__"}
     sources = [*CONFIGS.glob("*.yaml"), *(CONFIGS / "models").glob("*.py")]
     sources.append(CONFIGS.parent / "ocl_inductor" / "sweep" / "run" / "kinks.py")
+    sources += (CONFIGS.parent / "benchmarks").rglob("*.py")
     texts = [path.read_text() for path in sources]
     named = {
         name for text in texts for name in re.findall(r"torchbench_configs\.models\.(\w+)", text)

@@ -1,7 +1,8 @@
 """DLRM: Deep Learning Recommendation Model (Naumov et al., arXiv 1906.00091).
 
 Simplified: the embedding bags give dense gradients where TorchBench's are sparse, and the tables
-have the number of rows that the row of the sweep says.
+have the number of rows that the row of the sweep says. ``MultiHotDlrm`` has gathers and sums where
+``Dlrm`` has bags.
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from torchbench_configs.models.blocks import mlp
+
+
+def interactions(features: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Dot products of each pair (``rows``, ``columns``) of ``features`` (B, F, W), (B, pairs)."""
+    products = features @ features.transpose(1, 2)
+    return products[:, rows, columns]
 
 
 class Dlrm(nn.Module):
@@ -41,8 +48,29 @@ class Dlrm(nn.Module):
             for table, index, offset in zip(self.tables, indices, offsets, strict=True)
         ]
         stacked = torch.stack([x, *bags], dim=1)
-        products = stacked @ stacked.transpose(1, 2)
-        return self.top(torch.cat([x, products[:, self.first, self.second]], dim=1))
+        return self.top(torch.cat([x, interactions(stacked, self.first, self.second)], dim=1))
+
+
+class MultiHotDlrm(nn.Module):
+    """Dense features (B, 13) and ids (B, tables, hot) to a probability (B,)."""
+
+    def __init__(self, tables: int, rows: int, width: int) -> None:
+        super().__init__()
+        self.bottom = mlp((13, 64, width))
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(tables))
+        for table in self.tables:
+            # Unit variance would drive the sigmoid into saturation, where errors vanish.
+            nn.init.normal_(table.weight, std=width**-0.5)
+        pairs = tables * (tables + 1) // 2
+        self.top = mlp((width + pairs, 64, 1))
+        self.register_buffer("pairs", torch.tril_indices(tables + 1, tables + 1, offset=-1))
+
+    def forward(self, dense: Tensor, ids: Tensor) -> Tensor:
+        x = self.bottom(dense)
+        looked_up = [table(ids[:, i]).sum(1) for i, table in enumerate(self.tables)]
+        features = torch.stack([x, *looked_up], dim=1)
+        found = interactions(features, self.pairs[0], self.pairs[1])
+        return self.top(torch.cat([x, found], dim=1)).sigmoid().squeeze(-1)
 
 
 def example_inputs(

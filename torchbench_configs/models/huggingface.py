@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from torch import nn
@@ -12,6 +13,8 @@ from ocl_inductor.sweep.rows.vision_import import import_torchvision
 def build(model: str, config: dict[str, Any]) -> nn.Module:
     """The class ``model`` of transformers over a configuration with the fields of ``config``.
 
+    A part that transformers does not export is ``module:class``, below ``transformers.models``.
+
     Fields that the configuration does not know would be accepted silently by transformers, and
     the model would have other dimensions than its row says; they are refused here.
 
@@ -21,7 +24,11 @@ def build(model: str, config: dict[str, Any]) -> nn.Module:
     import_torchvision()
     import transformers
 
-    found = getattr(transformers, model, None)
+    module_name, _, kind_name = model.rpartition(":")
+    source = transformers
+    if module_name:
+        source = importlib.import_module(f"transformers.models.{module_name}")
+    found = getattr(source, kind_name, None)
     if found is None:
         raise ValueError(f"transformers {transformers.__version__} has no {model}")
     kind = found.config_class

@@ -1,6 +1,7 @@
-"""U-Net for segmentation (Ronneberger et al., arXiv 1505.04597), in milesial's bilinear variant.
+"""U-Net for segmentation (Ronneberger et al., arXiv 1505.04597), in milesial's two variants.
 
-Nothing is simplified: batch norms, bilinear upsampling, padding to the size of the skip.
+Nothing is simplified: batch norms; bilinear upsampling and padding to the size of the skip, or
+transposed convolutions.
 """
 
 from __future__ import annotations
@@ -19,16 +20,36 @@ def _double(inputs: int, outputs: int, middle: int | None = None) -> nn.Sequenti
     return nn.Sequential(conv_block(inputs, middle, 3), conv_block(middle, outputs, 3))
 
 
-class UNet(nn.Module):
-    """Images (B, 3, H, W) to class logits (B, classes, H, W)."""
+def _enlarged(x: Tensor, skip: Tensor) -> Tensor:
+    """Twice the size, bilinear, and zeros around it up to the size of ``skip``."""
+    x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
+    rows, columns = skip.shape[2] - x.shape[2], skip.shape[3] - x.shape[3]
+    return F.pad(x, [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2])
 
-    def __init__(self, classes: int = 2, width: int = 64) -> None:
+
+class UNet(nn.Module):
+    """Images (B, 3, H, W) to class logits (B, classes, H, W); ``depth`` steps down and up.
+
+    With transposed convolutions instead of ``bilinear`` upsampling, H and W have to be multiples of
+    ``2**depth``.
+    """
+
+    def __init__(
+        self, classes: int = 2, width: int = 64, depth: int = 4, bilinear: bool = True
+    ) -> None:
         super().__init__()
-        widths = [width, 2 * width, 4 * width, 8 * width, 8 * width]
+        widths = [width << level for level in range(depth + 1)]
+        if bilinear:  # which does not halve the channels
+            widths[-1] //= 2
+        pairs, skips = list(pairwise(widths)), widths[-2::-1]
         self.stem = _double(3, width)
-        self.down = nn.ModuleList(_double(a, b) for a, b in pairwise(widths))
-        ups = [(16, 4), (8, 2), (4, 1), (2, 1)]  # widths in front of and behind each step up
-        self.up = nn.ModuleList(_double(a * width, b * width, a * width // 2) for a, b in ups)
+        self.down = nn.ModuleList(_double(a, b) for a, b in pairs)
+        self.grow = nn.ModuleList()
+        if not bilinear:
+            self.grow.extend(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in pairs[::-1])
+        self.up = nn.ModuleList(
+            _double(2 * a, max(a // 2, width) if bilinear else a, a) for a in skips
+        )
         self.head = nn.Conv2d(width, classes, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,11 +57,9 @@ class UNet(nn.Module):
         for block in self.down:
             skips.append(block(F.max_pool2d(skips[-1], 2)))
         x = skips.pop()
-        for block in self.up:
-            x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
+        for index, block in enumerate(self.up):
             skip = skips.pop()
-            rows, columns = skip.shape[2] - x.shape[2], skip.shape[3] - x.shape[3]
-            x = F.pad(x, [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2])
+            x = self.grow[index](x) if self.grow else _enlarged(x, skip)
             x = block(torch.cat([skip, x], dim=1))
         return self.head(x)
 

@@ -435,8 +435,12 @@ class LoweringContext:
     ) -> Value:
         """Emit a template node whose result is dense with dimensions in ``order``.
 
+        Its tunable fields have been chosen where the template is ``asked_early``, or are now.
+
         ``operands`` must be realized; the lowering passes their strides inside ``params``.
         """
+        if self.tune is not None and not spec.asked_early:
+            params = self.tuned(spec, params)
         names = []
         for operand in operands:
             view = strided_view(operand)
@@ -452,7 +456,7 @@ class LoweringContext:
         measured."""
         found = choices(self.device, params, self.hint)
         best = 0
-        if self.tune is not None:
+        if self.tune is not None and len(found) > 1:
             known = with_numbers(params, self.hint)
             best = self.tune(spec, [dataclasses.replace(known, **values) for values in found])
         return dataclasses.replace(params, **found[best])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ocl_inductor.device.cpu.compile_target import CompileTarget
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import release_code
 from ocl_inductor.patches.process.process_hooks import after_fork_in_child
@@ -56,21 +55,7 @@ def start_builders(device: Device, settings: Settings, kernels: int) -> None:
     count = workers_for(kernels, min(settings.compile_processes, settings.compile_threads))
     if count:
         builders_of(device).start(count)
-        device.tester = _tested_by_builder
-        device.target_asker = _asked_by_builder
-        device.bf16_dot_tester = _dot_tested_by_builder
-
-
-def _tested_by_builder(device: Device) -> bool:
-    return builders_of(device).test()
-
-
-def _dot_tested_by_builder(device: Device) -> bool:
-    return builders_of(device).bf16_dot()
-
-
-def _asked_by_builder(device: Device) -> CompileTarget | None:
-    return builders_of(device).target()
+        device.helper_of = builders_of
 
 
 def leave_out_broken_builtins(device: Device, settings: Settings) -> bool:

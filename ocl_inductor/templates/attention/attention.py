@@ -11,8 +11,8 @@ maximum and sum are plain vector operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Literal
 
@@ -21,9 +21,10 @@ import numpy as np
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.ir.params import TemplateParams
-from ocl_inductor.templates.attention.query_groups import QueryGroup
+from ocl_inductor.templates.attention.query_groups import QueryGroup, candidate_groups
 from ocl_inductor.templates.blocking import (
     RowVectors,
+    candidate_query_vectors,
     inner_loop,
     register_tile_rows,
     size_ceil_div,
@@ -35,12 +36,17 @@ from ocl_inductor.templates.simt_tiles import (
     vector_width,
     work_item_blocks,
 )
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
+from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, tunable
+from ocl_inductor.templates.trial import Trial, strided, tolerance_of_sum
 
 #: Neighbouring elements of a row that work-items side by side read: 64 bytes.
 _RUN = 16
 #: Keys to a block: their scores (with 64 queries 16 KiB) stay in the first level cache.
 _BLOCK_KEYS = 64
+#: Work-groups that are tried: the most promising of a dozen or more.
+_GROUPS_TO_TRY = 6
+#: Operations of a reference in float64 that a trial waits for, and scores it has in memory.
+_MOST_OPERATIONS, _MOST_SCORES = 1 << 35, 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +102,22 @@ class ManyQueriesParams(ForwardParams):
     mask: MaskKind
 
 
+def query_tiles(
+    device: DeviceInfo, p: AttentionParams, hint: Hint
+) -> Sequence[RowVectors] | Sequence[QueryGroup]:
+    """What is worth trying, the default first."""
+    rows, heads = hint(p.m), hint(prod(p.batch))
+    if device.profile == "simt":
+        found = candidate_groups(device, p.acc, rows, heads, p.width, p.v_width)
+        return found[:_GROUPS_TO_TRY]
+    return candidate_query_vectors(device, p.acc, rows, heads)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionParams(ManyQueriesParams):
     """``tile``: of the vector profile, or a group of the simt profile."""
 
-    tile: RowVectors | QueryGroup
+    tile: RowVectors | QueryGroup = field(metadata=tunable(query_tiles))
 
 
 def block_keys(mr: int) -> int:
@@ -219,6 +236,43 @@ def attention_reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: floa
     return np.matmul(e / e.sum(axis=-1, keepdims=True), v.astype(np.float64))
 
 
+def attention_trial(
+    p: AttentionParams, random: np.random.Generator
+) -> Trial[AttentionParams] | None:
+    """None where the reference would take longer than the choice is worth."""
+    if attention_flops(p) > _MOST_OPERATIONS:
+        return None
+    batch, m, n = tuple(map(int, p.batch)), int(p.m), int(p.n)
+    places = (
+        (p.q_offset, (*batch, m, p.width), p.q_strides),
+        (p.k_offset, (*batch, n, p.width), p.k_strides),
+        (p.v_offset, (*batch, n, p.v_width), p.v_strides),
+        (p.mask_offset, (*batch, m, n), p.mask_strides),
+    )
+    made = [strided(random, *place, p.acc) for place in places[: 4 if p.mask else 3]]
+    q, k, v, *mask = (view for _, view in made)
+    expected = np.empty((*batch, m, columns_of(p)))
+    step = max(1, _MOST_SCORES // n)
+    for b in np.ndindex(batch):
+        for at in range(0, m, step):
+            rows = slice(at, min(at + step, m))
+            scores = q[b][rows].astype(np.float64) @ k[b].astype(np.float64).T * p.scale
+            if mask:
+                scores += mask[0][b][rows]
+            if p.causal:
+                scores[np.arange(n) > np.arange(rows.start, rows.stop)[:, None]] = -np.inf
+            top = scores.max(axis=-1, keepdims=True)
+            weights = np.exp(scores - top)
+            total = weights.sum(axis=-1, keepdims=True)
+            expected[b][rows, : p.v_width] = weights / total @ v[b].astype(np.float64)
+            if p.logsumexp:
+                expected[b][rows, -1:] = top + np.log(total)
+    expected = expected.transpose((*p.out_order, len(batch) + 1))
+    # Of the scores, whose errors the exponentials pass on.
+    tolerance = tolerance_of_sum(p.acc, max(64, int(2 * p.width * max(1.0, abs(p.scale)))))
+    return Trial(p, tuple(buffer for buffer, _ in made), expected, tolerance)
+
+
 ATTENTION: TemplateSpec[AttentionParams] = TemplateSpec(
     name="attention",
     params=AttentionParams,
@@ -229,4 +283,5 @@ ATTENTION: TemplateSpec[AttentionParams] = TemplateSpec(
     flops=attention_flops,
     bytes=attention_bytes,
     reference=attention_reference,
+    trial=attention_trial,
 )

@@ -34,7 +34,7 @@ from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 #: Keys to a block: their scores, and these as parts, take 80 KiB.
 BLOCK_KEYS = 256
 #: Queries of a block: two vectors of 16 lanes.
-_QUERIES = RowVectors(lanes=16, nv=2)
+QUERIES = RowVectors(lanes=16, nv=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def words_of_head(n: int, width: int, v_width: int) -> int:
 
 def _tile(device: DeviceInfo, profile: Profile, p: MatrixAttentionParams) -> dict[str, object]:
     keys = ceil_div(p.n, DEPTH)
-    return vector_tile(device, p, _QUERIES) | {
+    return vector_tile(device, p, QUERIES) | {
         "KB": min(BLOCK_KEYS, keys * DEPTH),
         "KS": keys,
         "DS": p.width // DEPTH,

@@ -21,15 +21,13 @@ from ocl_inductor.templates.attention.attention import (
     out_space,
     vector_tile,
 )
-from ocl_inductor.templates.attention.matrix_attention import BLOCK_KEYS
-from ocl_inductor.templates.blocking import RowVectors, ceil_div, size_ceil_div
+from ocl_inductor.templates.attention.matrix_attention import BLOCK_KEYS, QUERIES
+from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.gemm.narrow_gemm import AHEAD, BLOCK, INSTRUCTIONS
 from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec
 
 #: Terms of a step, which is a row of a tile.
 DEPTH = 32
-#: Queries of a block: two vectors of 16 lanes.
-_QUERIES = RowVectors(lanes=16, nv=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ def bytes_of_head(n: int, width: int, v_width: int) -> int:
 
 def _tile(device: DeviceInfo, profile: Profile, p: NarrowAttentionParams) -> dict[str, object]:
     steps = ceil_div(p.n, DEPTH)
-    return vector_tile(device, p, _QUERIES) | {
+    return vector_tile(device, p, QUERIES) | {
         "KB": min(BLOCK_KEYS, steps * DEPTH),
         "KS": steps,
         "DS": ceil_div(p.width, DEPTH),

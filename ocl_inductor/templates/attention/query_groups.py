@@ -107,10 +107,17 @@ def choose_group(
     device: DeviceInfo, acc: str, rows: int, heads: int, width: int, v_width: int
 ) -> QueryGroup | None:
     """The work-group for ``heads`` times ``rows`` queries; None: local memory is too small."""
-    groups = tuple(_fitting(device, acc, width, v_width))
-    if not groups:
-        return None
-    return min(groups, key=lambda g: _relative_time(device, acc, g, rows, heads, width, v_width))
+    return next(iter(candidate_groups(device, acc, rows, heads, width, v_width)), None)
+
+
+def candidate_groups(
+    device: DeviceInfo, acc: str, rows: int, heads: int, width: int, v_width: int
+) -> list[QueryGroup]:
+    """Those that fit, the most promising first."""
+    return sorted(
+        _fitting(device, acc, width, v_width),
+        key=lambda g: _relative_time(device, acc, g, rows, heads, width, v_width),
+    )
 
 
 def _fitting(device: DeviceInfo, acc: str, width: int, v_width: int) -> Iterator[QueryGroup]:

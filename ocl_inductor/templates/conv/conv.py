@@ -318,4 +318,5 @@ CONV: TemplateSpec[ConvParams] = TemplateSpec(
     bytes=_bytes,
     reference=conv_reference,
     trial=conv_trial,
+    asked_early=True,
 )

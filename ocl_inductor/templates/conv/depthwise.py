@@ -7,22 +7,30 @@ the kernel must avoid is a check for each tap, and loading an input once for eac
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.index import Size, is_static, prod
+from ocl_inductor.ir.index import Size, contiguous_strides, is_static, prod
 from ocl_inductor.templates.blocking import ceil_div, size_ceil_div
 from ocl_inductor.templates.conv.conv import WindowParams, conv_reference
 from ocl_inductor.templates.gemm.gemm import MAX_UNROLLED_STORE
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
+from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, Tile, tunable
+from ocl_inductor.templates.trial import Trial, strided, tolerance_of_sum
 
 #: Most pixels that one round computes; their sums and a row of weights stay in registers.
 _MAX_PIXELS = 8
 #: Work-items for each compute unit that even out their speeds.
 _ITEMS_PER_UNIT = 8
+
+
+def _rounds(device: DeviceInfo, p: DepthwiseParams, hint: Hint) -> Sequence[int]:
+    """Pixels of a round that are worth trying; the default, 0, is what loads least."""
+    columns = hint(p.out_sizes[1])
+    return (0, *(n for n in range(1, _MAX_PIXELS + 1) if n <= columns and n != _least_loads(p)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +40,8 @@ class DepthwiseParams(WindowParams):
 
     ``ndim``: spatial dimensions of the result, 1 or 2; ``channels``: a multiple of ``lanes``, the
     elements of a vector. ``narrow``: whether the input has a half type, which is converted as it is
-    read. ``rows_hint``: typical n * rows. The weight lies as (\\*kernel, channel).
+    read. ``rows_hint``: typical n * rows. ``pixels``: that one round computes; 0 for as many as
+    load least. The weight lies as (\\*kernel, channel).
     """
 
     ndim: int
@@ -41,6 +50,7 @@ class DepthwiseParams(WindowParams):
     narrow: bool
     lanes: int
     rows_hint: int
+    pixels: int = field(default=0, metadata=tunable(_rounds))
 
 
 def _out_space(p: DepthwiseParams) -> tuple[Size, ...]:
@@ -56,7 +66,7 @@ def _reach(p: DepthwiseParams) -> int:
     return int((p.kernel[1] - 1) * p.dilation[1] + 1)
 
 
-def _pixels(p: DepthwiseParams) -> int:
+def _least_loads(p: DepthwiseParams) -> int:
     """Pixels of a round: few single ones should be left between the edges."""
     columns, inputs = p.out_sizes[1], p.in_sizes[1]
     if not (is_static(columns) and is_static(inputs)):
@@ -86,7 +96,7 @@ def _columns(p: DepthwiseParams, pixels: int) -> list[tuple[int, list[tuple[int,
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: DepthwiseParams) -> dict[str, object]:
-    pixels = _pixels(p)
+    pixels = p.pixels or _least_loads(p)
     items = _ITEMS_PER_UNIT * device.compute_units
     rows = max(ceil_div(p.rows_hint, items), 1)
     # Few rows: the channels are shared out as well.
@@ -124,6 +134,20 @@ def _reference(x: np.ndarray, w: np.ndarray, **geometry: Any) -> np.ndarray:
     return conv_reference(x, w, groups=x.shape[1], **geometry)
 
 
+def _trial(p: DepthwiseParams, random: np.random.Generator) -> Trial[DepthwiseParams] | None:
+    """None for an input of another type than the sums."""
+    if p.narrow:
+        return None
+    lying, x = strided(random, p.x_offset, (p.n, *p.in_sizes, p.channels), (*p.x_strides, 1), p.acc)
+    size = (*p.kernel, p.channels)
+    taps, w = strided(random, 0, size, contiguous_strides(size), p.acc)
+    geometry = {"stride": p.stride, "padding": p.padding, "dilation": p.dilation}
+    weight = np.moveaxis(w, -1, 0)[:, None]
+    expected = np.moveaxis(_reference(np.moveaxis(x, -1, 1), weight, **geometry), 1, -1)
+    expected = expected[:, 0] if p.ndim == 1 else expected
+    return Trial(p, (lying, taps), expected, tolerance_of_sum(p.acc, math.prod(p.kernel)))
+
+
 DEPTHWISE: TemplateSpec[DepthwiseParams] = TemplateSpec(
     name="depthwise",
     params=DepthwiseParams,
@@ -134,4 +158,5 @@ DEPTHWISE: TemplateSpec[DepthwiseParams] = TemplateSpec(
     flops=_flops,
     bytes=_bytes,
     reference=_reference,
+    trial=_trial,
 )

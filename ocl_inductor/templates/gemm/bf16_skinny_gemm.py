@@ -31,6 +31,7 @@ class Bf16SkinnyParams(SkinnyParams):
     m: int
     n: int
     k: int
+    columns: int = 0  # nothing to try: a trial's operands are as wide as its sums
 
 
 def row_count(rows: int) -> int:

@@ -326,4 +326,5 @@ GEMM: TemplateSpec[GemmParams] = TemplateSpec(
     bytes=_bytes,
     reference=product_reference,
     trial=gemm_trial,
+    asked_early=True,
 )

@@ -11,7 +11,8 @@ W, ``r_columns`` rows by ``k_block``, stays in the first-level cache while all r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,7 +26,8 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.gemm.gemm import store_edges
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
+from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, Tile, tunable
+from ocl_inductor.templates.trial import Trial, strided, tolerance_of_sum
 
 #: So few rows make one tile: W is used as it comes from memory, which is what they wait for.
 VERY_FEW = 4
@@ -44,6 +46,13 @@ _ITEMS_PER_UNIT = 8
 _MAX_SUMS, _COLUMNS = 8192, 64
 
 
+def _columns(device: DeviceInfo, p: SkinnyParams, hint: Hint) -> Sequence[int]:
+    """Columns to a work-item that are worth trying: more and fewer than the default, 0."""
+    usual, most = columns_of_item(device, replace(p, columns=0)), _most_columns(p)
+    found = (usual * factor // 4 // p.lanes * p.lanes for factor in (1, 2, 8, 16))
+    return tuple(dict.fromkeys((0, *(c for c in found if p.lanes <= c <= most and c != usual))))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkinnyParams(TemplateParams):
     """Sizes and strides in elements, static or symbolic; ``acc``: ``"float"`` or ``"double"``.
@@ -51,7 +60,8 @@ class SkinnyParams(TemplateParams):
     ``m n k``; ``batch``: the sizes of batch dimensions; ``k`` is at least ``lanes``. ``mb``: rows
     of A to a work-item. ``a_offset``, ``a_strides``: (\\*batch, row), ``w_offset``, ``w_strides``:
     (\\*batch, row); both have unit stride along k. ``w_itemsize``: bytes of an element of W, an
-    integer if that is 1. ``lanes``: elements of a register.
+    integer if that is 1. ``lanes``: elements of a register. ``columns``: of C to a work-item,
+    a multiple of ``lanes``; 0 for :func:`columns_of_item`'s own choice.
     """
 
     m: Size
@@ -65,6 +75,7 @@ class SkinnyParams(TemplateParams):
     w_strides: tuple[Size, ...]
     w_itemsize: int
     lanes: int
+    columns: int = field(default=0, metadata=tunable(_columns))
 
 
 def _out_space(p: SkinnyParams) -> tuple[Size, ...]:
@@ -83,12 +94,17 @@ def _register_tile(device: DeviceInfo, lanes: int, rows: int) -> tuple[int, int]
 
 def columns_of_item(device: DeviceInfo, p: SkinnyParams) -> int:
     """Columns of C to a work-item: whole vectors, few enough to keep all compute units busy."""
-    lanes, n = p.lanes, p.n
-    most = max(_MAX_SUMS // p.mb // lanes, 1) * lanes
+    if p.columns:
+        return p.columns
+    lanes, n, most = p.lanes, p.n, _most_columns(p)
     if not is_static(n):
         return min(ceil_div(_COLUMNS, lanes) * lanes, most)
     blocks = max(int(n) // (lanes * device.compute_units * _ITEMS_PER_UNIT), 1)
     return min(blocks * lanes, most)
+
+
+def _most_columns(p: SkinnyParams) -> int:
+    return max(_MAX_SUMS // p.mb // p.lanes, 1) * p.lanes
 
 
 def fetches_next(device: DeviceInfo, r_columns: int, p: SkinnyParams) -> bool:
@@ -165,6 +181,15 @@ def _reference(a: np.ndarray, w: np.ndarray) -> np.ndarray:
     return np.matmul(a.astype(np.float64), w.astype(np.float64).swapaxes(-1, -2))
 
 
+def _trial(p: SkinnyParams, random: np.random.Generator) -> Trial[SkinnyParams] | None:
+    """None for a W of another type than the sums."""
+    if p.w_itemsize != p.itemsize:
+        return None
+    a_buffer, a = strided(random, p.a_offset, (*p.batch, p.m, p.k), (*p.a_strides, 1), p.acc)
+    w_buffer, w = strided(random, p.w_offset, (*p.batch, p.n, p.k), (*p.w_strides, 1), p.acc)
+    return Trial(p, (a_buffer, w_buffer), _reference(a, w), tolerance_of_sum(p.acc, int(p.k)))
+
+
 FEW_ROWS: TemplateSpec[SkinnyParams] = TemplateSpec(
     name="skinny_gemm",
     params=SkinnyParams,
@@ -175,4 +200,5 @@ FEW_ROWS: TemplateSpec[SkinnyParams] = TemplateSpec(
     flops=_flops,
     bytes=_bytes,
     reference=_reference,
+    trial=_trial,
 )

@@ -12,7 +12,8 @@ points 0, +-1, +-2 have entries up to 8.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from ocl_inductor.templates.blocking import (
     size_ceil_div,
 )
 from ocl_inductor.templates.conv.conv import conv_reference
-from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec, Tile
+from ocl_inductor.templates.spec import Hint, LaunchGrid, Profile, TemplateSpec, Tile, tunable
+from ocl_inductor.templates.trial import Trial, packed, strided, tolerance_of_sum, uniform
 
 A, B = math.sqrt(0.5), math.sqrt(2.0)
 FINITE = (0.0, A, -A, B, -B)
@@ -40,6 +42,15 @@ _MAX_TILES = 24
 #: 5.9e-7 with 32, 5.3e-7 with 16. 32 costs 0 to 5 % of the time.
 MAX_CHAIN = 32
 _ITEMS_PER_UNIT = 4
+#: Vectors of output channels in a panel of the weight.
+_PANEL_VECTORS = 2
+
+
+def _tile_counts(device: DeviceInfo, p: WinogradParams, hint: Hint) -> Sequence[int]:
+    """Tiles to a work-item that are worth trying; 0, the default, is chosen by the cache."""
+    mr, usual = register_tile(device)[0], _usual_tiles(device, p)
+    most = max(_MAX_TILES, mr)
+    return (0, *(n for n in range(mr, most + 1, mr) if n != usual and n < p.tiles_hint + mr))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +60,8 @@ class WinogradParams(TemplateParams):
     ``n``, ``in_sizes``, ``out_sizes``; ``channels``, ``out_channels``: multiples of ``lanes``;
     ``padding``; ``x_offset``, ``x_strides``: (n, y, x), the channel's is 1. The weight lies as
     [6*6][panel][channel][nv*lanes] after :func:`weight_coefficients`, with zeros at the end.
-    ``tiles_hint``: typical number of tiles.
+    ``tiles_hint``: typical number of tiles. ``tiles``: to a work-item, a multiple of a register
+    tile's rows; 0 for as many as the cache has room for.
     """
 
     n: Size
@@ -62,6 +74,7 @@ class WinogradParams(TemplateParams):
     x_strides: tuple[Size, ...]
     tiles_hint: int
     lanes: int
+    tiles: int = field(default=0, metadata=tunable(_tile_counts))
 
 
 def weight_coefficients() -> list[list[float]]:
@@ -97,21 +110,26 @@ def powers() -> dict[str, str]:
 
 def register_tile(device: DeviceInfo) -> tuple[int, int]:
     """Rows (tiles) and vectors (output channels) of a product held in registers."""
-    return (12, 2) if device.vector_width >= 16 else (6, 2)
+    return (12 if device.vector_width >= 16 else 6), _PANEL_VECTORS
 
 
 def _out_space(p: WinogradParams) -> tuple[Size, ...]:
     return (p.n, *p.out_sizes, p.out_channels)
 
 
+def _usual_tiles(device: DeviceInfo, p: WinogradParams) -> int:
+    """Tiles to a work-item: fewer where there are few of them; then the panels are shared out."""
+    mr, _ = register_tile(device)
+    wanted = _ITEMS_PER_UNIT * device.compute_units
+    tiles = min(int(_MAX_INPUT * device.caches.l2) // (POINTS**2 * p.channels * 4), _MAX_TILES)
+    return max(min(tiles, ceil_div(p.tiles_hint, wanted)) // mr, 1) * mr
+
+
 def _tile(device: DeviceInfo, profile: Profile, p: WinogradParams) -> dict[str, object]:
     mr, nv = register_tile(device)
     nr = nv * p.lanes
     panels = ceil_div(p.out_channels, nr)
-    wanted = _ITEMS_PER_UNIT * device.compute_units
-    tiles = min(int(_MAX_INPUT * device.caches.l2) // (POINTS**2 * p.channels * 4), _MAX_TILES)
-    # Fewer tiles to a work-item where there are few of them; then the panels are shared out.
-    tiles = max(min(tiles, ceil_div(p.tiles_hint, wanted)) // mr, 1) * mr
+    tiles = p.tiles or _usual_tiles(device, p)
     groups = ceil_div(p.tiles_hint, tiles)
     parts = min(max(device.compute_units // groups, 1), panels)
     line = numbers_of_a_line(device, 4)
@@ -159,6 +177,19 @@ def _reference(x: np.ndarray, w: np.ndarray, padding: tuple[int, int]) -> np.nda
     return conv_reference(x, w, (1, 1), padding, (1, 1), 1)
 
 
+def _trial(p: WinogradParams, random: np.random.Generator) -> Trial[WinogradParams]:
+    lying, x = strided(random, p.x_offset, (p.n, *p.in_sizes, p.channels), (*p.x_strides, 1), p.acc)
+    shape = (p.out_channels, p.channels, 3, 3)
+    weight = uniform(random, math.prod(shape), p.acc).reshape(shape)
+    g = np.array(weight_coefficients())
+    points = np.einsum("ai,ocij,bj->abco", g, weight, g).reshape(POINTS**2, *shape[1::-1])
+    padding = (int(p.padding[0]), int(p.padding[1]))
+    expected = np.moveaxis(_reference(np.moveaxis(x, -1, 1), weight, padding), 1, -1)
+    # The transforms magnify rounding errors.
+    tolerance = 8 * tolerance_of_sum(p.acc, 9 * p.channels)
+    return Trial(p, (lying, packed(points, _PANEL_VECTORS * p.lanes)), expected, tolerance)
+
+
 WINOGRAD: TemplateSpec[WinogradParams] = TemplateSpec(
     name="winograd",
     params=WinogradParams,
@@ -169,4 +200,5 @@ WINOGRAD: TemplateSpec[WinogradParams] = TemplateSpec(
     flops=_flops,
     bytes=_bytes,
     reference=_reference,
+    trial=_trial,
 )
