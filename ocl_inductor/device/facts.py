@@ -90,7 +90,7 @@ class DeviceInfo:
     library_of_processor: bool = False  # its library is built for the processor, not for its target
     #: Overlapping sub-buffers are slow: blocks of scratch memory are buffers.
     separate_scratch: bool = False
-    #: Kernels only call a function with their code (kernel_text/one_item.py).
+    #: Kernels only call a function with their code (plan/one_item.py).
     outlined_code: bool = False
     core: CoreCosts = CoreCosts()  # of a CPU
 
