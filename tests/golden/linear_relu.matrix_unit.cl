@@ -84,7 +84,8 @@ inline bool in_range(const int x, const int y)
 
 // The parts of 16 columns and 32 steps of K of B, from `b` on, to memory `to`: piece `q` of it. Columns behind
 // number `last` are copies of it; steps from `steps` on count as zero. Gives the larger numbers of `most`
-// and these. `lines` is room for the numbers, step by step.int16 split_columns(__global const float *restrict b, const long ldk, const long ldn, const long last, const long steps,
+// and these. `lines` is room for the numbers, step by step.
+int16 split_columns(__global const float *restrict b, const long ldk, const long ldn, const long last, const long steps,
                     const int q, float *lines, int *to, int16 most)
 {
     // The first 16 steps, the 16 behind, then four pairs of steps at a time.
