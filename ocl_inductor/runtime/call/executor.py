@@ -34,13 +34,13 @@ from ocl_inductor.runtime.call.launcher import Launcher
 from ocl_inductor.runtime.call.queue_choice import choose_queue
 from ocl_inductor.runtime.call.replay import Replay
 from ocl_inductor.runtime.call.results import Results
-from ocl_inductor.runtime.call.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.call.tensors import KERNEL_DTYPES, reach
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete.bundle import members_of
 from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
 from ocl_inductor.runtime.forms import Forms
 from ocl_inductor.runtime.memory.resident import ResidentMemory, arrival_of
+from ocl_inductor.runtime.memory.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
 from ocl_inductor.runtime.plan_index import PlanIndex

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import torch
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.device.driver.handles import ClKernel, ClMemory
+from ocl_inductor.device.driver.handles import ClKernel
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.plan.plan import (
     BufferSpec,
@@ -30,20 +30,11 @@ from ocl_inductor.plan.plan import (
 from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.call.faults import Faults
 from ocl_inductor.runtime.call.replay import Replay
+from ocl_inductor.runtime.memory.argument import Argument, Uses
 from ocl_inductor.runtime.memory.recycling import Maker
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.parameters.parameters import Parameters
 from ocl_inductor.runtime.parameters.watch import Watch
-
-#: Windows onto host memory cached for each argument: the allocator tends to reuse addresses.
-MAX_WINDOWS = 64
-#: Total bytes of these windows; one is always kept. A driver's allocation for a window may lie just
-#: behind its tensor, and then the C library cannot reuse the tensor's memory for the same size
-#: (plus alignment) as long as the window exists: 64 windows of 25 MiB kept 1.6 GiB. Creating one
-#: takes 1 µs, writing a MiB 50.
-MAX_WINDOW_BYTES = 2 << 20
-
-Uses = Sequence[tuple[ClKernel, int]]
 
 #: Limit of a draw's results, so that they are never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
@@ -53,36 +44,6 @@ Draw = Callable[[HostCall, Mapping[str, torch.Tensor]], None]
 
 #: The kind of a result: a whole output, a view of one, an input, a view of one, or a constant.
 OUTPUT, VIEW, INPUT, INPUT_VIEW, CONSTANT = range(5)
-
-
-class Argument:
-    """A tensor whose address may change with each call, and the kernel arguments bound to it."""
-
-    __slots__ = ("most_windows", "nbytes", "pointer", "uses", "windows")
-
-    def __init__(self, nbytes: int, uses: Uses, addresses: bool = False) -> None:
-        """``addresses``: a window is a plain device address, which keeps nothing alive."""
-        self.nbytes = nbytes
-        self.uses = tuple(uses)
-        self.pointer = -1
-        self.windows: dict[int, ClMemory] = {}  # the oldest first
-        most = MAX_WINDOWS if addresses else MAX_WINDOW_BYTES // nbytes
-        self.most_windows = max(1, min(MAX_WINDOWS, most))
-
-    def bind(self, pointer: int, memory: UnifiedMemory) -> None:
-        """Bind the kernels to ``nbytes`` of host memory."""
-        window = self.windows.get(pointer)
-        if window is None:
-            if len(self.windows) >= self.most_windows:
-                # Before the new one is created, which can then reuse its memory.
-                del self.windows[next(iter(self.windows))]
-                if self.most_windows == 1:
-                    memory.turnover.moved(self.nbytes)
-            window = memory.at(pointer, self.nbytes)
-            self.windows[pointer] = window
-        for kernel, position in self.uses:
-            kernel.set_arg(position, window)
-        self.pointer = pointer
 
 
 def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:

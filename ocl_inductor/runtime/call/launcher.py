@@ -23,9 +23,9 @@ from ocl_inductor.plan.plan import Plan
 from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime.call.binding import Binding
 from ocl_inductor.runtime.call.fast_path import OUTPUT, VIEW, FastPath
-from ocl_inductor.runtime.call.reuse import Reuse
 from ocl_inductor.runtime.forms import Forms
 from ocl_inductor.runtime.memory.resident import Arrival
+from ocl_inductor.runtime.memory.reuse import Reuse
 from ocl_inductor.runtime.memory.scratch import Scratch
 from ocl_inductor.runtime.pressure import is_shortage
 from ocl_inductor.runtime.recording import active_recorder
