@@ -82,8 +82,8 @@ def measure(device: str | None, layers: int, mode: str, rounds: int) -> tuple[in
     assert executor.fast_path is not None
     launches, queue, enqueue = (
         executor.fast_path.launches,
-        executor.queue,
-        executor.cl.enqueue_nd_range_kernel,
+        executor.stream.queue,
+        executor.stream.cl.enqueue_nd_range_kernel,
     )
     launching: list[float] = []
 

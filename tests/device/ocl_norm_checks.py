@@ -53,8 +53,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Short:
     went: dict[FastPath, list[bool]] = {}
     run = FastPath.run
 
-    def watch(self: FastPath, tensors: Any) -> Any:
-        results = run(self, tensors)
+    def watch(self: FastPath, *call: Any) -> Any:
+        results = run(self, *call)
         went.setdefault(self, []).append(results is not None)
         return results
 

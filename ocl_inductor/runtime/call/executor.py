@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from ocl_inductor.plan.plan import (
     Region,
     Step,
 )
+from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.runtime.call.binding import Binding
 from ocl_inductor.runtime.call.control import Control
@@ -45,8 +46,8 @@ from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
-from ocl_inductor.runtime.recording import CallRecording, active_recorder
 from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 from ocl_inductor.settings import Settings
 
 
@@ -64,9 +65,7 @@ class Executor:
         self.device = device = choose_queue(plan, device, settings)
         self.settings = settings
         self.cl = load_pyopencl()
-        self.queue = device.queue
         self.device_name = device.short_name
-        self.recording: CallRecording | None = None  # while a profile is taken
         self.lock = threading.Lock()
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
@@ -83,6 +82,7 @@ class Executor:
             self.memory = UnifiedMemory(device)
         else:
             self.memory = DiscreteMemory(device, members_of(plan, self.plan_index))
+        self.stream = self.memory.stream
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.kernels = build_kernels(plan.kernels, device, settings)
@@ -124,7 +124,7 @@ class Executor:
         for name, tensor in plan.constants:
             self.host[name] = tensor
             if tensor.dtype in KERNEL_DTYPES and tensor.layout is torch.strided:
-                self._bind(name, self.memory.input(name, tensor, reach(tensor)))
+                self._bind(name, self.memory.input(self.stream, name, tensor, reach(tensor)))
         self.host_calls = HostCalls(
             self.sizes,
             self.memory,
@@ -146,7 +146,7 @@ class Executor:
                 self._kernels(),
                 self.plan_index.root,
                 self.plan_index.saved,
-                self._draw,
+                self.host_calls.run,
                 self.faults,
             )
             if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.plan_index.root)
@@ -159,16 +159,11 @@ class Executor:
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
         if self.discrete is not None and (plan.constants or self.faults is not None):
-            self.discrete.finish()  # their uploads are not part of a call that may fail
+            self.discrete.finish(self.stream)  # their uploads are not part of a call that may fail
         # A recording has fixed addresses.
         moves = self.fast_path is not None and self.fast_path.replay is None
         if moves and plan.residence is None and reads_saved(plan):
             self.reuse = Reuse(plan, self.plan_index, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
-
-    def enqueuers(self) -> list[object]:
-        """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
-        fast_path = [] if self.fast_path is None else [self.fast_path, self.fast_path.replay]
-        return [self, self.memory, *(s for s in fast_path if s is not None)]
 
     def kernel_steps(self) -> list[tuple[ClKernel, Launch]]:
         """Each kernel object with the step that it runs."""
@@ -246,34 +241,34 @@ class Executor:
         if self.caller == threading.get_ident():
             return self._run_within(inputs)
         with self.lock:
-            recorder = active_recorder()
+            recorder = recording.active
             if recorder is None:
-                return self._run_locked(inputs)
-            with recorder.call(self):
-                return self._run_locked(inputs)
+                return self._run_locked(self.stream, inputs)
+            with recorder.call(self) as stream:
+                return self._run_locked(stream, inputs)
 
-    def _run_locked(self, inputs: list[object]) -> tuple[object, ...]:
+    def _run_locked(self, stream: CommandStream, inputs: list[object]) -> tuple[object, ...]:
         if self.forms is None:
-            return self._attempt(inputs)
+            return self._attempt(stream, inputs)
         taken = self.forms.take(inputs)
         inputs.clear()
-        return self.forms.give(self._attempt(taken))
+        return self.forms.give(self._attempt(stream, taken))
 
-    def _attempt(self, inputs: list[object]) -> tuple[object, ...]:
+    def _attempt(self, stream: CommandStream, inputs: list[object]) -> tuple[object, ...]:
         """A call; retried once after a shortage of memory, with idle memory freed."""
         try:
-            return self._try(inputs)
+            return self._try(stream, inputs)
         except (RuntimeError, MemoryError) as error:
             if self.started or not is_shortage(error):
                 raise
         count("memory_retries")
-        return self._try(inputs)
+        return self._try(stream, inputs)
 
-    def _try(self, inputs: list[object]) -> tuple[object, ...]:
-        results = self._call(inputs)
+    def _try(self, stream: CommandStream, inputs: list[object]) -> tuple[object, ...]:
+        results = self._call(stream, inputs)
         return self.arrive(results) if self.arrive is not None else results
 
-    def _call(self, inputs: list[object]) -> tuple[Any, ...]:
+    def _call(self, stream: CommandStream, inputs: list[object]) -> tuple[Any, ...]:
         self.started = False
         self.caller = threading.get_ident()
         if self.launcher is not None:
@@ -283,11 +278,11 @@ class Executor:
                 self._lay_out(self.reuse)
             self.arena = self.scratch.take()
             if self.fast_path is None:
-                return self._run(inputs)
+                return self._run(stream, inputs)
             self._bind_scratch()
-            results = self.fast_path.run(inputs)
+            results = self.fast_path.run(stream, inputs)
             if results is None:
-                results = self._run(inputs)
+                results = self._run(stream, inputs)
                 binding = self.binding
                 if not binding.pinned and _have_memory(inputs):
                     self.fast_path.learn(binding.static_inputs(inputs), binding.parameters)
@@ -295,7 +290,7 @@ class Executor:
                 self.launcher.arm()
             return results
         except BaseException as error:
-            self.abandon(error)
+            self.abandon(error, stream)
             raise
         finally:
             self.caller = 0
@@ -305,14 +300,14 @@ class Executor:
                 self.reuse.end()
             self.binding.over()
 
-    def abandon(self, error: BaseException) -> None:
+    def abandon(self, error: BaseException, stream: CommandStream) -> None:
         """Clean up after an exception in a call, so that the next one binds everything anew.
 
         Raises:
             DeviceMemoryError: in place of the driver's own out-of-memory error.
         """
         self.binding.forget()
-        self._finish_quietly()
+        self._finish_quietly(stream)
         if self.launcher is not None:
             self.launcher.disarm()
         if self.fast_path is not None:
@@ -351,29 +346,31 @@ class Executor:
             self.inner = Executor(self.plan, self.device, self.settings)
         return self.inner.run(inputs)
 
-    def _finish_quietly(self) -> None:
+    def _finish_quietly(self, stream: CommandStream) -> None:
         """Wait until nothing enqueued uses memory that is about to be reused; raises nothing."""
         with contextlib.suppress(self.cl.Error):
-            self.memory.abandon()
+            self.memory.abandon(stream)
 
-    def _run(self, inputs: list[object]) -> tuple[object, ...]:
+    def _run(self, stream: CommandStream, inputs: list[object]) -> tuple[object, ...]:
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
         self._bind_memory()
-        keep = self.binding.inputs(inputs)
-        produced = self.binding.outputs(None if self.fast_path is None else self.fast_path.makers)
+        keep = self.binding.inputs(stream, inputs)
+        produced = self.binding.outputs(
+            stream, None if self.fast_path is None else self.fast_path.makers
+        )
         if self.faults is not None and self.discrete is not None:
-            self.faults.expect()
+            self.faults.expect(stream)
         self.started = True
         if self.binding.prologue_due:
             for step in self.plan.prologue:
-                self._step(step)
+                self._step(stream, step)
             self.binding.prologue_due = False
         for step in self.plan.steps:
-            self._step(step)
-        self.memory.finish()
+            self._step(stream, step)
+        self.memory.finish(stream)
         if self.faults is not None:
-            self.faults.check()
+            self.faults.check(stream)
         self.binding.lend(inputs)
         if self.first:
             self.first = False
@@ -384,7 +381,7 @@ class Executor:
 
     # -- steps -----------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> None:
+    def _step(self, stream: CommandStream, step: Step) -> None:
         if isinstance(step, Launch):
             site = self.sites[id(step)]
             global_size = site.prepare(self.sizes)
@@ -393,30 +390,31 @@ class Executor:
             # Once: a retry would not know which events the kernel has to wait for.
             after = None
             if self.discrete is not None:
-                after = self.discrete.arrivals(map(self.plan_index.root, step.buffers))
+                after = self.discrete.arrivals(stream, map(self.plan_index.root, step.buffers))
             try:
-                self._enqueue(site, global_size, after)
+                self._enqueue(stream, site, global_size, after)
             except self.cl.MemoryError:  # drivers may allocate as late as at a launch
                 if release_idle() == 0:
                     raise
-                self._enqueue(site, global_size, after)
+                self._enqueue(stream, site, global_size, after)
         else:
             if self.discrete is not None:
-                self.discrete.settle()  # before the host writes any of them
-            self.host_calls.run(step, self.recording)
-
-    def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
-        self.host_calls.run(step, self.recording, made)
+                self.discrete.settle(stream)  # before the host writes any of them
+            self.host_calls.run(stream, step)
 
     def _enqueue(
-        self, site: LaunchSite, global_size: tuple[int, ...], after: list[object] | None
+        self,
+        stream: CommandStream,
+        site: LaunchSite,
+        global_size: tuple[int, ...],
+        after: list[object] | None,
     ) -> None:
         step = site.step
-        event = self.cl.enqueue_nd_range_kernel(
-            self.queue, site.kernel, global_size, step.local_size, wait_for=after
+        event = stream.cl.enqueue_nd_range_kernel(
+            stream.queue, site.kernel, global_size, step.local_size, wait_for=after
         )
         if self.discrete is not None and id(step) in self.plan_index.done_after:
-            self.discrete.ready(self.plan_index.done_after[id(step)], event)
+            self.discrete.ready(stream, self.plan_index.done_after[id(step)], event)
 
 
 def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:

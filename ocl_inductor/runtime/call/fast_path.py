@@ -35,12 +35,13 @@ from ocl_inductor.runtime.memory.recycling import Maker
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.parameters.parameters import Parameters
 from ocl_inductor.runtime.parameters.watch import Watch
+from ocl_inductor.runtime.stream import CommandStream
 
 #: Limit of a draw's results, so that they are never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
 
 #: Runs a host call, with the output of this call that it writes, if any, by name.
-Draw = Callable[[HostCall, Mapping[str, torch.Tensor]], None]
+Draw = Callable[[CommandStream, HostCall, Mapping[str, torch.Tensor]], None]
 
 #: The kind of a result: a whole output, a view of one, an input, a view of one, or a constant.
 OUTPUT, VIEW, INPUT, INPUT_VIEW, CONSTANT = range(5)
@@ -110,8 +111,6 @@ class FastPath:
         self.memory = memory
         #: Bits of an input's address that must be 0.
         self.unaligned = memory.unaligned
-        self.queue = memory.queue
-        self.cl = memory.cl
         #: Position, identity and address.
         self.parameters: tuple[tuple[int, int, int], ...] = ()
         #: For parameters that the plan keeps copies of: position and version. A training step
@@ -203,14 +202,18 @@ class FastPath:
         for *_, argument in self.outputs:
             argument.pointer = -1
 
-    def run(self, tensors: Sequence[object]) -> tuple[torch.Tensor, ...] | None:
+    def run(
+        self, stream: CommandStream, tensors: Sequence[object]
+    ) -> tuple[torch.Tensor, ...] | None:
         """The results, or None when the general path has to run, followed by ``learn``."""
-        results = self._run(tensors) if self.known else None
+        results = self._run(stream, tensors) if self.known else None
         # The general path rebinds; if that fails half-way, the state here is invalid.
         self.known = results is not None
         return results
 
-    def _run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
+    def _run(
+        self, stream: CommandStream, tensors: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, ...] | None:
         for position, tensor, pointer in self.parameters:
             x = tensors[position]
             if id(x) != tensor or x.data_ptr() != pointer:
@@ -245,18 +248,18 @@ class FastPath:
             if pointer != argument.pointer:
                 argument.bind(pointer, self.memory)
         for step, n in self.draws:
-            self.draw(step, {} if n is None else {step.results: outputs[n]})
-        queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
+            self.draw(stream, step, {} if n is None else {step.results: outputs[n]})
+        queue, enqueue = stream.queue, stream.cl.enqueue_nd_range_kernel
         for kernel, global_size, local_size in self.prologue if changed else ():
             enqueue(queue, kernel, global_size, local_size)
         if self.replay is not None:
-            self.replay.run(self.arguments)
+            self.replay.run(stream, self.arguments)
         else:
             for kernel, global_size, local_size in self.launches:
                 enqueue(queue, kernel, global_size, local_size)
-            self.memory.finish()
+            self.memory.finish(stream)
         if self.faults is not None:
-            self.faults.check()
+            self.faults.check(stream)
         for n in self.noted:
             note_write(tensors[n])
         results = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import jinja2
@@ -21,6 +22,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import PyOpenCL
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.resident.tensors import note_write
+from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.call.binding import Binding
 from ocl_inductor.runtime.call.fast_path import OUTPUT, VIEW, FastPath
 from ocl_inductor.runtime.forms import Forms
@@ -28,7 +30,6 @@ from ocl_inductor.runtime.memory.resident import Arrival
 from ocl_inductor.runtime.memory.reuse import Reuse
 from ocl_inductor.runtime.memory.scratch import Scratch
 from ocl_inductor.runtime.pressure import is_shortage
-from ocl_inductor.runtime.recording import active_recorder
 
 
 class Launched(Protocol):
@@ -65,12 +66,16 @@ class Launcher:
         in_host_memory = executor.plan.residence is None
         #: The global names of the function.
         self.facts: dict[str, Any] = {
-            "active_recorder": active_recorder,
+            "recording": recording,
             "armed": False,
             "enqueue": executor.cl.enqueue_nd_range_kernel,
             "executor": executor,
             # Results on the device need no wait where their users are enqueued behind them.
-            "finish": executor.device.queue.finish if in_host_memory else fast_path.memory.finish,
+            "finish": (
+                executor.device.queue.finish
+                if in_host_memory
+                else partial(fast_path.memory.finish, fast_path.memory.stream)
+            ),
             "fork": fork,
             "general": executor.run,
             "get_ident": threading.get_ident,
@@ -81,10 +86,14 @@ class Launcher:
             "note_write": note_write,
             "prologue": fast_path.prologue,
             "queue": executor.device.queue,
+            "stream": fast_path.memory.stream,
             "take": self.scratch.pool.take_last,
         }
         if fast_path.faults is not None:
-            self.facts |= {"fault": fast_path.faults.words, "check": fast_path.faults.check}
+            self.facts |= {
+                "fault": fast_path.faults.words,
+                "check": partial(fast_path.faults.check, fast_path.memory.stream),
+            }
         for n, stride, argument in fast_path.inputs:
             self.facts |= {f"stride_{n}": stride, f"input_{n}": argument}
         for n, (maker, argument) in enumerate(fast_path.outputs):
