@@ -170,8 +170,7 @@ def test_a_failing_call_leaves_all_as_it_was(driver: str, monkeypatch: pytest.Mo
 def _enqueued_with(executor: Executor) -> dict[tuple[int, str], object]:
     """What live objects of a plan have that enqueues: queues, pyopencl, streams."""
     cl = load_pyopencl()
-    replay = None if executor.fast_path is None else executor.fast_path.replay
-    objects = [executor, executor.memory, executor.fast_path, replay, executor.device]
+    objects = [executor, executor.memory, executor.guards, executor.replay, executor.device]
     return {
         (id(o), name): value
         for o in objects

@@ -111,11 +111,8 @@ class Binding:
 
     # -- inputs ----------------------------------------------------------------------------
 
-    def inputs(self, stream: CommandStream, arguments: Sequence[object]) -> list[torch.Tensor]:
-        """Bind the inputs; parameters only if they were replaced or written since the last call.
-        The tensors have to live as long as the call.
-        """
-        keep: list[torch.Tensor] = []
+    def inputs(self, stream: CommandStream, arguments: Sequence[object]) -> None:
+        """Bind the inputs; parameters only if they were replaced or written since the last call."""
         changed = self._changed_parameters(arguments)
         for position, name in self._host_values:
             self.host[name] = arguments[position]
@@ -126,21 +123,25 @@ class Binding:
             if own.static and own.name not in changed:
                 self.tensors[own.name] = x
             else:
-                keep.append(self._input(stream, own, x))
+                self._input(stream, own, x)
         for name in self.plan_index.overwritten:
             x = self.tensors[name]
             self.memory.overwritten(name, x, self.reach(self.plan_index.inputs[name], x))
-        return keep
 
-    def _input(self, stream: CommandStream, own: _Input, x: torch.Tensor) -> torch.Tensor:
-        """Bind one; the tensor that kernels work on."""
+    def take_prologue(self) -> bool:
+        """Whether the prologue has to run in this call, which is to do so."""
+        due, self.prologue_due = self.prologue_due, False
+        return due
+
+    def _input(self, stream: CommandStream, own: _Input, x: torch.Tensor) -> None:
+        """Bind one to the tensor that kernels work on, which lives as long as the call."""
         stride = self.sizes.all(own.spec.stride)
         if self.discrete is not None:
             buffer = self._on_device(stream, self.discrete, own, x, stride)
             if buffer is not None:
                 self.tensors[own.name] = x
                 self._bind(own.name, buffer)
-                return x
+                return
         tensor = as_planned(x, stride)
         if self.aligned is not None:
             tensor = self.aligned(stream, tensor)
@@ -152,7 +153,6 @@ class Binding:
                     self.pinned[own.name] = tensor  # the binding outlives this call
             nbytes = self.reach(own.spec, tensor)
             self._bind(own.name, self.memory.input(stream, own.name, tensor, nbytes))
-        return tensor
 
     def _on_device(
         self,
@@ -174,10 +174,6 @@ class Binding:
         if buffer is None:
             discrete.bring_home(stream, x)
         return buffer
-
-    def static_inputs(self, arguments: Sequence[object]) -> list[tuple[int, torch.Tensor]]:
-        """The parameters among the arguments, by position."""
-        return [(own.position, arguments[own.position]) for own in self._static]
 
     def _changed_parameters(self, arguments: Sequence[object]) -> set[str]:
         """Names of the parameters that were replaced, moved or written since the last call."""
@@ -251,6 +247,7 @@ class Binding:
 
     def forget(self) -> None:
         """Bind everything anew at the next call, which follows one that failed."""
+        self.over()
         # Parameters count as seen before they are bound, so check all of them again.
         self.parameters.forget()
         self.prologue_due = bool(self.plan.prologue)

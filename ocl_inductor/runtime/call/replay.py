@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ocl_inductor.device.command_buffer import (
@@ -21,7 +21,7 @@ from ocl_inductor.device.command_buffer import (
     Recording,
 )
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import ClEvent, ClMemory
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.probe import command_buffers_work
 from ocl_inductor.log import logger
@@ -51,13 +51,23 @@ class Movable(Protocol):
     windows: dict[int, ClMemory]
 
 
+#: ``launches(queue, enqueue)`` enqueues all kernels of a plan; the event of the last one.
+Launches = Callable[[ClQueue, Callable[..., Any]], ClEvent]
+
+
+def _listed(launches: Launches) -> list[RecordedLaunch]:
+    found: list[RecordedLaunch] = []
+    launches(None, lambda queue, *launch: found.append(launch))
+    return found
+
+
 class Replay:
     """Runs the launches of one plan, whose arguments are set, and waits: the fastest way."""
 
-    def __init__(self, device: Device, launches: Sequence[RecordedLaunch]) -> None:
-        self.launches = tuple(launches)
+    def __init__(self, device: Device, launch: Launches) -> None:
+        self.launch = launch
         self.complete = load_pyopencl().command_execution_status.COMPLETE
-        self.recordings = Recordings(device, self.launches)
+        self.recordings = Recordings(device, _listed(launch))
         self.times: dict[str, list[float]] = {name: [] for name in COUNTERS}
         self.calls = 0
         self.chosen = ""
@@ -107,17 +117,14 @@ class Replay:
         return True
 
     def _finish(self, stream: CommandStream) -> None:
-        for kernel, global_size, local_size in self.launches:
-            stream.cl.enqueue_nd_range_kernel(stream.queue, kernel, global_size, local_size)
+        self.launch(stream.queue, stream.cl.enqueue_nd_range_kernel)
         stream.queue.finish()
 
     def _poll(self, stream: CommandStream) -> None:
-        event: ClEvent = None
-        for kernel, global_size, local_size in self.launches:
-            event = stream.cl.enqueue_nd_range_kernel(stream.queue, kernel, global_size, local_size)
+        event = self.launch(stream.queue, stream.cl.enqueue_nd_range_kernel)
         stream.queue.flush()
         end = time.perf_counter() + POLL_SECONDS
-        while event is not None and event.command_execution_status != self.complete:
+        while event.command_execution_status != self.complete:
             if time.perf_counter() > end:
                 break
         stream.queue.finish()  # returns at once if idle, and lets the driver clean up
