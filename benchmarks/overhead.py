@@ -79,11 +79,10 @@ def measure(device: str | None, layers: int, mode: str, rounds: int) -> tuple[in
     finally:
         Executor.function = original  # type: ignore[method-assign]
     (executor,) = found
-    assert executor.fast_path is not None
     launches, queue, enqueue = (
-        executor.fast_path.launches,
-        executor.queue,
-        executor.cl.enqueue_nd_range_kernel,
+        [(executor.sites[id(s)].kernel, s.global_size, s.local_size) for s in executor.plan.steps],
+        executor.stream.queue,
+        executor.stream.cl.enqueue_nd_range_kernel,
     )
     launching: list[float] = []
 

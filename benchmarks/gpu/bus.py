@@ -81,12 +81,12 @@ def strategy(place: Where) -> None:
             x = torch.zeros(nbytes, dtype=torch.uint8)
 
             def up(memory: DiscreteMemory = memory, x: torch.Tensor = x) -> None:
-                memory.input("x", x, x.nbytes)
-                memory.finish()
+                memory.input(memory.stream, "x", x, x.nbytes)
+                memory.finish(memory.stream)
 
             def down(memory: DiscreteMemory = memory, x: torch.Tensor = x) -> None:
-                memory.output("x", x, x.nbytes)
-                memory.finish()
+                memory.output(memory.stream, "x", x, x.nbytes)
+                memory.finish(memory.stream)
 
             rates = {"up_gb_s": _rate(nbytes, up), "down_gb_s": _rate(nbytes, down)}
             line("bus ours", chunk=chunk, threaded=threaded, bytes=nbytes, **rates)

@@ -1,9 +1,9 @@
 """Times of everything that compiled graphs enqueue, from OpenCL's events.
 
-While an :class:`EventRecorder` is active, each call of an executor runs on a profiling queue (the
-normal one does not profile: that costs about 0.1 µs a kernel). The call's objects keep their code:
-for the duration of the call, their queue is replaced by a profiling one and their pyopencl by a
-wrapper that records events. Without a recorder a call only checks for one (0.1 µs).
+While an :class:`EventRecorder` is active, each call of an executor enqueues with a stream of the
+recorder's (stream.py): to profiling queues (the plan's own do not profile: that costs about 0.1 µs
+a kernel), through functions that note the events they return. The plan's objects stay as they are.
+Without a recorder a call only checks for one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ocl_inductor.device.driver.handles import ClEvent, ClKernel, ClQueue, PyOpenCL
+from ocl_inductor.device.driver.handles import ClEvent, ClKernel, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.plan.plan import HostCall, Launch, Plan, SizeText
 from ocl_inductor.runtime.device_clock import DeviceClock
 from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +61,14 @@ class Recordable(Protocol):
     plan: Plan
     sizes: Sizes
     device_name: str
-    recording: CallRecording | None
-
-    def enqueuers(self) -> list[object]:
-        """Every object with ``cl`` and queues among its attributes."""
+    stream: CommandStream
 
     def kernel_steps(self) -> list[tuple[ClKernel, Launch]]:
         """Each kernel object with the step it belongs to."""
 
 
-_active: EventRecorder | None = None
-
-
-def active_recorder() -> EventRecorder | None:
-    """The recorder that calls of executors report to, if any."""
-    return _active
+#: The recorder that calls of executors report to, if any.
+active: EventRecorder | None = None
 
 
 class EventRecorder:
@@ -92,43 +86,33 @@ class EventRecorder:
         self._lanes: dict[int, _Lane] = {}
 
     def __enter__(self) -> EventRecorder:
-        global _active
-        if _active is not None:
+        global active
+        if active is not None:
             raise OpenCLInductorError(
                 "A profile is being taken already, in this thread or another one: end it first."
             )
-        _active = self
+        active = self
         return self
 
     def __exit__(self, *error: object) -> None:
-        global _active
-        _active = None
+        global active
+        active = None
 
     @contextlib.contextmanager
-    def call(self, executor: Recordable) -> Iterator[None]:
-        """Record what the executor enqueues inside; the caller holds its lock."""
+    def call(self, executor: Recordable) -> Iterator[CommandStream]:
+        """Record what is enqueued inside with the stream; the caller holds the executor's lock."""
         began = time.time_ns()
-        objects = executor.enqueuers()
+        own = executor.stream
         notes = CallRecording(executor)
-        saved = [(o, name, value) for o in objects for name, value in _replaceable(o)]
-        lanes = {}
-        for _, _, value in saved:
-            if _is_queue(value):
-                lanes[value.int_ptr] = self._lane(value)
-        for o, name, value in saved:
-            substitute = lanes[value.int_ptr].timed_queue if _is_queue(value) else notes.library
-            setattr(o, name, substitute)
-        executor.recording = notes
+        lanes = {queue.int_ptr: self._lane(queue) for queue in (own.queue, own.transfers)}
+        timed, beside = (lanes[q.int_ptr].timed_queue for q in (own.queue, own.transfers))
         start = time.time_ns()
         try:
-            yield
+            yield CommandStream(timed, beside, notes.library, notes.host_call)
         finally:
             for lane in lanes.values():
                 lane.timed_queue.finish()
             end = time.time_ns()
-            executor.recording = None
-            for o, name, value in saved:
-                setattr(o, name, value)
             spans = notes.spans(lanes, start, end)
             for lane in lanes.values():
                 lane.clock.refresh()
@@ -229,16 +213,6 @@ class _NotingLibrary:
             return event
 
         return noted
-
-
-def _is_queue(value: object) -> bool:
-    return isinstance(value, load_pyopencl().CommandQueue)
-
-
-def _replaceable(o: object) -> list[tuple[str, ClQueue | PyOpenCL]]:
-    """The attributes of an object that are a queue or pyopencl itself."""
-    cl = load_pyopencl()
-    return [(name, value) for name, value in vars(o).items() if value is cl or _is_queue(value)]
 
 
 def _moved(args: tuple[Any, ...]) -> int:

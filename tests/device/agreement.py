@@ -76,13 +76,13 @@ def poisoned_memory() -> Iterator[None]:
         buffer = make(self, name, nbytes)
         if self.buffers.get(name) is not before:
             pattern = np.full(buffer.size, POISON, np.uint8)
-            self.cl.enqueue_copy(self.queue, buffer, pattern)
+            self.cl.enqueue_copy(self.stream.queue, buffer, pattern)
         return buffer
 
     def poisoned_bundle(self: Bundle, strategy: Any) -> Any:
         members = make_bundle(self, strategy)
         pattern = np.full(self.nbytes, POISON, np.uint8)
-        strategy.cl.enqueue_copy(strategy.queue, self.buffer, pattern)
+        strategy.cl.enqueue_copy(strategy.stream.queue, self.buffer, pattern)
         return members
 
     def poison(arena: Arena) -> None:
@@ -100,7 +100,7 @@ def poisoned_memory() -> Iterator[None]:
         for allocation in self.allocations:
             if allocation.buffer is not None:
                 pattern = np.full(allocation.nbytes, POISON, np.uint8)
-                strategy.cl.enqueue_copy(strategy.queue, allocation.buffer, pattern)
+                strategy.cl.enqueue_copy(strategy.stream.queue, allocation.buffer, pattern)
 
     def poisoned_give(self: ScratchPool, arena: Arena) -> None:
         poison(arena)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import ocl_inductor.eager  # noqa: F401  (makes the device)
-from ocl_inductor.runtime.call.fast_path import Argument
+from ocl_inductor.runtime.memory.argument import Argument
 
 Tensor = torch.Tensor
 

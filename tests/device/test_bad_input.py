@@ -6,6 +6,8 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -376,18 +378,39 @@ def test_more_memory_than_there_is(memory: str, driver: str) -> None:
     agree(fn, random(5), random(5), random(5, 1), device=driver, memory=memory)
 
 
+class Launches:
+    """Launches of functions that are compiled from now on, which may fail for want of memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import pyopencl as cl
+
+        enqueue = cl.enqueue_nd_range_kernel
+        self.fail = False
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            if self.fail:
+                raise cl.MemoryError("clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE")
+            return enqueue(*args, **kwargs)
+
+        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", launch)
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        self.fail = True
+        try:
+            yield
+        finally:
+            self.fail = False
+
+
 @pytest.mark.parametrize("memory", ["unified", "discrete"])
 def test_parameters_after_a_call_that_failed(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the parameters of before nor those of the failed call are taken for bound."""
-    import pyopencl as cl
-
+    launches = Launches(monkeypatch)
     layers = [nn.Linear(17, 19).requires_grad_(False) for _ in range(2)]
     old, new = (layer.weight for layer in layers)
     model = layers[0]
     function = compiled(model, two_drivers()[0], memory=memory)
-
-    def fail(*args: Any, **kwargs: Any) -> None:
-        raise cl.MemoryError("clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE")
 
     def check() -> None:
         x = random(3, 17)
@@ -397,10 +420,8 @@ def test_parameters_after_a_call_that_failed(memory: str, monkeypatch: pytest.Mo
     check()
     for failing, after in ((new, old), (new, new), (old, new), (new, old)):
         model.weight = failing
-        with monkeypatch.context() as patch:
-            patch.setattr(cl, "enqueue_nd_range_kernel", fail)
-            with pytest.raises(errors.DeviceMemoryError):
-                function(random(3, 17))
+        with launches.failing(), pytest.raises(errors.DeviceMemoryError):
+            function(random(3, 17))
         model.weight = after
         check()
         check()
@@ -408,17 +429,15 @@ def test_parameters_after_a_call_that_failed(memory: str, monkeypatch: pytest.Mo
 
 def test_memory_error_at_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers may allocate as late as that. The next call works."""
-    import pyopencl as cl
-
+    launches = Launches(monkeypatch)
     function = compiled(lambda x: x.softmax(-1), two_drivers()[0])
-    function(random(3, 5))
-
-    def fail(*args: Any, **kwargs: Any) -> None:
-        raise cl.MemoryError("clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cl, "enqueue_nd_range_kernel", fail)
-        with pytest.raises(errors.DeviceMemoryError, match="bytes available"):
+    for calls in (1, 3):  # before it finds everything bound, and after
+        for _ in range(calls):
             function(random(3, 5))
-    x = random(3, 5)
-    torch.testing.assert_close(function(x), x.softmax(-1))
+        with (
+            launches.failing(),
+            pytest.raises(errors.DeviceMemoryError, match="bytes available"),
+        ):
+            function(random(3, 5))
+        x = random(3, 5)
+        torch.testing.assert_close(function(x), x.softmax(-1))

@@ -6,12 +6,13 @@ Calls take the short path all the same, and each draws anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import pytest
 import torch
 import torch.nn.functional as F
 from agreement import compiled, poisoned_memory, random, two_drivers
+from call_paths import watched
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -19,9 +20,12 @@ from ocl_inductor import profile
 from ocl_inductor.lowering.random.random_bits import ops
 from ocl_inductor.plan.plan import HostCall, Plan
 from ocl_inductor.runtime.call import replay
-from ocl_inductor.runtime.call.fast_path import FastPath, draws_of
+from ocl_inductor.runtime.call.executor import Executor
+from ocl_inductor.runtime.call.fast_path import draws_of
 
 ROWS, WIDTH, LAYERS, P = 256, 512, 4, 0.3
+
+Went: TypeAlias = list[tuple[Executor, bool]]
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -34,18 +38,9 @@ def _poisoned() -> Iterator[None]:
 
 
 @pytest.fixture
-def fast_path(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each call of a plan that the short path serves, whether it went there."""
-    went: list[bool] = []
-    run = FastPath.run
-
-    def watch(self: FastPath, tensors: Any) -> Any:
-        results = run(self, tensors)
-        went.append(results is not None)
-        return results
-
-    monkeypatch.setattr(FastPath, "run", watch)
-    return went
+def fast_path(monkeypatch: pytest.MonkeyPatch) -> Went:
+    """See ``watched``."""
+    return watched(monkeypatch)
 
 
 def mask(seed: int, stream: int) -> torch.Tensor:
@@ -61,7 +56,7 @@ def expected(weights: list[torch.Tensor], x: torch.Tensor, seed: int) -> torch.T
 
 
 @each_driver
-def test_training_step(driver: str, fast_path: list[bool]) -> None:
+def test_training_step(driver: str, fast_path: Went) -> None:
     model = nn.Sequential(
         *(
             m
@@ -83,7 +78,7 @@ def test_training_step(driver: str, fast_path: list[bool]) -> None:
         for got, weight in zip(model.parameters(), wide, strict=True):
             assert got.grad is not None and weight.grad is not None
             torch.testing.assert_close(got.grad.double(), weight.grad, rtol=1e-3, atol=1e-4)
-    assert fast_path == [False, False] + 8 * [True]  # forward and backward
+    assert [known for _, known in fast_path] == [False, False] + 8 * [True]  # forward and backward
     assert counters["opencl"]["bytes_in_saved_memory"] > 0
     assert counters["opencl"]["fallbacks"] == 0
 
@@ -95,7 +90,7 @@ def noisy(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 @each_driver
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 def test_seed_in_scratch_memory(
-    driver: str, mode: str | None, plans: list[Plan], fast_path: list[bool]
+    driver: str, mode: str | None, plans: list[Plan], fast_path: Went
 ) -> None:
     call = compiled(noisy, driver, mode=mode) if mode else compiled(noisy, driver)
     x = random(40, 50)
@@ -113,7 +108,8 @@ def test_seed_in_scratch_memory(
     (plan,) = plans
     (draw,) = draws_of(plan)
     assert {b.name: b.where for b in plan.buffers}[draw.results] == "slot"
-    assert fast_path[0] is False and all(fast_path[1:])
+    went = [known for _, known in fast_path]
+    assert went[0] is False and all(went[1:])
 
 
 @each_driver

@@ -8,8 +8,8 @@ import sys
 import pytest
 from agreement import two_drivers
 
-from ocl_inductor.runtime.call import fast_path
 from ocl_inductor.runtime.memory import heap
+from ocl_inductor.runtime.memory.argument import Argument
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system shows no such sizes")
 
@@ -87,7 +87,7 @@ class _Window:
 def test_windows_that_are_kept(nbytes: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest goes first, before the new one is made."""
     monkeypatch.setattr(heap, "give_back_freed", lambda: None)
-    memory, argument = _Memory(), fast_path.Argument(nbytes, ())
+    memory, argument = _Memory(), Argument(nbytes, ())
     for n in range(1, 100):
         argument.bind(n << 12, memory)  # type: ignore[arg-type]
         assert argument.pointer == n << 12
@@ -96,7 +96,7 @@ def test_windows_that_are_kept(nbytes: int, most: int, monkeypatch: pytest.Monke
 
 
 def test_addresses_are_kept_whatever_lies_behind_them() -> None:
-    memory, argument = _Memory(), fast_path.Argument(25 << 20, (), addresses=True)
+    memory, argument = _Memory(), Argument(25 << 20, (), addresses=True)
     for n in range(1, 100):
         argument.bind(n << 12, memory)  # type: ignore[arg-type]
         assert list(argument.windows) == [k << 12 for k in range(max(1, n - 63), n + 1)]

@@ -138,25 +138,26 @@ def test_every_way_of_a_transfer(
 ) -> None:
     monkeypatch.setattr(pinned, "MOST_CHUNKS", most)
     memory = DiscreteMemory(select_device(driver))
+    stream = memory.stream
     first, second = (torch.randint(256, (size,), dtype=torch.uint8) for _ in range(2))
-    buffer = memory.input("x", first, size)
-    memory.finish()
-    assert torch.equal(memory.read(buffer, size), first)
+    buffer = memory.input(stream, "x", first, size)
+    memory.finish(stream)
+    assert torch.equal(memory.read(stream, buffer, size), first)
     source = second.clone()
-    memory.write(buffer, source, size)
+    memory.write(stream, buffer, source, size)
     if most:  # it has left the tensor, or is done
         source.zero_()
     home = torch.zeros(size, dtype=torch.uint8)
-    assert memory.output("x", home, size) is buffer
-    memory.finish()
+    assert memory.output(stream, "x", home, size) is buffer
+    memory.finish(stream)
     assert torch.equal(home, second)
     away = torch.zeros(size, dtype=torch.uint8)
-    memory.write(memory.stay(away, size), second, size)
-    memory.finish()
+    memory.write(stream, memory.stay(away, size), second, size)
+    memory.finish(stream)
     assert not away.any()
-    memory.bring_home(away)
+    memory.bring_home(stream, away)
     assert torch.equal(away, second)
-    memory.finish()
+    memory.finish(stream)
 
 
 @each_driver

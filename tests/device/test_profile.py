@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -14,11 +15,14 @@ import torch
 from agreement import two_drivers
 
 import ocl_inductor
+from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
 from ocl_inductor.observe.profiler import result
 from ocl_inductor.runtime import recording
+from ocl_inductor.runtime.call.executor import Executor
 from ocl_inductor.runtime.device_clock import DeviceClock
+from ocl_inductor.runtime.stream import CommandStream
 from ocl_inductor.tune.roof import Roof
 
 #: Software devices are out: one was seen to report the same moment for start and end.
@@ -159,32 +163,55 @@ def test_a_failing_call_leaves_all_as_it_was(driver: str, monkeypatch: pytest.Mo
     with pytest.raises(torch.linalg.LinAlgError), ocl_inductor.profile() as p:
         f(torch.full((8, 8), torch.nan))
     assert len(p.calls) == 1
-    assert recording._active is None
+    assert recording.active is None
     assert torch.equal(f(x), expected)
 
 
-@one_driver
-def test_the_queue_takes_no_times_afterwards(driver: str) -> None:
-    f, x = compiled(two_kernels, driver), torch.randn(64, 64)
-    enqueuers: list[Any] = []
+def _enqueued_with(executor: Executor) -> dict[tuple[int, str], object]:
+    """What live objects of a plan have that enqueues: queues, pyopencl, streams."""
+    cl = load_pyopencl()
+    objects = [executor, executor.memory, executor.guards, executor.replay, executor.device]
+    return {
+        (id(o), name): value
+        for o in objects
+        if o is not None
+        for name, value in vars(o).items()
+        if value is cl or isinstance(value, cl.CommandQueue | CommandStream)
+    }
+
+
+@each_driver
+@pytest.mark.parametrize(
+    "options", [{}, {"memory": "discrete"}, {"mode": "reduce-overhead"}], ids=str
+)
+def test_a_call_gets_a_stream_and_its_objects_stay_as_they_are(
+    driver: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, x = compiled(two_kernels, driver, **options), torch.randn(64, 64)
     make = recording.EventRecorder.call
+    streams: list[CommandStream] = []
 
-    def noted(self: Any, executor: Any) -> Any:
-        enqueuers.extend(executor.enqueuers())
-        return make(self, executor)
+    @contextlib.contextmanager
+    def noted(self: Any, executor: Executor) -> Iterator[CommandStream]:
+        before = _enqueued_with(executor)
+        with make(self, executor) as stream:
+            streams.append(stream)
+            assert _enqueued_with(executor) == before
+            yield stream
+            assert _enqueued_with(executor) == before
+        assert executor.stream.queue is executor.device.queue
+        assert executor.stream.cl is load_pyopencl()
 
-    with pytest.MonkeyPatch.context() as patch, ocl_inductor.profile():
-        patch.setattr(recording.EventRecorder, "call", noted)
+    monkeypatch.setattr(recording.EventRecorder, "call", noted)
+    f(x)
+    with ocl_inductor.profile() as p:
         f(x)
         f(x)
     f(x)
-    queue = enqueuers[0].device.queue
-    assert all(o.queue is queue for o in enqueuers)
-    from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
-
-    cl = load_pyopencl()
-    assert all(o.cl is cl for o in enqueuers)
-    assert not queue.properties & cl.command_queue_properties.PROFILING_ENABLE
+    takes_times = load_pyopencl().command_queue_properties.PROFILING_ENABLE
+    assert len(p.calls) == len(streams) == 2
+    assert all(s.queue.properties & takes_times for s in streams)
+    assert not select_device(driver).queue.properties & takes_times
 
 
 def test_one_profile_at_a_time() -> None:
@@ -327,4 +354,4 @@ def test_table_fits(driver: str, width: int) -> None:
 @pytest.fixture(autouse=True)
 def _no_recorder_left() -> Iterator[None]:
     yield
-    assert recording._active is None
+    assert recording.active is None

@@ -65,7 +65,7 @@ LAYERS: list[set[str]] = [
     {"observe.diagnosis"},
     {"plan"},
     {"runtime.counters", "runtime.device_clock", "runtime.host_bytes", "runtime.plan_index"},
-    {"runtime.forms", "runtime.pressure", "runtime.sizes"},
+    {"runtime.forms", "runtime.pressure", "runtime.sizes", "runtime.stream"},
     {"runtime.discrete.pinned", "runtime.discrete.transfers"},
     {"resident"},
     {"runtime.parameters", "runtime.recording", "runtime.store"},

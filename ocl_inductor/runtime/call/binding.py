@@ -20,6 +20,7 @@ from ocl_inductor.runtime.memory.strategy import Strategy
 from ocl_inductor.runtime.parameters.parameters import Parameters
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 
 #: ``bind(name, buffer)``: the kernels that use a name of the plan use this buffer from now on.
 Bind = Callable[[str, ClMemory], None]
@@ -110,11 +111,8 @@ class Binding:
 
     # -- inputs ----------------------------------------------------------------------------
 
-    def inputs(self, arguments: Sequence[object]) -> list[torch.Tensor]:
-        """Bind the inputs; parameters only if they were replaced or written since the last call.
-        The tensors have to live as long as the call.
-        """
-        keep: list[torch.Tensor] = []
+    def inputs(self, stream: CommandStream, arguments: Sequence[object]) -> None:
+        """Bind the inputs; parameters only if they were replaced or written since the last call."""
         changed = self._changed_parameters(arguments)
         for position, name in self._host_values:
             self.host[name] = arguments[position]
@@ -125,24 +123,28 @@ class Binding:
             if own.static and own.name not in changed:
                 self.tensors[own.name] = x
             else:
-                keep.append(self._input(own, x))
+                self._input(stream, own, x)
         for name in self.plan_index.overwritten:
             x = self.tensors[name]
             self.memory.overwritten(name, x, self.reach(self.plan_index.inputs[name], x))
-        return keep
 
-    def _input(self, own: _Input, x: torch.Tensor) -> torch.Tensor:
-        """Bind one; the tensor that kernels work on."""
+    def take_prologue(self) -> bool:
+        """Whether the prologue has to run in this call, which is to do so."""
+        due, self.prologue_due = self.prologue_due, False
+        return due
+
+    def _input(self, stream: CommandStream, own: _Input, x: torch.Tensor) -> None:
+        """Bind one to the tensor that kernels work on, which lives as long as the call."""
         stride = self.sizes.all(own.spec.stride)
         if self.discrete is not None:
-            buffer = self._on_device(self.discrete, own, x, stride)
+            buffer = self._on_device(stream, self.discrete, own, x, stride)
             if buffer is not None:
                 self.tensors[own.name] = x
                 self._bind(own.name, buffer)
-                return x
+                return
         tensor = as_planned(x, stride)
         if self.aligned is not None:
-            tensor = self.aligned(tensor)
+            tensor = self.aligned(stream, tensor)
         self.tensors[own.name] = tensor
         if own.used:
             if own.static:
@@ -150,11 +152,15 @@ class Binding:
                 if tensor.data_ptr() != x.data_ptr():
                     self.pinned[own.name] = tensor  # the binding outlives this call
             nbytes = self.reach(own.spec, tensor)
-            self._bind(own.name, self.memory.input(own.name, tensor, nbytes))
-        return tensor
+            self._bind(own.name, self.memory.input(stream, own.name, tensor, nbytes))
 
     def _on_device(
-        self, discrete: DiscreteMemory, own: _Input, x: torch.Tensor, stride: tuple[int, ...]
+        self,
+        stream: CommandStream,
+        discrete: DiscreteMemory,
+        own: _Input,
+        x: torch.Tensor,
+        stride: tuple[int, ...],
     ) -> ClMemory | None:
         """A buffer that holds a tensor already; None if it is in host memory (by now)."""
         nbytes = self.reach(own.spec, x)
@@ -166,12 +172,8 @@ class Binding:
         if plain and not own.static and not own.on_host:
             buffer = discrete.resident(x, nbytes, kept)
         if buffer is None:
-            discrete.bring_home(x)
+            discrete.bring_home(stream, x)
         return buffer
-
-    def static_inputs(self, arguments: Sequence[object]) -> list[tuple[int, torch.Tensor]]:
-        """The parameters among the arguments, by position."""
-        return [(own.position, arguments[own.position]) for own in self._static]
 
     def _changed_parameters(self, arguments: Sequence[object]) -> set[str]:
         """Names of the parameters that were replaced, moved or written since the last call."""
@@ -199,7 +201,9 @@ class Binding:
 
     # -- outputs ---------------------------------------------------------------------------
 
-    def outputs(self, makers: Mapping[str, Maker] | None = None) -> dict[str, torch.Tensor]:
+    def outputs(
+        self, stream: CommandStream, makers: Mapping[str, Maker] | None = None
+    ) -> dict[str, torch.Tensor]:
         """Allocate and bind results; ``makers`` replace the default ones."""
         produced: dict[str, torch.Tensor] = {}
         private = bool(self.plan_index.saved) and saved_tensors_are_private()
@@ -221,7 +225,7 @@ class Binding:
             ):
                 buffer = self.discrete.stay(tensor, nbytes, self.bound.get(spec.name))
             else:
-                buffer = self.memory.output(spec.name, tensor, nbytes)
+                buffer = self.memory.output(stream, spec.name, tensor, nbytes)
             self._bind(spec.name, buffer)
         self.tensors |= produced
         return produced
@@ -243,6 +247,7 @@ class Binding:
 
     def forget(self) -> None:
         """Bind everything anew at the next call, which follows one that failed."""
+        self.over()
         # Parameters count as seen before they are bound, so check all of them again.
         self.parameters.forget()
         self.prologue_due = bool(self.plan.prologue)

@@ -1,52 +1,47 @@
-"""Calls a plan: binds tensors, enqueues every kernel, waits once."""
+"""A plan on a device: its kernels, and what a call binds before the generated function
+(launcher.py) enqueues every kernel and waits once."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
-from ocl_inductor.device import fork
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import ClKernel, ClMemory
+from ocl_inductor.device.driver.handles import ClEvent, ClKernel, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl, release_code
-from ocl_inductor.plan.plan import (
-    FAULT,
-    HostCall,
-    Launch,
-    Plan,
-    Region,
-    Step,
-)
+from ocl_inductor.plan.plan import FAULT, HostCall, Launch, Plan, Region
+from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.runtime.call.binding import Binding
 from ocl_inductor.runtime.call.control import Control
 from ocl_inductor.runtime.call.fast_path import FastPath, serves
 from ocl_inductor.runtime.call.faults import Faults
+from ocl_inductor.runtime.call.guards import Guards
 from ocl_inductor.runtime.call.host_calls import HostCalls
 from ocl_inductor.runtime.call.launch_site import LaunchSite
-from ocl_inductor.runtime.call.launcher import Launcher
+from ocl_inductor.runtime.call.launcher import Launcher, launcher_of
 from ocl_inductor.runtime.call.queue_choice import choose_queue
 from ocl_inductor.runtime.call.replay import Replay
 from ocl_inductor.runtime.call.results import Results
-from ocl_inductor.runtime.call.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.call.tensors import KERNEL_DTYPES, reach
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.runtime.discrete.bundle import members_of
 from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
 from ocl_inductor.runtime.forms import Forms
 from ocl_inductor.runtime.memory.resident import ResidentMemory, arrival_of
+from ocl_inductor.runtime.memory.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
 from ocl_inductor.runtime.plan_index import PlanIndex
 from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
-from ocl_inductor.runtime.recording import CallRecording, active_recorder
 from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 from ocl_inductor.settings import Settings
 
 
@@ -64,15 +59,12 @@ class Executor:
         self.device = device = choose_queue(plan, device, settings)
         self.settings = settings
         self.cl = load_pyopencl()
-        self.queue = device.queue
         self.device_name = device.short_name
-        self.recording: CallRecording | None = None  # while a profile is taken
-        self.lock = threading.Lock()
+        #: Entered twice by a call that a profile sees.
+        self.lock = threading.RLock()
         self.caller = 0  # the thread that holds it
         self.inner: Executor | None = None
-        self.fast_path: FastPath | None = None
-        self.reuse: Reuse | None = None
-        self.launcher: Launcher | None = None
+        self.replay: Replay | None = None
         self.sizes = Sizes(plan.symbols, plan.inputs)
         info = device.info.for_settings(settings)
         self.plan_index = PlanIndex.of(plan)
@@ -83,6 +75,7 @@ class Executor:
             self.memory = UnifiedMemory(device)
         else:
             self.memory = DiscreteMemory(device, members_of(plan, self.plan_index))
+        self.stream = self.memory.stream
         #: The same where there are transfers, else None.
         self.discrete = self.memory if isinstance(self.memory, DiscreteMemory) else None
         self.kernels = build_kernels(plan.kernels, device, settings)
@@ -111,20 +104,20 @@ class Executor:
         self.host, self.tensors = self.binding.host, self.binding.tensors
         self.faults = Faults(plan, self.memory, self.sizes) if plan.checks else None
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
-        self.arena: Arena | None = None  # during a call
+        self.arena: Arena | None = None  # during a call with host calls
         #: Moves results to their device, where needed.
         self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
         #: Complex tensors among inputs and results.
         self.forms = Forms.of(plan)
         self.first = True
-        self.started = False  # whether this call may have run something
+        self.started = False  # whether a call that has bound everything may have run something
         self.results = Results(
             plan, self.plan_index, self.sizes, self.binding.given, self.tensors, self.host
         )
         for name, tensor in plan.constants:
             self.host[name] = tensor
             if tensor.dtype in KERNEL_DTYPES and tensor.layout is torch.strided:
-                self._bind(name, self.memory.input(name, tensor, reach(tensor)))
+                self._bind(name, self.memory.input(self.stream, name, tensor, reach(tensor)))
         self.host_calls = HostCalls(
             self.sizes,
             self.memory,
@@ -138,37 +131,22 @@ class Executor:
             self.plan_index.written,
             plan.residence is not None,
         )
-        self.fast_path = (
-            FastPath(
-                plan,
-                self.memory,
-                self.uses,
-                self._kernels(),
-                self.plan_index.root,
-                self.plan_index.saved,
-                self._draw,
-                self.faults,
+        self.fast_path: FastPath | None = None
+        self.guards: Guards | None = None
+        self.reuse: Reuse | None = None
+        recorded = False
+        if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.plan_index.root):
+            recorded = (
+                settings.mode == "reduce-overhead"
+                and plan.residence is None
+                and any(isinstance(s, Launch) for s in plan.steps)
             )
-            if isinstance(self.memory, UnifiedMemory) and serves(plan, info, self.plan_index.root)
-            else None
-        )
-
-        recorded = settings.mode == "reduce-overhead" and plan.residence is None
-        if self.fast_path is not None and recorded and plan.steps:
-            self.fast_path.replay = Replay(device, self.fast_path.launches)  # type: ignore[arg-type]
+            self._guard(self.memory, recorded)
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
         if self.discrete is not None and (plan.constants or self.faults is not None):
-            self.discrete.finish()  # their uploads are not part of a call that may fail
-        # A recording has fixed addresses.
-        moves = self.fast_path is not None and self.fast_path.replay is None
-        if moves and plan.residence is None and reads_saved(plan):
-            self.reuse = Reuse(plan, self.plan_index, self.memory, self.uses, self.scratch)  # type: ignore[arg-type]
-
-    def enqueuers(self) -> list[object]:
-        """The objects that enqueue: each has pyopencl as ``cl``, and its queue."""
-        fast_path = [] if self.fast_path is None else [self.fast_path, self.fast_path.replay]
-        return [self, self.memory, *(s for s in fast_path if s is not None)]
+            self.discrete.finish(self.stream)  # their uploads are no part of a call that may fail
+        self.launcher = self._generated(recorded)
 
     def kernel_steps(self) -> list[tuple[ClKernel, Launch]]:
         """Each kernel object with the step that it runs."""
@@ -183,8 +161,37 @@ class Executor:
         for position, name in enumerate(step.buffers):
             self.uses.setdefault(self.plan_index.root(name), []).append((kernel, position))
 
-    def _kernels(self) -> dict[int, ClKernel]:
-        return {number: site.kernel for number, site in self.sites.items()}
+    def _guard(self, memory: UnifiedMemory, recorded: bool) -> None:
+        """Let calls that find their parameters unchanged bind only what moved."""
+        plan, outputs = self.plan, self.plan_index.outputs
+        self.fast_path = FastPath.of(plan, self.plan_index, self.uses, memory.has_addresses)
+        makers = {b.name: memory.maker(b) for b in outputs}
+        makers |= memory.saved_makers([b for b in outputs if b.name in self.plan_index.saved])
+        self.guards = Guards(plan, self.fast_path, self.binding.parameters, makers)
+        # A recording has fixed addresses.
+        if plan.residence is None and not recorded and reads_saved(plan):
+            self.reuse = Reuse(plan, self.plan_index, memory, self.uses, self.scratch)
+
+    def _generated(self, recorded: bool) -> Launcher:
+        names = {} if self.guards is None else self.guards.names
+        own = {
+            "again": self.again,
+            "bind": self.bind,
+            "claim": self.claim,
+            "conclude": self.conclude,
+            "lay_out": self.lay_out,
+            "lock": self.lock,
+            "making_room": _making_room,
+            "point": self.point,
+            "recorded": self.recorded,
+            "recover": self.recover,
+            "within": self.within,
+        }
+        launcher = launcher_of(self, own, names, recorded)
+        if launcher.launches is not None:
+            self.replay = Replay(self.device, launcher.launches)
+            names["replay"] = self.replay.run
+        return launcher
 
     def _bind(self, name: str, buffer: object) -> None:
         if self.bound.get(name) is buffer:
@@ -194,22 +201,18 @@ class Executor:
         self.bound[name] = buffer
 
     def _point(self, name: str, buffer: ClMemory) -> None:
-        if self.fast_path is not None and self.fast_path.replay is not None:
-            self.fast_path.replay.moved()
+        if self.replay is not None:
+            self.replay.moved()
         for kernel, position in self.uses.get(name, ()):
             kernel.set_arg(position, buffer)
 
-    def _bind_memory(self) -> None:
+    def _bind_memory(self, arena: Arena | None) -> None:
         """Bind kept buffers once; scratch memory whenever it has moved."""
         for spec in self.plan.buffers:
             if spec.where == "kept" and spec.name not in self.bound:
                 nbytes = self.binding.extent(spec)
                 self._bind(spec.name, with_room(partial(self.memory.scratch, spec.name, nbytes)))
-        self._bind_scratch()
-
-    def _bind_scratch(self) -> None:
-        if self.arena is not None:
-            self.scratch.bind(self.arena, self.sizes, self.memory, self._point_slot)
+        self.point(arena)
 
     def _point_slot(self, slot: int, buffer: object) -> None:
         for name in self.plan_index.in_slot.get(slot, ()):
@@ -226,197 +229,161 @@ class Executor:
     def _in_scratch(self, pointer: int) -> bool:
         return self.arena is not None and self.arena.contains(pointer)
 
-    def function(self) -> Callable[..., tuple[Any, ...]]:
-        """The entry point for calls: a generated function where the plan has one."""
-        if self.launcher is None and Launcher.serves(self):
-            self.launcher = Launcher(self)
-        return self.launcher.call if self.launcher else lambda *inputs: self.run([*inputs])
-
     # -- calling ---------------------------------------------------------------------------
 
-    def __call__(self, args: list[object]) -> tuple[object, ...]:
+    def __call__(self, args: list[object]) -> tuple[Any, ...]:
         inputs = list(args)
         args.clear()  # boxed calling convention: drops the caller's references
         return self.run(inputs)
 
+    def function(self) -> Callable[..., tuple[Any, ...]]:
+        """The entry point for calls with one argument for each input."""
+        if self.launcher.spread and self.forms is None and self.arrive is None:
+            return self.launcher.call
+        return lambda *inputs: self.run([*inputs])
+
     def run(self, inputs: list[object]) -> tuple[Any, ...]:
         """A call whose caller drops its references to ``inputs``."""
-        if fork.forked:  # before the lock, which another thread may have held when it happened
-            fork.check()
-        if self.caller == threading.get_ident():
-            return self._run_within(inputs)
-        with self.lock:
-            recorder = active_recorder()
-            if recorder is None:
-                return self._run_locked(inputs)
-            with recorder.call(self):
-                return self._run_locked(inputs)
+        if self.forms is not None:
+            taken = self.forms.take(inputs)
+            inputs.clear()
+            inputs = taken
+        launcher = self.launcher
+        results = launcher.call(*inputs) if launcher.spread else launcher.call(inputs)
+        if self.arrive is not None:
+            results = self.arrive(results)
+        return results if self.forms is None else self.forms.give(results)
 
-    def _run_locked(self, inputs: list[object]) -> tuple[object, ...]:
-        if self.forms is None:
-            return self._attempt(inputs)
-        taken = self.forms.take(inputs)
-        inputs.clear()
-        return self.forms.give(self._attempt(taken))
+    # -- what the generated function leaves to the executor, in the order of a call ----------
 
-    def _attempt(self, inputs: list[object]) -> tuple[object, ...]:
-        """A call; retried once after a shortage of memory, with idle memory freed."""
-        try:
-            return self._try(inputs)
-        except (RuntimeError, MemoryError) as error:
-            if self.started or not is_shortage(error):
-                raise
-        count("memory_retries")
-        return self._try(inputs)
-
-    def _try(self, inputs: list[object]) -> tuple[object, ...]:
-        results = self._call(inputs)
-        return self.arrive(results) if self.arrive is not None else results
-
-    def _call(self, inputs: list[object]) -> tuple[Any, ...]:
-        self.started = False
-        self.caller = threading.get_ident()
-        if self.launcher is not None:
-            self.launcher.disarm()
-        try:
-            if self.reuse is not None and self.reuse.begin(inputs):
-                self._lay_out(self.reuse)
-            self.arena = self.scratch.take()
-            if self.fast_path is None:
-                return self._run(inputs)
-            self._bind_scratch()
-            results = self.fast_path.run(inputs)
-            if results is None:
-                results = self._run(inputs)
-                binding = self.binding
-                if not binding.pinned and _have_memory(inputs):
-                    self.fast_path.learn(binding.static_inputs(inputs), binding.parameters)
-            if self.launcher is not None:
-                self.launcher.arm()
-            return results
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        finally:
-            self.caller = 0
-            self.scratch.give(self.arena)
-            self.arena = None
-            if self.reuse is not None:
-                self.reuse.end()
-            self.binding.over()
-
-    def abandon(self, error: BaseException) -> None:
-        """Clean up after an exception in a call, so that the next one binds everything anew.
-
-        Raises:
-            DeviceMemoryError: in place of the driver's own out-of-memory error.
-        """
-        self.binding.forget()
-        self._finish_quietly()
-        if self.launcher is not None:
-            self.launcher.disarm()
-        if self.fast_path is not None:
-            self.fast_path.known = False
-        if self.reuse is not None:
-            self.reuse.forget()
-            self._lay_out(self.reuse)
-        no_memory = isinstance(error, self.cl.MemoryError)
-        if no_memory or is_shortage(error):
-            self._make_room()
-        if no_memory:
-            self.started = True  # a driver may report it as late as at a launch
-            raise self.memory.out_of_memory() from error
-
-    def _make_room(self) -> None:
-        """Free the memory of the call that failed, and all idle memory, so that a smaller call
-        fits."""
-        self.scratch.forget()
-        if self.arena is not None:
-            self.arena.free()
-        gc.collect()
-        release_idle()
-
-    def _lay_out(self, reuse: Reuse) -> None:
-        """Adopt a new layout of scratch memory and results."""
-        assert self.fast_path is not None
-        self.scratch = reuse.scratch
-        self.scratch.bound = None
-        self.fast_path.make_with(reuse.makers)
-
-    def _run_within(self, inputs: list[object]) -> tuple[object, ...]:
+    def within(self, inputs: list[object]) -> tuple[Any, ...]:
         """A reentrant call from a host call of this plan: as its kernel objects are in use, it
         needs new ones.
         """
         if self.inner is None:
             self.inner = Executor(self.plan, self.device, self.settings)
-        return self.inner.run(inputs)
+        return self.inner.again(self.inner.stream, inputs, repeat=True)
 
-    def _finish_quietly(self) -> None:
-        """Wait until nothing enqueued uses memory that is about to be reused; raises nothing."""
-        with contextlib.suppress(self.cl.Error):
-            self.memory.abandon()
+    def recorded(self, inputs: list[object]) -> tuple[Any, ...]:
+        """A call of which a profile is taken, which enqueues with the recorder's stream."""
+        with self.lock:
+            recorder = recording.active
+            if recorder is None:  # it has just ended
+                return self.again(self.stream, inputs, repeat=True)
+            with recorder.call(self) as stream:
+                return self.again(stream, inputs, repeat=True)
 
-    def _run(self, inputs: list[object]) -> tuple[object, ...]:
+    def again(
+        self, stream: CommandStream, inputs: list[object], repeat: bool = False
+    ) -> tuple[Any, ...]:
+        """A call with this stream. ``repeat``: once more after a shortage of memory."""
+        arguments = inputs if self.launcher.spread else [inputs]
+        enqueue = stream.cl.enqueue_nd_range_kernel
+        return self.launcher.call(*arguments, stream, stream.queue, enqueue, repeat)
+
+    def lay_out(self) -> None:
+        """Adopt a new layout of scratch memory and results."""
+        assert self.guards is not None and self.reuse is not None
+        self.scratch = self.reuse.scratch
+        self.scratch.bound = None
+        self.guards.scratch_at(None)
+        self.guards.make_with(self.reuse.makers)
+
+    def claim(self) -> Arena | None:
+        """Scratch memory for this call."""
+        return self.scratch.take()
+
+    def point(self, arena: Arena | None) -> None:
+        """Bind scratch memory, unless kernels point to it already."""
+        if arena is None:
+            return
+        self.scratch.bind(arena, self.sizes, self.memory, self._point_slot)
+        if self.guards is not None and self.scratch.bound is not None:
+            self.guards.scratch_at(self.scratch.bound[0])
+
+    def bind(
+        self, stream: CommandStream, inputs: list[object], arena: Arena | None
+    ) -> tuple[bool, dict[str, torch.Tensor]]:
+        """Bind everything: whether the prologue is due, and the results, which are empty yet."""
+        if self.guards is not None:
+            self.guards.disarm()
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
-        self._bind_memory()
-        keep = self.binding.inputs(inputs)
-        produced = self.binding.outputs(None if self.fast_path is None else self.fast_path.makers)
+        self._bind_memory(arena)
+        self.binding.inputs(stream, inputs)
+        produced = self.binding.outputs(stream, None if self.guards is None else self.guards.makers)
         if self.faults is not None and self.discrete is not None:
-            self.faults.expect()
+            self.faults.expect(stream)
         self.started = True
-        if self.binding.prologue_due:
-            for step in self.plan.prologue:
-                self._step(step)
-            self.binding.prologue_due = False
-        for step in self.plan.steps:
-            self._step(step)
-        self.memory.finish()
-        if self.faults is not None:
-            self.faults.check()
-        self.binding.lend(inputs)
+        return self.binding.take_prologue(), produced
+
+    def conclude(self, inputs: list[Any], produced: dict[str, torch.Tensor]) -> tuple[Any, ...]:
+        """The results of a call that has bound everything, when all kernels have ended."""
+        binding = self.binding
+        binding.lend(inputs)
         if self.first:
             self.first = False
             release_code()  # of a driver's work for a kernel's first run
         results = self.results.make(produced)
-        del keep
+        if self.guards is not None and not binding.pinned and _have_memory(inputs):
+            self.guards.learn(inputs)
+        self.started = False
+        binding.over()
         return results
 
-    # -- steps -----------------------------------------------------------------------------
+    def recover(
+        self, error: BaseException, stream: CommandStream, arena: Arena | None, repeat: bool
+    ) -> bool:
+        """Clean up after an exception in a call, so that the next one binds everything anew;
+        whether to repeat the call: after a shortage of memory, with idle memory freed.
 
-    def _step(self, step: Step) -> None:
-        if isinstance(step, Launch):
-            site = self.sites[id(step)]
-            global_size = site.prepare(self.sizes)
-            if 0 in global_size:
-                return
-            # Once: a retry would not know which events the kernel has to wait for.
-            after = None
-            if self.discrete is not None:
-                after = self.discrete.arrivals(map(self.plan_index.root, step.buffers))
-            try:
-                self._enqueue(site, global_size, after)
-            except self.cl.MemoryError:  # drivers may allocate as late as at a launch
-                if release_idle() == 0:
-                    raise
-                self._enqueue(site, global_size, after)
-        else:
-            if self.discrete is not None:
-                self.discrete.settle()  # before the host writes any of them
-            self.host_calls.run(step, self.recording)
+        Raises:
+            DeviceMemoryError: in place of the driver's own out-of-memory error.
+        """
+        started, self.started = self.started, False
+        self.binding.forget()
+        with contextlib.suppress(self.cl.Error):
+            self.memory.abandon(stream)  # nothing enqueued uses memory that is about to be reused
+        if self.guards is not None:
+            self.guards.disarm()
+        if self.reuse is not None:
+            self.reuse.forget()
+            self.lay_out()
+        no_memory = isinstance(error, self.cl.MemoryError)
+        short = is_shortage(error)
+        if no_memory or short:
+            self._make_room(arena)
+        if no_memory:  # which a driver may report as late as at a launch
+            raise self.memory.out_of_memory() from error
+        if started or not short or not repeat:
+            return False
+        count("memory_retries")
+        return True
 
-    def _draw(self, step: HostCall, made: Mapping[str, torch.Tensor]) -> None:
-        self.host_calls.run(step, self.recording, made)
+    def _make_room(self, arena: Arena | None) -> None:
+        """Free the memory of the call that failed, and all idle memory, so that a smaller call
+        fits."""
+        self.scratch.forget()
+        if arena is not None:
+            arena.free()
+        gc.collect()
+        release_idle()
 
-    def _enqueue(
-        self, site: LaunchSite, global_size: tuple[int, ...], after: list[object] | None
-    ) -> None:
-        step = site.step
-        event = self.cl.enqueue_nd_range_kernel(
-            self.queue, site.kernel, global_size, step.local_size, wait_for=after
-        )
-        if self.discrete is not None and id(step) in self.plan_index.done_after:
-            self.discrete.ready(self.plan_index.done_after[id(step)], event)
+
+def _making_room(stream: CommandStream) -> Callable[..., ClEvent]:
+    """Launches a kernel, once more with idle memory freed if there was not enough: drivers may
+    allocate as late as that."""
+    enqueue, shortage = stream.cl.enqueue_nd_range_kernel, stream.cl.MemoryError
+
+    def launch(*args: object, **waiting: object) -> ClEvent:
+        try:
+            return enqueue(*args, **waiting)
+        except shortage:
+            if release_idle() == 0:
+                raise
+            return enqueue(*args, **waiting)
+
+    return launch
 
 
 def _have_memory(tensors: Sequence[torch.Tensor]) -> bool:

@@ -1,21 +1,20 @@
 """The usual call: only the passed tensors changed since the last one.
 
 After a large kernel the caches hold its data, not the interpreter's, so that each Python object a
-call touches is a cache miss. The general path (executor.py) handles every input, buffer and step
-through several objects; this one keeps what a call needs in a few flat tuples. It serves plans
-with static sizes, on CPU devices that work in place on tensors, and of host calls only draws: those
-at a plan's beginning that read nothing, such as the seed of its random numbers.
+call touches is a cache miss. Binding everything (binding.py) handles every input and buffer through
+several objects; the generated function (launcher.py) of a plan that is served here compares a few
+numbers (guards.py) and binds what moved. Served are plans with static sizes, on CPU devices that
+work in place on tensors and on devices with tensors of their own, and of host calls only draws:
+those at a plan's beginning that read nothing, such as the seed of its random numbers.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-import torch
 from torch.utils import _pytree as pytree
 
-from ocl_inductor.device.driver.handles import ClKernel, ClMemory
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.plan.plan import (
     BufferSpec,
@@ -27,62 +26,14 @@ from ocl_inductor.plan.plan import (
     SizeRef,
     TensorRef,
 )
-from ocl_inductor.resident.tensors import note_write
-from ocl_inductor.runtime.call.faults import Faults
-from ocl_inductor.runtime.call.replay import Replay
-from ocl_inductor.runtime.memory.recycling import Maker
-from ocl_inductor.runtime.memory.strategy import UnifiedMemory
-from ocl_inductor.runtime.parameters.parameters import Parameters
-from ocl_inductor.runtime.parameters.watch import Watch
-
-#: Windows onto host memory cached for each argument: the allocator tends to reuse addresses.
-MAX_WINDOWS = 64
-#: Total bytes of these windows; one is always kept. A driver's allocation for a window may lie just
-#: behind its tensor, and then the C library cannot reuse the tensor's memory for the same size
-#: (plus alignment) as long as the window exists: 64 windows of 25 MiB kept 1.6 GiB. Creating one
-#: takes 1 µs, writing a MiB 50.
-MAX_WINDOW_BYTES = 2 << 20
-
-Uses = Sequence[tuple[ClKernel, int]]
+from ocl_inductor.runtime.memory.argument import Argument, Uses
+from ocl_inductor.runtime.plan_index import PlanIndex
 
 #: Limit of a draw's results, so that they are never placed among saved tensors.
 _MOST_DRAWN_BYTES = 64
 
-#: Runs a host call, with the output of this call that it writes, if any, by name.
-Draw = Callable[[HostCall, Mapping[str, torch.Tensor]], None]
-
 #: The kind of a result: a whole output, a view of one, an input, a view of one, or a constant.
 OUTPUT, VIEW, INPUT, INPUT_VIEW, CONSTANT = range(5)
-
-
-class Argument:
-    """A tensor whose address may change with each call, and the kernel arguments bound to it."""
-
-    __slots__ = ("most_windows", "nbytes", "pointer", "uses", "windows")
-
-    def __init__(self, nbytes: int, uses: Uses, addresses: bool = False) -> None:
-        """``addresses``: a window is a plain device address, which keeps nothing alive."""
-        self.nbytes = nbytes
-        self.uses = tuple(uses)
-        self.pointer = -1
-        self.windows: dict[int, ClMemory] = {}  # the oldest first
-        most = MAX_WINDOWS if addresses else MAX_WINDOW_BYTES // nbytes
-        self.most_windows = max(1, min(MAX_WINDOWS, most))
-
-    def bind(self, pointer: int, memory: UnifiedMemory) -> None:
-        """Bind the kernels to ``nbytes`` of host memory."""
-        window = self.windows.get(pointer)
-        if window is None:
-            if len(self.windows) >= self.most_windows:
-                # Before the new one is created, which can then reuse its memory.
-                del self.windows[next(iter(self.windows))]
-                if self.most_windows == 1:
-                    memory.turnover.moved(self.nbytes)
-            window = memory.at(pointer, self.nbytes)
-            self.windows[pointer] = window
-        for kernel, position in self.uses:
-            kernel.set_arg(position, window)
-        self.pointer = pointer
 
 
 def serves(plan: Plan, info: DeviceInfo, root: Callable[[str], str]) -> bool:
@@ -132,63 +83,34 @@ def _is_known(result: OutputSpec, plan: Plan, made: bool) -> bool:
     return made or any(s.name == result.name for s in plan.inputs)
 
 
+@dataclass(frozen=True, slots=True)
 class FastPath:
-    """Runs a plan if its parameters are unchanged; else reports that they are not."""
+    """What a plan binds where it finds its parameters unchanged.
 
-    def __init__(
-        self,
-        plan: Plan,
-        memory: UnifiedMemory,
-        uses: Mapping[str, Uses],
-        kernels: Mapping[int, ClKernel],
-        root: Callable[[str], str],
-        saved: Collection[str],
-        draw: Draw,
-        faults: Faults | None,
-    ) -> None:
-        self.memory = memory
-        #: Bits of an input's address that must be 0.
-        self.unaligned = memory.unaligned
-        self.queue = memory.queue
-        self.cl = memory.cl
-        #: Position, identity and address.
-        self.parameters: tuple[tuple[int, int, int], ...] = ()
-        #: For parameters that the plan keeps copies of: position and version. A training step
-        #: writes them all, so then the prologue runs, too.
-        self.versions: list[list[int]] = []
-        #: For the same: position, and a weak reference to the storage, whose address may be reused.
-        self.storages: tuple[tuple[int, Callable[[], torch.UntypedStorage | None]], ...] = ()
-        self.watch = Watch(())
-        self.known = False
-        self.replay: Replay | None = None
-        self.draw = draw
-        self.faults = faults
-        addresses = memory.has_addresses
+    ``parameters``: their positions among the inputs; ``inputs``: of the others, position and
+    argument; ``outputs``: the arguments of ``PlanIndex.outputs``. ``results``: each with its kind
+    and the number of the output or input. ``noted``: inputs that kernels write, whose version is
+    to be bumped.
+    """
+
+    parameters: tuple[int, ...]
+    inputs: tuple[tuple[int, Argument], ...]
+    outputs: tuple[Argument, ...]
+    results: tuple[tuple[int, int, OutputSpec], ...]
+    noted: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, plan: Plan, plan_index: PlanIndex, uses: Mapping[str, Uses], addresses: bool
+    ) -> FastPath:
+        """For a plan that is served; ``addresses``: see :class:`Argument`."""
 
         def argument(spec: InputSpec | BufferSpec) -> Argument:
             return Argument(_nbytes(spec), uses.get(spec.name, ()), addresses)
 
-        self.inputs = tuple(
-            (position, s.stride, argument(s))
-            for position, s in enumerate(plan.inputs)
-            if s.kind == "tensor" and not s.static
-        )
-        outputs = [b for b in plan.buffers if b.where == "output"]
-        own: dict[str, Maker] = {b.name: memory.maker(b) for b in outputs}
-        own |= memory.saved_makers([b for b in outputs if b.name in saved])
-        #: The general path uses these makers as well.
-        self.makers: Mapping[str, Maker] = own
-        self.own_makers: Mapping[str, Maker] = own
-        self.outputs = tuple((own[b.name], argument(b)) for b in outputs)
-        self.arguments: tuple[Argument, ...] = (
-            *(argument for *_, argument in self.inputs),
-            *(argument for *_, argument in self.outputs),
-        )
+        outputs = plan_index.outputs
+        position = {s.name: n for n, s in enumerate(plan.inputs)}
         number = {b.name: n for n, b in enumerate(outputs)}
-        #: With the number of the output that each writes; None: scratch memory.
-        self.draws = tuple((step, number.get(step.results)) for step in draws_of(plan))
-        self.names = tuple(s.name for s in plan.inputs)
-        position = {name: n for n, name in enumerate(self.names)}
 
         def result(o: OutputSpec) -> tuple[int, int, OutputSpec]:
             if o.kind == "constant":
@@ -196,120 +118,22 @@ class FastPath:
             if o.name in position:
                 n = position[o.name]
                 return (INPUT if _is_whole(o, plan.inputs[n]) else INPUT_VIEW), n, o
-            n = number[root(o.name)]
+            n = number[plan_index.root(o.name)]
             return (OUTPUT if _is_whole(o, outputs[n]) else VIEW), n, o
 
-        self.results = tuple(map(result, plan.outputs))
-        #: Positions of inputs that kernels write, whose version is to be bumped.
-        written = {root(buffer) for buffer, _ in plan.aliases} & position.keys()
-        self.noted = tuple(position[n] for n in written) if plan.residence is not None else ()
-        self.prologue, self.launches = (
-            tuple(
-                (kernels[id(s)], s.global_size, s.local_size)
-                for s in steps
-                if isinstance(s, Launch) and 0 not in s.global_size
-            )
-            for steps in (plan.prologue, plan.steps)
+        counted = plan_index.overwritten if plan.residence is not None else ()
+        return cls(
+            tuple(n for n, s in enumerate(plan.inputs) if s.static),
+            tuple((n, argument(s)) for n, s in enumerate(plan.inputs) if not s.static),
+            tuple(map(argument, outputs)),
+            tuple(map(result, plan.outputs)),
+            tuple(sorted(position[name] for name in counted)),
         )
 
-    def make_with(self, makers: Mapping[str, Maker]) -> None:
-        """From now on, use these makers for their results."""
-        self.makers = {**self.own_makers, **makers}
-        self.outputs = tuple(
-            (maker, argument)
-            for maker, (_, argument) in zip(self.makers.values(), self.outputs, strict=True)
-        )
-
-    def learn(self, present: Sequence[tuple[int, torch.Tensor]], parameters: Parameters) -> None:
-        """Record the state after a general call: parameters by position."""
-        versions = [parameters.version(self.names[position], x) for position, x in present]
-        self.known = -1 not in versions
-        self.watch = parameters.watch
-        self.parameters = tuple(
-            (position, id(x), x.data_ptr()) for position, x in (present if self.known else ())
-        )
-        copied = [
-            (position, x, version)
-            for (position, x), version in zip(present, versions, strict=True)
-            if self.names[position] in parameters.copied
-        ]
-        self.versions = [[position, version] for position, _, version in copied]
-        self.storages = tuple(
-            (position, weakref.ref(x.untyped_storage())) for position, x, _ in copied
-        )
-        for _, _, argument in self.inputs:
-            argument.pointer = -1
-        for *_, argument in self.outputs:
-            argument.pointer = -1
-
-    def run(self, tensors: Sequence[object]) -> tuple[torch.Tensor, ...] | None:
-        """The results, or None when the general path has to run, followed by ``learn``."""
-        results = self._run(tensors) if self.known else None
-        # The general path rebinds; if that fails half-way, the state here is invalid.
-        self.known = results is not None
-        return results
-
-    def _run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
-        for position, tensor, pointer in self.parameters:
-            x = tensors[position]
-            if id(x) != tensor or x.data_ptr() != pointer:
-                return None
-        for _, storage in self.storages:
-            if storage() is None:
-                return None
-        changed = False
-        for seen in self.versions:
-            version = self.memory.version(tensors[seen[0]])
-            if version != seen[1]:
-                seen[1] = version
-                changed = True
-        for position, stride, argument in self.inputs:
-            x = tensors[position]
-            if x.stride() != stride or x.is_neg():
-                return None
-            pointer = x.data_ptr()
-            if pointer != argument.pointer:
-                if pointer & self.unaligned:
-                    return None
-                argument.bind(pointer, self.memory)
-        if changed:
-            self.watch.forget()
-        else:
-            changed = self.watch.changed()
-        outputs = []
-        for maker, argument in self.outputs:
-            x = maker.make()
-            outputs.append(x)
-            pointer = x.data_ptr()
-            if pointer != argument.pointer:
-                argument.bind(pointer, self.memory)
-        for step, n in self.draws:
-            self.draw(step, {} if n is None else {step.results: outputs[n]})
-        queue, enqueue = self.queue, self.cl.enqueue_nd_range_kernel
-        for kernel, global_size, local_size in self.prologue if changed else ():
-            enqueue(queue, kernel, global_size, local_size)
-        if self.replay is not None:
-            self.replay.run(self.arguments)
-        else:
-            for kernel, global_size, local_size in self.launches:
-                enqueue(queue, kernel, global_size, local_size)
-            self.memory.finish()
-        if self.faults is not None:
-            self.faults.check()
-        for n in self.noted:
-            note_write(tensors[n])
-        results = []
-        for how, n, o in self.results:
-            if how == OUTPUT:
-                results.append(outputs[n])
-            elif how == INPUT:
-                results.append(tensors[n])
-            elif how == CONSTANT:
-                results.append(o.value)
-            else:  # a view of either; the tensor may be a part of another one itself
-                x = tensors[n] if how == INPUT_VIEW else outputs[n]
-                results.append(x.as_strided(o.size, o.stride, x.storage_offset() + o.offset))
-        return tuple(results)
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All tensors whose addresses may change with each call."""
+        return (*(argument for _, argument in self.inputs), *self.outputs)
 
 
 def _nbytes(spec: InputSpec | BufferSpec) -> int:

@@ -23,6 +23,7 @@ from ocl_inductor.plan.plan import (
 )
 from ocl_inductor.runtime.memory.strategy import Strategy
 from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 
 
 class Faults:
@@ -38,25 +39,25 @@ class Faults:
             self.host.data_ptr()
         )
         self.nbytes = ctypes.sizeof(self.words)
-        self.buffer = memory.input(FAULT, self.host, self.nbytes)
+        self.buffer = memory.input(memory.stream, FAULT, self.host, self.nbytes)
 
-    def expect(self) -> None:
+    def expect(self, stream: CommandStream) -> None:
         """Before a call: download the words with its results, where there are transfers."""
-        self.memory.output(FAULT, self.host, self.nbytes)
+        self.memory.output(stream, FAULT, self.host, self.nbytes)
 
-    def check(self) -> None:
+    def check(self, stream: CommandStream) -> None:
         """After a call.
 
         Raises:
             IndexOutOfRangeError, IntegerDivisionError, RefusedValueError: a kernel has found one.
         """
         if self.words[0]:
-            raise self._error()
+            raise self._error(stream)
 
-    def _error(self) -> OpenCLInductorError:
+    def _error(self, stream: CommandStream) -> OpenCLInductorError:
         number, _, low, high = self.words
         self.host.zero_()
-        self.memory.write(self.buffer, self.host, self.nbytes)
+        self.memory.write(stream, self.buffer, self.host, self.nbytes)
         found: IndexCheckSpec = self.checks[number - 1]
         if found.refused == DIVIDED_BY_ZERO:
             return IntegerDivisionError(found.operator, found.source)

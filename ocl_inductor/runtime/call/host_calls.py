@@ -16,8 +16,8 @@ from ocl_inductor.resident.borrowing import Borrowed
 from ocl_inductor.runtime.forms import as_lying
 from ocl_inductor.runtime.host_bytes import host_bytes
 from ocl_inductor.runtime.memory.strategy import Strategy
-from ocl_inductor.runtime.recording import CallRecording
 from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 
 #: Results of these dtypes have buffers of real numbers.
 _COMPLEX = (torch.complex64, torch.complex128)
@@ -49,8 +49,8 @@ class HostCalls:
 
     def run(
         self,
+        stream: CommandStream,
         step: HostCall,
-        recording: CallRecording | None,
         made: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         """Run one operator; ``made``: outputs of this call that are not bound as buffers.
@@ -59,15 +59,15 @@ class HostCalls:
             HostResultError: it returned another kind or shape of tensor than was planned.
         """
         argument = self._lasting_argument if step.early else self._argument
-        args = [argument(a) for a in step.args]
-        kwargs = {k: argument(v) for k, v in step.kwargs}
+        args = [argument(stream, a) for a in step.args]
+        kwargs = {k: argument(stream, v) for k, v in step.kwargs}
         operator = self.regions.get(id(step), step.operator)
         started = time.time_ns()
         with torch.no_grad():
             result = (self._borrowing if self.resident else _call)(operator, args, kwargs)
-        if recording is not None:
-            recording.host_call(step, started)
-        self._file(step.results, result, step.label, made or {})
+        if stream.note_host_call is not None:
+            stream.note_host_call(step, started)
+        self._file(stream, step.results, result, step.label, made or {})
         for symbol, name, dim in step.defines:
             held = self.values[name]
             self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
@@ -84,33 +84,33 @@ class HostCalls:
                 borrowed.wrote(x)
         return result
 
-    def _argument(self, x: object) -> Any:
+    def _argument(self, stream: CommandStream, x: object) -> Any:
         if isinstance(x, SizeRef):
             return self.sizes.number(x.value) if x.real else self.sizes(x.value)
         if isinstance(x, TensorRef):
-            return self._seen(x)
+            return self._seen(stream, x)
         if isinstance(x, (tuple, list)):
-            return type(x)([self._argument(y) for y in x])
+            return type(x)([self._argument(stream, y) for y in x])
         if isinstance(x, dict):
-            return {k: self._argument(v) for k, v in x.items()}
+            return {k: self._argument(stream, v) for k, v in x.items()}
         return x
 
-    def _lasting_argument(self, x: object) -> Any:
+    def _lasting_argument(self, stream: CommandStream, x: object) -> Any:
         """The same where no later step writes it: memory that the plan writes is copied."""
         if isinstance(x, TensorRef):
-            tensor = self._seen(x)
+            tensor = self._seen(stream, x)
             name = self.root(x.name)
             return tensor.clone() if name in self.buffers or name in self.written else tensor
         if isinstance(x, (tuple, list)):
-            return type(x)([self._lasting_argument(y) for y in x])
-        return self._argument(x)
+            return type(x)([self._lasting_argument(stream, y) for y in x])
+        return self._argument(stream, x)
 
-    def _seen(self, ref: TensorRef) -> Any:
+    def _seen(self, stream: CommandStream, ref: TensorRef) -> Any:
         """A tensor as the operator takes it."""
-        tensor = self._tensor(ref)
+        tensor = self._tensor(stream, ref)
         return torch.view_as_complex(tensor) if ref.pairs else tensor
 
-    def _tensor(self, ref: TensorRef) -> torch.Tensor:
+    def _tensor(self, stream: CommandStream, ref: TensorRef) -> torch.Tensor:
         if ref.size is None:
             return self.values[ref.name]
         assert ref.stride is not None
@@ -126,18 +126,25 @@ class HostCalls:
             return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
         buffer, host = self.buffer(name)
         nbytes = self._nbytes(spec)
-        data = self.memory.read(buffer, nbytes, host)
+        data = self.memory.read(stream, buffer, nbytes, host)
         if nbytes and data.storage_offset():
             # A window of the arena as a separate storage: operators may address from its start.
             data = torch.frombuffer(host_bytes(data, nbytes), dtype=torch.uint8)
         data = data.view(spec.dtype)
         return torch.as_strided(data, size, stride, data.storage_offset() + offset)
 
-    def _file(self, names: Any, result: Any, label: str, made: Mapping[str, torch.Tensor]) -> None:
+    def _file(
+        self,
+        stream: CommandStream,
+        names: Any,
+        result: Any,
+        label: str,
+        made: Mapping[str, torch.Tensor],
+    ) -> None:
         """Store the result of a host call where later steps look for it."""
         if isinstance(names, tuple):
             for n, r in zip(names, result, strict=True):
-                self._file(n, r, label, made)
+                self._file(stream, n, r, label, made)
             return
         if names is None:
             return
@@ -161,7 +168,7 @@ class HostCalls:
         if names in made:
             made[names].copy_(planned)
             return
-        self.memory.write(self.buffer(names)[0], planned, self._nbytes(spec))
+        self.memory.write(stream, self.buffer(names)[0], planned, self._nbytes(spec))
 
     def _outside_scratch(self, result: object) -> Any:
         if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:

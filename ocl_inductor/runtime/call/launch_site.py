@@ -12,23 +12,22 @@ from ocl_inductor.runtime.sizes import Sizes
 class LaunchSite:
     """One kernel object with its size arguments."""
 
-    __slots__ = ("kernel", "step", "global_size")
+    __slots__ = ("kernel", "prepared", "step")
 
     def __init__(self, kernel: ClKernel, step: Launch) -> None:
         self.kernel = kernel
         self.step = step
-        self.global_size: tuple[int, ...] | None = None
+        self.prepared = False
 
     def prepare(self, sizes: Sizes) -> tuple[int, ...]:
-        """Set size arguments and return the global size; done once in a static plan."""
-        if self.global_size is not None and not sizes.dynamic:
-            return self.global_size
+        """Set size arguments and return the global size: once for a plan of static sizes, else
+        before each launch."""
         first = len(self.step.buffers)
         for position, text in enumerate(self.step.scalars):
             self.kernel.set_arg(first + position, np.int64(sizes(text)))
-        if self.global_size is None:
+        if not self.prepared:
             first += len(self.step.scalars)
             for position, value in enumerate(self.step.literals):
                 self.kernel.set_arg(first + position, np.int32(value))
-        self.global_size = sizes.all(self.step.global_size)
-        return self.global_size
+            self.prepared = True
+        return sizes.all(self.step.global_size)

@@ -1,153 +1,226 @@
-"""The call of an inference plan as one generated function.
+"""The call of a plan as one generated function.
 
-``fast_path.py`` checks parameters, inputs and results in loops, through several objects. Around a
-kernel of 2 µs that takes longer than the kernel, the more so as the kernel's data has displaced the
-interpreter's: three layers of ``tanh(Linear(64, 64))`` took 25.4 µs a call, and 22.6 with the same
-checks unrolled for the plan (eager: 24.0). Where a check fails, the function leaves the call to the
-general path.
+Around a kernel of 2 µs, checks in loops and through several objects take longer than the kernel,
+the more so as the kernel's data has displaced the interpreter's: three layers of
+``tanh(Linear(64, 64))`` took 25.4 µs a call, and 22.6 with the same checks unrolled for the plan
+(eager: 24.0). So facts of the plan choose the statements of its function: which kernels it
+launches with which sizes, where it waits, what it checks. A call that has to bind everything runs
+the same statements after that.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jinja2
 
 from ocl_inductor.device import fork
-from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import PyOpenCL
-from ocl_inductor.plan.plan import Plan
+from ocl_inductor.plan.plan import HostCall, OutputSpec, Plan, Step
 from ocl_inductor.resident.tensors import note_write
-from ocl_inductor.runtime.call.binding import Binding
-from ocl_inductor.runtime.call.fast_path import OUTPUT, VIEW, FastPath
-from ocl_inductor.runtime.call.reuse import Reuse
-from ocl_inductor.runtime.forms import Forms
-from ocl_inductor.runtime.memory.resident import Arrival
+from ocl_inductor.runtime import recording
+from ocl_inductor.runtime.call.fast_path import CONSTANT, INPUT, INPUT_VIEW, OUTPUT
+from ocl_inductor.runtime.call.faults import Faults
+from ocl_inductor.runtime.call.guards import Guards
+from ocl_inductor.runtime.call.host_calls import HostCalls
+from ocl_inductor.runtime.call.launch_site import LaunchSite
+from ocl_inductor.runtime.discrete.discrete import DiscreteMemory
+from ocl_inductor.runtime.memory.recycling import Recycler
+from ocl_inductor.runtime.memory.resident import ResidentMaker
+from ocl_inductor.runtime.memory.reuse import Reuse
 from ocl_inductor.runtime.memory.scratch import Scratch
-from ocl_inductor.runtime.pressure import is_shortage
-from ocl_inductor.runtime.recording import active_recorder
+from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
+from ocl_inductor.runtime.plan_index import PlanIndex
+from ocl_inductor.runtime.sizes import Sizes
+from ocl_inductor.runtime.stream import CommandStream
 
 
 class Launched(Protocol):
-    """The interface of an executor whose calls a launcher replaces."""
+    """An executor, as its function uses it."""
 
     plan: Plan
-    device: Device
-    cl: PyOpenCL  # pyopencl
-    lock: threading.Lock
-    fast_path: FastPath | None
+    plan_index: PlanIndex
+    sizes: Sizes
+    stream: CommandStream
+    memory: Strategy
+    discrete: DiscreteMemory | None
     scratch: Scratch
-    binding: Binding
+    sites: dict[int, LaunchSite]
+    host_calls: HostCalls
+    faults: Faults | None
+    guards: Guards | None
     reuse: Reuse | None
-    arrive: Arrival | None
-    forms: Forms | None
-
-    def run(self, inputs: list[object]) -> tuple[Any, ...]:
-        """The general path."""
-        ...
 
 
+@dataclass(frozen=True, slots=True)
 class Launcher:
-    """``call(*inputs)`` runs a plan that has a fast path and allocates all of its results.
+    """``call(*inputs)`` if ``spread``, else ``call([*inputs])``, whose list holds the only
+    references to them. Optional further arguments: the stream, its queue, what launches a kernel
+    there, and whether to repeat the call after a shortage of memory.
 
-    Its state is valid as long as the executor's general path is not taken, which calls ``disarm``
-    before it binds anything, and ``arm`` after success, both with the lock held.
+    ``launches(queue, enqueue)``, of plans that are recorded, runs all launches of the steps and
+    returns the event of the last one.
     """
 
-    def __init__(self, executor: Launched) -> None:
-        """For an executor that ``serves`` accepts."""
-        fast_path = executor.fast_path
-        assert fast_path is not None
-        self.fast_path, self.scratch = fast_path, executor.scratch
-        in_host_memory = executor.plan.residence is None
-        #: The global names of the function.
-        self.facts: dict[str, Any] = {
-            "active_recorder": active_recorder,
-            "armed": False,
-            "enqueue": executor.cl.enqueue_nd_range_kernel,
-            "executor": executor,
-            # Results on the device need no wait where their users are enqueued behind them.
-            "finish": executor.device.queue.finish if in_host_memory else fast_path.memory.finish,
-            "fork": fork,
-            "general": executor.run,
-            "get_ident": threading.get_ident,
-            "is_shortage": is_shortage,
-            "give": self.scratch.pool.give,
-            "lock": executor.lock,
-            "memory": fast_path.memory,
-            "note_write": note_write,
-            "prologue": fast_path.prologue,
-            "queue": executor.device.queue,
-            "take": self.scratch.pool.take_last,
+    call: Callable[..., tuple[Any, ...]]
+    spread: bool
+    launches: Callable[[Any, Callable[..., Any]], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A step in the text. ``made``: of a host call, the outputs among its results, as text;
+    ``done``: after the launch, results may be downloaded."""
+
+    number: int
+    host: bool
+    made: str = "{}"
+    done: bool = False
+
+
+def launcher_of(
+    executor: Launched, own: Mapping[str, Any], names: dict[str, Any], recorded: bool
+) -> Launcher:
+    """Generate the function, with ``names`` as its global names: the state of guards (guards.py),
+    what is added to it here, and ``own``, the executor's part of a call. ``recorded``: ``replay``,
+    which the caller adds to ``names``, runs the launches where everything is bound."""
+    plan, guards = executor.plan, executor.guards
+    names |= {**_names(executor), **own}
+    spread = guards is not None and executor.reuse is None
+    inputs = [f"t{n}" for n, _ in enumerate(plan.inputs)]
+    prologue, steps = _statements(executor, names)
+    scratch = bool(plan.slots)
+    facts: dict[str, object] = {
+        "inputs": inputs,
+        "spread": spread,
+        "given": f"[{', '.join(inputs)}]" if spread else "tensors",
+        "guarded": guards is not None,
+        "prologue": prologue,
+        "steps": steps,
+        "host_calls": any(s.host for s in (*prologue, *steps)),
+        "scratch": scratch,
+        "arena": "arena" if scratch else "None",
+        "reuse": executor.reuse is not None,
+        "replay": recorded,
+        "dynamic": executor.sizes.dynamic,
+        "discrete": executor.discrete is not None,
+        "in_place": executor.discrete is None and plan.residence is None,
+        "faults": executor.faults is not None,
+        "resident": plan.residence is not None,
+        "copied": (),
+    }
+    if guards is not None:
+        facts |= _guarded(executor, guards, names)
+    source = _template().render(facts)
+    exec(compile(source, "<launcher>", "exec"), names)
+    return Launcher(names["call"], spread, names.get("launches"))
+
+
+def _names(executor: Launched) -> dict[str, Any]:
+    """Global names of every function but those of its steps and guards."""
+    stream, pool = executor.stream, executor.scratch.pool
+    names: dict[str, Any] = {
+        "enqueue": stream.cl.enqueue_nd_range_kernel,
+        "executor": executor,
+        "finish": executor.memory.finish,
+        "fork": fork,
+        "get_ident": threading.get_ident,
+        "give": pool.give,
+        "host_call": executor.host_calls.run,
+        "memory": executor.memory,
+        "note_write": note_write,
+        "own": stream,
+        "queue": stream.queue,
+        "recording": recording,
+        "sizes": executor.sizes,
+        "take": pool.take_last,
+    }
+    if executor.faults is not None:
+        names |= {"fault": executor.faults.words, "check": executor.faults.check}
+    if executor.reuse is not None:
+        names |= {"begin": executor.reuse.begin, "end": executor.reuse.end}
+    discrete = executor.discrete
+    if discrete is not None:
+        names |= {
+            "arrivals": discrete.arrivals,
+            "ready": discrete.ready,
+            "settle": discrete.settle,
         }
-        if fast_path.faults is not None:
-            self.facts |= {"fault": fast_path.faults.words, "check": fast_path.faults.check}
-        for n, stride, argument in fast_path.inputs:
-            self.facts |= {f"stride_{n}": stride, f"input_{n}": argument}
-        for n, (maker, argument) in enumerate(fast_path.outputs):
-            self.facts |= {f"make_{n}": maker.make, f"output_{n}": argument}
-        for n, (kernel, *sizes) in enumerate(fast_path.launches):
-            self.facts |= {f"kernel_{n}": kernel}
-            self.facts |= dict(zip((f"global_size_{n}", f"local_size_{n}"), sizes, strict=True))
-        inputs = list(enumerate(executor.plan.inputs))
-        source = _template().render(
-            inputs=[f"t{n}" for n, _ in inputs],
-            checked=[n for n, s in inputs if s.static],
-            copied=[
-                n for n, s in inputs if s.static and s.name in executor.binding.parameters.copied
-            ],
-            passed=[n for n, *_ in fast_path.inputs],
-            outputs=len(fast_path.outputs),
-            launches=len(fast_path.launches),
-            results=[
-                f"x{n}" if how == OUTPUT else f"x{n}.as_strided({o.size}, {o.stride}, {o.offset})"
-                for how, n, o in fast_path.results
-            ],
-            scratch=bool(self.scratch.slots),
-            faults=fast_path.faults is not None,
-            noted=fast_path.noted,
-            unaligned=fast_path.unaligned,
-        )
-        exec(compile(source, "<launcher>", "exec"), self.facts)
-        self.call: Callable[..., tuple[Any, ...]] = self.facts["launch"]
+    return names
 
-    @staticmethod
-    def serves(executor: Launched) -> bool:
-        """Whether the generated function supports everything that happens in a call."""
-        fast_path = executor.fast_path
-        return (
-            fast_path is not None
-            and fast_path.replay is None
-            and not fast_path.draws
-            and executor.arrive is None
-            and executor.forms is None
-            and executor.reuse is None
-            and (executor.plan.residence is None or not any(s.static for s in executor.plan.inputs))
-            and bool(executor.plan.inputs)
-            and all(how in (OUTPUT, VIEW) for how, *_ in fast_path.results)
-        )
 
-    def disarm(self) -> None:
-        """Leave calls to the general path until ``arm``."""
-        self.facts["armed"] = False
+def _statements(
+    executor: Launched, names: dict[str, Any]
+) -> tuple[list[_Statement], list[_Statement]]:
+    """Prologue and steps, without launches over nothing; what they use is added to ``names``."""
+    plan, plan_index = executor.plan, executor.plan_index
+    outputs = {b.name: n for n, b in enumerate(plan_index.outputs)}
+    numbers = itertools.count()
 
-    def arm(self) -> None:
-        """Copy the state of the fast path, if it is valid."""
-        fast_path, facts, bound = self.fast_path, self.facts, self.scratch.bound
-        if not fast_path.known or (self.scratch.slots and bound is None):
-            return
-        for n, tensor, pointer in fast_path.parameters:
-            facts[f"tensor_{n}"], facts[f"pointer_{n}"] = tensor, pointer
-        for n, storage in fast_path.storages:
-            facts[f"storage_{n}"] = storage
-        for n, version in fast_path.versions:
-            facts[f"version_{n}"] = version
-        facts["bound"] = None if bound is None else bound[0]
-        facts["changed"] = fast_path.watch.changed
-        facts["armed"] = True
+    def statement(step: Step) -> _Statement | None:
+        n = next(numbers)
+        if isinstance(step, HostCall):
+            names[f"step_{n}"] = step
+            written = outputs.get(step.results) if isinstance(step.results, str) else None
+            made = "{}" if written is None else f"{{{step.results!r}: x{written}}}"
+            return _Statement(n, host=True, made=made)
+        site = executor.sites[id(step)]
+        names[f"kernel_{n}"], names[f"local_size_{n}"] = site.kernel, step.local_size
+        if executor.sizes.dynamic:
+            names[f"prepare_{n}"] = site.prepare
+        else:
+            size = names[f"global_size_{n}"] = site.prepare(executor.sizes)
+            if 0 in size:
+                return None
+        if executor.discrete is not None:
+            names[f"read_{n}"] = tuple(map(plan_index.root, step.buffers))
+            names[f"done_{n}"] = plan_index.done_after.get(id(step), ())
+        return _Statement(n, host=False, done=bool(names.get(f"done_{n}")))
+
+    prologue, steps = (
+        [s for s in map(statement, part) if s is not None] for part in (plan.prologue, plan.steps)
+    )
+    return prologue, steps
+
+
+def _guarded(executor: Launched, guards: Guards, names: dict[str, Any]) -> dict[str, object]:
+    """Facts and names of a function that may find everything bound."""
+    plan, memory, fast_path = executor.plan, executor.memory, guards.fast_path
+    assert isinstance(memory, UnifiedMemory)
+    for n, argument in fast_path.inputs:
+        names |= {f"stride_{n}": plan.inputs[n].stride, f"input_{n}": argument}
+    names |= {f"output_{n}": argument for n, argument in enumerate(fast_path.outputs)}
+    names |= {"arguments": fast_path.arguments, "version": memory.version}
+    #: Outputs that may be parts of a larger tensor's memory.
+    parts = {
+        n
+        for n, maker in enumerate(guards.makers.values())
+        if executor.reuse is not None or not isinstance(maker, Recycler | ResidentMaker)
+    }
+
+    def result(number: int, how: int, n: int, o: OutputSpec) -> str:
+        if how == CONSTANT:
+            names[f"constant_{number}"] = o.value
+            return f"constant_{number}"
+        tensor = f"t{n}" if how in (INPUT, INPUT_VIEW) else f"x{n}"
+        if how in (INPUT, OUTPUT):
+            return tensor
+        begins = f"{tensor}.storage_offset() + " if how == INPUT_VIEW or n in parts else ""
+        return f"{tensor}.as_strided({o.size}, {o.stride}, {begins}{o.offset})"
+
+    return {
+        "checked": fast_path.parameters,
+        "copied": guards.copied,
+        "passed": [n for n, _ in fast_path.inputs],
+        "outputs": len(fast_path.outputs),
+        "results": [result(number, *found) for number, found in enumerate(fast_path.results)],
+        "noted": fast_path.noted,
+        "unaligned": memory.unaligned,
+    }
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ocl_inductor.device.command_buffer import (
@@ -21,11 +21,12 @@ from ocl_inductor.device.command_buffer import (
     Recording,
 )
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import ClEvent, ClMemory
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory, ClQueue
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.probe import command_buffers_work
 from ocl_inductor.log import logger
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.stream import CommandStream
 
 _log = logger(__name__)
 #: Calls of each way before one is chosen.
@@ -50,32 +51,40 @@ class Movable(Protocol):
     windows: dict[int, ClMemory]
 
 
+#: ``launches(queue, enqueue)`` enqueues all kernels of a plan; the event of the last one.
+Launches = Callable[[ClQueue, Callable[..., Any]], ClEvent]
+
+
+def _listed(launches: Launches) -> list[RecordedLaunch]:
+    found: list[RecordedLaunch] = []
+    launches(None, lambda queue, *launch: found.append(launch))
+    return found
+
+
 class Replay:
     """Runs the launches of one plan, whose arguments are set, and waits: the fastest way."""
 
-    def __init__(self, device: Device, launches: Sequence[RecordedLaunch]) -> None:
-        self.cl = load_pyopencl()
-        self.queue = device.queue
-        self.launches = tuple(launches)
-        self.complete = self.cl.command_execution_status.COMPLETE
-        self.recordings = Recordings(device, self.launches)
+    def __init__(self, device: Device, launch: Launches) -> None:
+        self.launch = launch
+        self.complete = load_pyopencl().command_execution_status.COMPLETE
+        self.recordings = Recordings(device, _listed(launch))
         self.times: dict[str, list[float]] = {name: [] for name in COUNTERS}
         self.calls = 0
         self.chosen = ""
 
-    def run(self, arguments: Sequence[Movable]) -> None:
+    def run(self, stream: CommandStream, arguments: Sequence[Movable]) -> None:
         """Launch everything and wait. ``arguments``: what may have moved since the last call."""
         recording = None
         if self.recordings.possible and self.chosen in ("", "record"):
-            recording = self.recordings.of(self.queue, arguments)
+            recording = self.recordings.of(stream.queue, arguments)
         if self.chosen:
-            self._run(self.chosen, recording)
+            self._run(stream, self.chosen, recording)
             return
         self.calls += 1
         ways = ("finish", "poll") if recording is None else ("record", "finish", "poll")
         name = min(ways, key=lambda way: len(self.times[way]))
         start = time.perf_counter()
-        self._run(name, recording)
+        self._run(stream, name, recording)
         self.times[name].append(time.perf_counter() - start)
         wanted = [n for n in COUNTERS if n != "record" or self.recordings.possible]
         if self.calls >= MOST_CALLS or all(len(self.times[n]) >= SAMPLES for n in wanted):
@@ -92,36 +101,33 @@ class Replay:
         count(COUNTERS[self.chosen])
         _log.debug("chosen: %s; median seconds of each way: %s", self.chosen, typical)
 
-    def _run(self, way: str, recording: Recording | None) -> None:
+    def _run(self, stream: CommandStream, way: str, recording: Recording | None) -> None:
         if way == "poll":
-            self._poll()
-        elif way == "finish" or recording is None or not self._replay(recording):
-            self._finish()
+            self._poll(stream)
+        elif way == "finish" or recording is None or not self._replay(stream, recording):
+            self._finish(stream)
 
-    def _replay(self, recording: Recording) -> bool:
+    def _replay(self, stream: CommandStream, recording: Recording) -> bool:
         try:
             recording.enqueue()
         except NotRecordedError as error:
             self.recordings.give_up(error)
             return False
-        self.queue.finish()
+        stream.queue.finish()
         return True
 
-    def _finish(self) -> None:
-        for kernel, global_size, local_size in self.launches:
-            self.cl.enqueue_nd_range_kernel(self.queue, kernel, global_size, local_size)
-        self.queue.finish()
+    def _finish(self, stream: CommandStream) -> None:
+        self.launch(stream.queue, stream.cl.enqueue_nd_range_kernel)
+        stream.queue.finish()
 
-    def _poll(self) -> None:
-        event: ClEvent = None
-        for kernel, global_size, local_size in self.launches:
-            event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, global_size, local_size)
-        self.queue.flush()
+    def _poll(self, stream: CommandStream) -> None:
+        event = self.launch(stream.queue, stream.cl.enqueue_nd_range_kernel)
+        stream.queue.flush()
         end = time.perf_counter() + POLL_SECONDS
-        while event is not None and event.command_execution_status != self.complete:
+        while event.command_execution_status != self.complete:
             if time.perf_counter() > end:
                 break
-        self.queue.finish()  # returns at once if idle, and lets the driver clean up
+        stream.queue.finish()  # returns at once if idle, and lets the driver clean up
 
 
 class Recordings:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.driver.handles import ClEvent, ClMemory, ClQueue
+from ocl_inductor.device.driver.handles import ClEvent, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.runtime.counters import count
@@ -32,6 +32,7 @@ from ocl_inductor.runtime.memory.strategy import (
     allocated_on_device,
     window_on_device,
 )
+from ocl_inductor.runtime.stream import CommandStream
 
 #: Up to this size a transfer takes less than synchronising with another queue.
 SMALL_BYTES = 64 << 10
@@ -47,8 +48,7 @@ class DiscreteMemory:
         self.device = device
         self.global_mem_bytes = device.info.global_mem_bytes
         self.context = device.context
-        self.queue = device.queue
-        self.transfers = cl.CommandQueue(device.context)
+        self.stream = CommandStream.on(device.queue, cl.CommandQueue(device.context))
         self.residents = residents_of(device)
         self.loans = loans_of(device)
         #: The tensors lent by this plan: address by the name of the input.
@@ -101,11 +101,13 @@ class DiscreteMemory:
         return torch.empty_strided(size, stride, dtype=dtype)
 
     def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
-        self.output(name, tensor, nbytes)  # it is downloaded from the buffer it was uploaded to
+        self._expect(name, tensor, nbytes)  # it is downloaded from the buffer it was uploaded to
 
     # -- to the device ---------------------------------------------------------------------
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+    def input(
+        self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int
+    ) -> ClMemory:
         buffer = self._buffer(name, nbytes)
         self.wanted.pop(name, None)
         if name in self.lent:
@@ -115,82 +117,91 @@ class DiscreteMemory:
         elif nbytes > SMALL_BYTES:
             self.wanted[name] = (buffer, tensor, nbytes)
         elif nbytes:
-            self._send(self.queue, buffer, tensor, nbytes)
+            self._send(stream, buffer, tensor, nbytes)
         return buffer
 
-    def arrivals(self, names: Iterable[str]) -> list[ClEvent] | None:
+    def arrivals(self, stream: CommandStream, names: Iterable[str]) -> list[ClEvent] | None:
         """Before a launch: events, besides queue order, that the kernel, which reads these buffers,
         has to wait for; later kernels are ordered behind it."""
         if self.boarding:
-            self._depart()
+            self._depart(stream)
         if not self.wanted and not self.arriving:
             self.launched = True
             return None
         events = []
         for name in names:
             if name in self.wanted:
-                self._upload(name)
+                self._upload(stream, name)
             if name in self.arriving:
                 events.append(self.arriving.pop(name))
         if events:
-            self.transfers.flush()
+            stream.transfers.flush()
         self.launched = True
         return events or None
 
-    def settle(self) -> None:
+    def settle(self, stream: CommandStream) -> None:
         """Upload all inputs that are wanted, whatever kernels read them."""
         if self.boarding:
-            self._depart()
+            self._depart(stream)
         for name in list(self.wanted):
-            self._upload(name)
+            self._upload(stream, name)
 
-    def _depart(self) -> None:
+    def _depart(self, stream: CommandStream) -> None:
         """Upload the small inputs that are waiting, in order with the kernels."""
         for run in self.bundle.runs(self.boarding):
             pieces = [(offset, *self.boarding[name]) for name, offset in run.members]
-            self._send_run(run, pieces)
+            self._send_run(stream, run, pieces)
         self.boarding.clear()
 
-    def _send_run(self, run: Run, pieces: Pieces) -> None:
+    def _send_run(self, stream: CommandStream, run: Run, pieces: Pieces) -> None:
         count("bytes_uploaded", sum(nbytes for _, _, nbytes in pieces))
         event = None
         if self.uploads is not None and len(pieces) > 1:
             event = self.uploads.send_pieces(
-                self.cl, self.queue, self.bundle.buffer, run.start, pieces, run.nbytes
+                stream.cl, stream.queue, self.bundle.buffer, run.start, pieces, run.nbytes
             )
         if event is None:
             host = together(pieces, run.nbytes)
-            event = self.cl.enqueue_copy(
-                self.queue, self.bundle.buffer, host, dst_offset=run.start, is_blocking=False
+            event = stream.cl.enqueue_copy(
+                stream.queue, self.bundle.buffer, host, dst_offset=run.start, is_blocking=False
             )
         self.travelling.append(event)
 
-    def _upload(self, name: str) -> None:
+    def _upload(self, stream: CommandStream, name: str) -> None:
         """Upload an input: in order with the kernels as long as none was launched."""
         if not self.launched:
-            self._send(self.queue, *self.wanted[name])
+            self._send(stream, *self.wanted[name])
         else:
-            self.arriving[name] = self._send(self.transfers, *self.wanted[name])
+            self.arriving[name] = self._send(stream, *self.wanted[name], beside=True)
         del self.wanted[name]
 
-    def _send(self, queue: object, buffer: object, tensor: torch.Tensor, nbytes: int) -> ClEvent:
+    def _send(
+        self,
+        stream: CommandStream,
+        buffer: object,
+        tensor: torch.Tensor,
+        nbytes: int,
+        beside: bool = False,
+    ) -> ClEvent:
+        """Enqueue an upload, in order with the kernels or ``beside`` them."""
+        queue = stream.transfers if beside else stream.queue
         count("bytes_uploaded", nbytes)
         if self.uploads is not None and nbytes > SMALL_BYTES:
-            event = self.uploads.send(self.cl, queue, buffer, tensor.data_ptr(), nbytes)
+            event = self.uploads.send(stream.cl, queue, buffer, tensor.data_ptr(), nbytes)
         else:
             host = host_bytes(tensor, nbytes)
-            event = self.cl.enqueue_copy(queue, buffer, host, is_blocking=False)
+            event = stream.cl.enqueue_copy(queue, buffer, host, is_blocking=False)
         self.travelling.append(event)
         return event
 
-    def write(self, buffer: object, data: torch.Tensor, nbytes: int) -> None:
+    def write(self, stream: CommandStream, buffer: object, data: torch.Tensor, nbytes: int) -> None:
         if not nbytes:
             return
         if self.uploads is not None and nbytes > SMALL_BYTES:
-            self._send(self.queue, buffer, data, nbytes)
+            self._send(stream, buffer, data, nbytes)
             return
         count("bytes_uploaded", nbytes)
-        self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
+        stream.cl.enqueue_copy(stream.queue, buffer, host_bytes(data, nbytes), is_blocking=True)
 
     def scratch(self, name: str, nbytes: int) -> ClMemory:
         return self._buffer(name, nbytes)
@@ -223,12 +234,12 @@ class DiscreteMemory:
             return None
         return buffer.get_sub_region(start, nbytes) if nbytes else buffer
 
-    def bring_home(self, tensor: torch.Tensor) -> None:
+    def bring_home(self, stream: CommandStream, tensor: torch.Tensor) -> None:
         """Download the contents of a tensor that stayed on the device to its host memory."""
         found = self.residents.find(tensor)
         if found is not None:
             whole = tensor.untyped_storage().nbytes()
-            self._fetch(found[0], tensor.untyped_storage().data_ptr(), whole)
+            self._fetch(stream, found[0], tensor.untyped_storage().data_ptr(), whole)
 
     def lend(self, name: str, x: torch.Tensor, nbytes: int) -> None:
         """Let the backward graph read an input's buffer, until the input is uploaded anew."""
@@ -241,13 +252,19 @@ class DiscreteMemory:
 
     # -- home ------------------------------------------------------------------------------
 
-    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+    def output(
+        self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int
+    ) -> ClMemory:
+        return self._expect(name, tensor, nbytes)
+
+    def _expect(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+        """The buffer that is downloaded to ``tensor``."""
         buffer = self._buffer(name, nbytes)
         if nbytes:
             self.pending[name] = (buffer, tensor, nbytes)
         return buffer
 
-    def ready(self, names: Iterable[str], event: object) -> None:
+    def ready(self, stream: CommandStream, names: Iterable[str], event: object) -> None:
         """Download these outputs after ``event``, the last kernel to touch them; small ones wait
         until ``finish``.
         """
@@ -255,55 +272,59 @@ class DiscreteMemory:
         if not large:
             return
         self.beside = self.downloads is None
-        self.queue.flush()  # only flushed commands are guaranteed to start
+        stream.queue.flush()  # only flushed commands are guaranteed to start
         for name in large:
-            self._download(self.transfers, *self.pending.pop(name), event)
+            self._download(stream, *self.pending.pop(name), event)
 
     def _download(
         self,
-        queue: ClQueue,
+        stream: CommandStream,
         buffer: ClMemory,
         tensor: torch.Tensor,
         nbytes: int,
         after: ClEvent = None,
     ) -> None:
-        """Enqueue a transfer of a large output, or of as much as chunks allow."""
+        """Enqueue a transfer of a large output, or of as much as chunks allow: in order with the
+        kernels, or beside them ``after`` an event."""
+        queue = stream.queue if after is None else stream.transfers
         count("bytes_downloaded", nbytes)
         if self.downloads is not None:
             self.downloads.ask(queue, buffer, tensor.data_ptr(), nbytes, after)
-            self.downloads.start(self.cl)
+            self.downloads.start(stream.cl)
             return
         home = host_bytes(tensor, nbytes)
         wait_for = None if after is None else [after]
         self.travelling.append(
-            self.cl.enqueue_copy(queue, home, buffer, is_blocking=False, wait_for=wait_for)
+            stream.cl.enqueue_copy(queue, home, buffer, is_blocking=False, wait_for=wait_for)
         )
         if after is not None:
             queue.flush()
 
-    def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(
+        self, stream: CommandStream, buffer: object, nbytes: int, host: torch.Tensor | None = None
+    ) -> torch.Tensor:
         result = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
-            self._fetch(buffer, result.data_ptr(), nbytes)
+            self._fetch(stream, buffer, result.data_ptr(), nbytes)
         return result
 
-    def _fetch(self, buffer: object, pointer: int, nbytes: int) -> None:
+    def _fetch(self, stream: CommandStream, buffer: object, pointer: int, nbytes: int) -> None:
         """Download a buffer's bytes now, after everything enqueued so far."""
         count("bytes_downloaded", nbytes)
         if self.downloads is not None and nbytes > SMALL_BYTES:
-            self.downloads.ask(self.queue, buffer, pointer, nbytes)
-            self.downloads.land(self.cl)
+            self.downloads.ask(stream.queue, buffer, pointer, nbytes)
+            self.downloads.land(stream.cl)
             return
-        self.cl.enqueue_copy(self.queue, bytes_at(pointer, nbytes), buffer, is_blocking=True)
+        stream.cl.enqueue_copy(stream.queue, bytes_at(pointer, nbytes), buffer, is_blocking=True)
 
-    def finish(self) -> None:
-        self.settle()
+    def finish(self, stream: CommandStream) -> None:
+        self.settle(stream)
         beside = self.beside or bool(self.arriving)
         small = {n: p for n, p in self.pending.items() if self._is_small(n)}
         large = [p for n, p in self.pending.items() if n not in small]
         self.pending.clear()
         for found in large:
-            self._download(self.queue, *found)
+            self._download(stream, *found)
         landing = self.downloads is not None and self.downloads.under_way
         runs = self.bundle.runs(n for n in small if n in self.bundle.places)
         apart = [p for n, p in small.items() if n not in self.bundle.places]
@@ -313,15 +334,15 @@ class DiscreteMemory:
             pieces = [
                 (offset, small[name][1].data_ptr(), small[name][2]) for name, offset in run.members
             ]
-            self._bring_run(run, pieces, waits and n == len(runs) and not apart)
+            self._bring_run(stream, run, pieces, waits and n == len(runs) and not apart)
         for n, found in enumerate(apart, 1):
-            self._bring_small(*found, waits=waits and n == len(apart))
+            self._bring_small(stream, *found, waits=waits and n == len(apart))
         if self.downloads is not None:
-            self.downloads.land(self.cl)
+            self.downloads.land(stream.cl)
         if beside:
-            self.transfers.finish()
+            stream.transfers.finish()
         if not waits and not (large and landing and not small):
-            self.queue.finish()
+            stream.queue.finish()
         self.gathering.deliver()
         self._over()
 
@@ -329,7 +350,7 @@ class DiscreteMemory:
         """Whether a pending output is downloaded at the end of the call."""
         return name in self.bundle.places or self.pending[name][2] <= SMALL_BYTES
 
-    def _bring_run(self, run: Run, pieces: Pieces, waits: bool) -> None:
+    def _bring_run(self, stream: CommandStream, run: Run, pieces: Pieces, waits: bool) -> None:
         count("bytes_downloaded", sum(nbytes for _, _, nbytes in pieces))
         if len(pieces) == 1 and waits:
             _, pointer, nbytes = pieces[0]
@@ -337,9 +358,11 @@ class DiscreteMemory:
         else:
             home = self.gathering.room(run.nbytes)
             self.gathering.expect(home, pieces)
-        self._bring(home, self.bundle.buffer, run.start, waits)
+        self._bring(stream, home, self.bundle.buffer, run.start, waits)
 
-    def _bring_small(self, buffer: object, tensor: torch.Tensor, nbytes: int, waits: bool) -> None:
+    def _bring_small(
+        self, stream: CommandStream, buffer: object, tensor: torch.Tensor, nbytes: int, waits: bool
+    ) -> None:
         count("bytes_downloaded", nbytes)
         # A single one that is waited for is copied directly to its destination.
         home = self.gathering.pinned(nbytes) if self.gathering.expected or not waits else None
@@ -347,22 +370,26 @@ class DiscreteMemory:
             home = host_bytes(tensor, nbytes)
         else:
             self.gathering.expect(home, [(0, tensor.data_ptr(), nbytes)])
-        self._bring(home, buffer, 0, waits)
+        self._bring(stream, home, buffer, 0, waits)
 
-    def _bring(self, home: object, buffer: object, start: int, waits: bool) -> None:
-        event = self.cl.enqueue_copy(self.queue, home, buffer, src_offset=start, is_blocking=waits)
+    def _bring(
+        self, stream: CommandStream, home: object, buffer: object, start: int, waits: bool
+    ) -> None:
+        event = stream.cl.enqueue_copy(
+            stream.queue, home, buffer, src_offset=start, is_blocking=waits
+        )
         if not waits:
             self.travelling.append(event)
 
-    def abandon(self) -> None:
+    def abandon(self, stream: CommandStream) -> None:
         self.wanted.clear()
         self.boarding.clear()
         self.pending.clear()
         # Each queue may wait for the other, and only flushed commands are guaranteed to start.
-        self.queue.flush()
+        stream.queue.flush()
         try:
-            self.transfers.finish()
-            self.queue.finish()
+            stream.transfers.finish()
+            stream.queue.finish()
         finally:
             self._over()
 

@@ -29,6 +29,7 @@ from ocl_inductor.runtime.memory.strategy import (
     allocated_on_device,
     window_on_device,
 )
+from ocl_inductor.runtime.stream import CommandStream
 
 #: Bits of an address that must be 0 where kernels read vectors, of up to 16 bytes.
 _UNALIGNED = 15
@@ -87,14 +88,14 @@ class ResidentMemory(UnifiedMemory):
     def version(self, x: torch.Tensor) -> int:
         return writes(x) if is_resident(x) else x._version
 
-    def aligned(self, x: torch.Tensor) -> torch.Tensor:
+    def aligned(self, stream: CommandStream, x: torch.Tensor) -> torch.Tensor:
         """``x``, or a copy of it that is aligned for vector loads."""
         if not is_resident(x) or not x.data_ptr() & self.unaligned:
             return x
         y = empty_strided(x.size(), x.stride(), x.dtype)
         nbytes = reach_of(x.size(), x.stride()) * x.itemsize
         target, source = (shared(t.data_ptr(), nbytes) for t in (y, x))
-        self.cl.enqueue_copy(self.queue, target, source, is_blocking=False)
+        stream.cl.enqueue_copy(stream.queue, target, source, is_blocking=False)
         return y
 
     def at(self, pointer: int, nbytes: int) -> ClMemory:
@@ -106,7 +107,9 @@ class ResidentMemory(UnifiedMemory):
             raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
         return self.cl.SVM(bytes_at(pointer, nbytes))
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+    def input(
+        self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int
+    ) -> ClMemory:
         if name == FAULT:
             self.waits = True
         if nbytes == 0:
@@ -114,7 +117,7 @@ class ResidentMemory(UnifiedMemory):
         if is_resident(tensor) or self.allocator.in_place:
             return self.at(tensor.data_ptr(), nbytes)
         buffer = self.sent[name] = self.allocate(nbytes).buffer
-        self.write(buffer, tensor, nbytes)
+        self.write(stream, buffer, tensor, nbytes)
         count("bytes_uploaded", nbytes)
         if name == FAULT:
             self.homeward[name] = (buffer, tensor, nbytes)
@@ -148,28 +151,30 @@ class ResidentMemory(UnifiedMemory):
 
     # -- host calls ------------------------------------------------------------------------
 
-    def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(
+        self, stream: CommandStream, buffer: object, nbytes: int, host: torch.Tensor | None = None
+    ) -> torch.Tensor:
         if self.allocator.in_place:
-            return super().read(buffer, nbytes, host)
+            return super().read(stream, buffer, nbytes, host)
         result = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
-            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
+            stream.cl.enqueue_copy(stream.queue, host_bytes(result, nbytes), buffer)
         return result
 
     # -- the end of a call -----------------------------------------------------------------
 
-    def finish(self) -> None:
+    def finish(self, stream: CommandStream) -> None:
         for buffer, tensor, nbytes in self.homeward.values():
-            self.cl.enqueue_copy(self.queue, host_bytes(tensor, nbytes), buffer)
+            stream.cl.enqueue_copy(stream.queue, host_bytes(tensor, nbytes), buffer)
         self._keep_only_faults()
         if self.waits:
-            self.queue.finish()
+            stream.queue.finish()
         else:
-            self.queue.flush()
+            stream.queue.flush()
 
-    def abandon(self) -> None:
+    def abandon(self, stream: CommandStream) -> None:
         self._keep_only_faults()
-        self.queue.finish()
+        stream.queue.finish()
 
     def _keep_only_faults(self) -> None:
         if len(self.homeward) > (FAULT in self.homeward):

@@ -21,6 +21,7 @@ from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
 from ocl_inductor.runtime.memory.heap import Turnover
 from ocl_inductor.runtime.memory.recycling import Maker, recycler_of
 from ocl_inductor.runtime.memory.saved_memory import makers_of_saved
+from ocl_inductor.runtime.stream import CommandStream
 
 #: OpenCL has no empty buffers; kernels never touch these bytes.
 MIN_BYTES = 64
@@ -40,12 +41,21 @@ class Allocation:
 
 
 class Strategy(Protocol):
-    """Device memory for one plan. ``extent`` of a tensor: bytes from its first element."""
+    """Device memory for one plan. ``nbytes`` of a tensor: from its first element.
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+    ``stream``: of the plan's own queues; methods that enqueue take the one of the current call.
+    """
+
+    stream: CommandStream
+
+    def input(
+        self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int
+    ) -> ClMemory:
         """A device buffer that holds the tensor's bytes."""
 
-    def output(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+    def output(
+        self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int
+    ) -> ClMemory:
         """A device buffer whose contents reach ``tensor`` at ``finish``."""
 
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -67,19 +77,21 @@ class Strategy(Protocol):
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
         """A device buffer over a part of an allocation, which must outlive it."""
 
-    def read(self, buffer: object, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
+    def read(
+        self, stream: CommandStream, buffer: object, nbytes: int, host: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """The buffer's bytes as a host tensor of uint8, after everything enqueued so far.
 
         ``host``: the same bytes where the host can read them in place.
         """
 
-    def write(self, buffer: object, data: torch.Tensor, nbytes: int) -> None:
+    def write(self, stream: CommandStream, buffer: object, data: torch.Tensor, nbytes: int) -> None:
         """Replace the buffer's bytes by those of a host tensor."""
 
-    def finish(self) -> None:
+    def finish(self, stream: CommandStream) -> None:
         """Wait for everything, and download outputs."""
 
-    def abandon(self) -> None:
+    def abandon(self, stream: CommandStream) -> None:
         """After an error: wait for what was enqueued, download nothing."""
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
@@ -134,7 +146,7 @@ class UnifiedMemory:
         cl = load_pyopencl()
         self.cl = cl
         self.context = device.context
-        self.queue = device.queue
+        self.stream = CommandStream.on(device.queue)
         self.flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
         self.global_mem_bytes = device.info.global_mem_bytes
         self.hosts: dict[int, torch.Tensor] = {}
@@ -160,7 +172,9 @@ class UnifiedMemory:
         """The kernel argument for a tensor's memory."""
         return self.cl.Buffer(self.context, self.flags, hostbuf=bytes_at(pointer, nbytes))
 
-    def input(self, name: str, tensor: torch.Tensor, nbytes: int) -> ClMemory:
+    def input(
+        self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int
+    ) -> ClMemory:
         return self.at(tensor.data_ptr(), nbytes) if nbytes else self.empty_buffer
 
     output = input
@@ -187,27 +201,29 @@ class UnifiedMemory:
     def window(self, allocation: Allocation, offset: int, nbytes: int) -> ClMemory:
         host = allocation.host_part(offset, nbytes)
         assert host is not None
-        return self.input("", host, nbytes)
+        return self.at(host.data_ptr(), nbytes) if nbytes else self.empty_buffer
 
     def out_of_memory(self, nbytes: int = 0) -> DeviceMemoryError:
         in_use = sum(host.numel() for host in self.hosts.values())
         return DeviceMemoryError(nbytes, in_use, psutil.virtual_memory().available)
 
-    def read(self, buffer: ClMemory, nbytes: int, host: torch.Tensor | None = None) -> torch.Tensor:
-        self.queue.finish()
+    def read(
+        self, stream: CommandStream, buffer: ClMemory, nbytes: int, host: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        stream.queue.finish()
         known = host if host is not None else self.hosts.get(buffer.int_ptr)
         if known is not None:
             return known[:nbytes]
         result = torch.empty(nbytes, dtype=torch.uint8)
         if nbytes:
-            self.cl.enqueue_copy(self.queue, host_bytes(result, nbytes), buffer)
+            stream.cl.enqueue_copy(stream.queue, host_bytes(result, nbytes), buffer)
         return result
 
-    def write(self, buffer: object, data: torch.Tensor, nbytes: int) -> None:
+    def write(self, stream: CommandStream, buffer: object, data: torch.Tensor, nbytes: int) -> None:
         if nbytes:
-            self.cl.enqueue_copy(self.queue, buffer, host_bytes(data, nbytes))
+            stream.cl.enqueue_copy(stream.queue, buffer, host_bytes(data, nbytes))
 
-    def finish(self) -> None:
-        self.queue.finish()
+    def finish(self, stream: CommandStream) -> None:
+        stream.queue.finish()
 
     abandon = finish

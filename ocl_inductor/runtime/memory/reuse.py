@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from ocl_inductor.plan.plan import BufferSpec, Plan
-from ocl_inductor.runtime.call.fast_path import Argument, Uses
-from ocl_inductor.runtime.call.reuse_places import Occupied, places_in_block
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.memory.argument import Argument, Uses
 from ocl_inductor.runtime.memory.block import TensorBlock, block_around, block_at
 from ocl_inductor.runtime.memory.recycling import Maker, users
+from ocl_inductor.runtime.memory.reuse_places import Occupied, places_in_block
 from ocl_inductor.runtime.memory.scratch import Scratch
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.plan_index import PlanIndex
