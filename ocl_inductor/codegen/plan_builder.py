@@ -241,7 +241,7 @@ class _PlanBuilder:
                 streamed=self.streamed & group.stored,
             )
             if self.verify:
-                in_place = bool(self.overwritten(group))
+                in_place = self.overwritten(group)
                 verify_loop_kernel(group, source, self.buffers, self.hint, values, in_place)
         else:
             source = emit_template_group(group, self.buffers, self.device, name)

@@ -22,9 +22,9 @@ def verify_loop_kernel(
     buffers: Mapping[str, Buffer],
     hint: Callable[[Size], int],
     values: Mapping[sympy.Symbol, sympy.Integer],
-    in_place: bool,
+    in_place: frozenset[str],
 ) -> None:
-    """Check the kernel of a loop group.
+    """Check the kernel of a loop group, whose buffers ``in_place`` share memory.
 
     ``hint``: a typical value of a symbolic size; ``values``: of those that its launch has instead.
 
@@ -52,7 +52,11 @@ def verify_loop_kernel(
             part_of.get(b, b): number(buffers[b].storage) for b in source.buffers if b != FAULT
         },
         stored=stored,
-        once=in_place or any(map(once_only, group.members)),
+        once=frozenset(
+            part_of.get(m.buffer.name, m.buffer.name)
+            for m in group.members
+            if m.buffer.name in in_place or once_only(m)
+        ),
         part_of=part_of,
     )
     verify_kernel(

@@ -60,7 +60,7 @@ def assert_short(executors: list[Executor], short: Short) -> None:
     known = [False, *(STEPS - 1) * [True]]
     went = [[found for own, found in short if own is executor] for executor in executors]
     assert went[0] == known
-    assert went.count(known) == 2
+    assert went.count(known) >= 2  # and operators of their own, the first time they are used
 
 
 def norm(layout: str, channels: int, momentum: float | None = 0.1) -> nn.Module:
