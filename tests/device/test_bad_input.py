@@ -280,7 +280,7 @@ def test_kernel_that_does_not_build(
 
         plan = original(*args, **kwargs)
         kernels = tuple(
-            dataclasses.replace(k, source=k.source.replace("{", "{ nonsense;", 1))
+            dataclasses.replace(k, code=dataclasses.replace(k.code, body="nonsense;" + k.code.body))
             for k in plan.kernels
         )
         return dataclasses.replace(plan, kernels=kernels)

@@ -85,11 +85,10 @@ def verify_kernel(
     Raises:
         VerifyError: it breaks one of the rules above.
     """
-    chosen = np.arange(items, dtype=np.int64)
     whole = items <= MOST_POINTS
-    if not whole:  # whole groups: the first, the last, some between
-        groups = np.unique(np.linspace(0, items // group - 1, MOST_POINTS // group).astype(int))
-        chosen = (groups[:, None] * group + np.arange(group)).reshape(-1).astype(np.int64)
+    # Whole groups: the first, the last, some between.
+    groups = _some(items // group, max(MOST_POINTS // group, 1))
+    chosen = (groups[:, None] * group + np.arange(group)).reshape(-1)
     points: Points = {
         item_id(0).name: chosen,
         LOCAL_ID.name: chosen % group,
@@ -99,6 +98,13 @@ def verify_kernel(
     walk = _Walk(name, expected, group, whole)
     walk.through(tree, points, certain=True)
     walk.check_results()
+
+
+def _some(count: int, most: int) -> Numbers:
+    """All numbers below ``count``, or ``most`` of them, the first and the last included."""
+    if count <= most:
+        return np.arange(count, dtype=np.int64)
+    return np.unique(np.linspace(0, count - 1, most).astype(np.int64))
 
 
 @dataclass
@@ -181,12 +187,12 @@ class _Walk:
             self.through(s.body, dict(points), certain=False)
             return
         rounds = np.maximum(-(-(end - s.room + 1 - first) // s.step), 0)
-        which = np.repeat(np.arange(len(rounds)), rounds)
-        number = np.arange(len(which)) - np.repeat(np.cumsum(rounds) - rounds, rounds)
-        if len(which) > MOST_POINTS:
-            self.whole = False
-            kept = np.unique(np.linspace(0, len(which) - 1, MOST_POINTS).astype(int))
-            which, number = which[kept], number[kept]
+        ends = np.cumsum(rounds)
+        total = int(ends[-1]) if len(ends) else 0
+        self.whole = self.whole and total <= MOST_POINTS
+        taken = _some(total, MOST_POINTS)
+        which = np.searchsorted(ends, taken, side="right")
+        number = taken - (ends - rounds)[which]
         inside = {k: v[which] for k, v in points.items()}
         inside[s.variable] = first[which] + number * s.step
         for counted in (x for x in s.body if isinstance(x, CountOn)):
