@@ -16,6 +16,7 @@ from gpu_check.emit import emitted
 from gpu_check.ratchet import Ratchet, complaints, read_ratchet
 from gpu_check.targets import DEVICES, Device
 from ocl_inductor.device.described import find_target
+from ocl_inductor.plan.kernel_code import KernelCode
 from ocl_inductor.plan.plan import Plan
 
 SAMPLE = [c for c in CASES if c.name in ("mm-1024", "conv-3x3-training", "softmax")]
@@ -97,5 +98,10 @@ def test_a_worse_kernel_is_found(device: Device) -> None:
 def changed(plan: Plan, old: str, new: str) -> Plan:
     """The plan with ``new`` for ``old`` in its product; a kernel that adds up parts may lack it."""
     assert any(old in k.source for k in plan.kernels)
-    kernels = (replace(k, source=k.source.replace(old, new)) for k in plan.kernels)
+
+    def with_new(code: KernelCode) -> KernelCode:
+        own = (replace(d, text=d.text.replace(old, new)) for d in code.definitions)
+        return replace(code, definitions=tuple(own), body=code.body.replace(old, new))
+
+    kernels = (replace(k, code=with_new(k.code)) for k in plan.kernels)
     return replace(plan, kernels=tuple(kernels))

@@ -202,14 +202,12 @@ SCALED: TemplateSpec[ScaledParams] = TemplateSpec(
     trial=scaled_trial,
 )
 SOURCE = """
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void {{ kernel }}({{ arguments }})
-{
-    const long first = get_global_id(0) * {{ p.run }};
+{% call kernel(1, 1, 1) %}
+    const long first = item0 * {{ p.run }};
     for (long i = first; i < min(first + {{ p.run }}, (long){{ p.n }}); ++i) {
         {{ store(["i"], "2 * " ~ load(0, "i")) }}
     }
-}
+{% endcall %}
 """
 
 
