@@ -34,7 +34,9 @@ def verify_loop_kernel(
     """
 
     def number(size: object) -> int:
-        return hint(sympy.sympify(size).xreplace(values))
+        # Symbol by symbol: what is not known yet has one typical value, whatever is made of it.
+        e = sympy.sympify(size).xreplace(values)
+        return int(e.xreplace({s: sympy.Integer(hint(s)) for s in e.free_symbols}))
 
     def points(m: Member) -> int:
         inner = m.kind in ("pointwise", "scan") and not m.row
