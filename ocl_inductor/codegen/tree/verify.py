@@ -44,9 +44,9 @@ from ocl_inductor.codegen.tree.nodes import (
 from ocl_inductor.errors import VerifyError
 
 #: Points that are looked at together; of more, as many at random.
-MOST_POINTS = 1 << 18
+MOST_POINTS = 1 << 15
 #: Elements of a result up to which it is counted how often each is stored.
-MOST_COUNTED = 1 << 22
+MOST_COUNTED = 1 << 20
 
 #: Values of variables by name: an array each, with an element for each point.
 Points = dict[str, Numbers]
