@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ocl_inductor.codegen.printers import conversions
@@ -30,7 +31,8 @@ def pragmas(device: DeviceInfo) -> tuple[Definition, ...]:
     return (_CONTRACT, _FP64) if named else (_CONTRACT,)
 
 
-def unaligned_types(fp64: bool) -> list[Definition]:
+@functools.cache
+def unaligned_types(fp64: bool) -> tuple[Definition, ...]:
     """Vector types of all widths that may be read at any element's address."""
     lines = "".join(conversions.unaligned_typedefs(w, fp64) for w in WIDTHS).splitlines()
-    return [Definition(line.split()[2], line) for line in lines]
+    return tuple(Definition(line.split()[2], line) for line in lines)

@@ -34,7 +34,7 @@ from ocl_inductor.ir.index import (
 from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.ir.ops import EXPENSIVE
 from ocl_inductor.ir.params import TemplateParams, leaves
-from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
+from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter, work_group
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import TemplateGroup
 from ocl_inductor.templates.registry import SPECS
@@ -58,7 +58,7 @@ def template_code(
     return KernelCode(
         name,
         (*prelude(device, text), *own),
-        (f"reqd_work_group_size({rendered.group})",),
+        (work_group(rendered.group),),
         tuple(parameters),
         rendered.body,
         0 if rendered.together else dimensions,

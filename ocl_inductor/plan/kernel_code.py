@@ -85,6 +85,11 @@ class KernelCode:
         return Definition(name, f"{head} {name}({parameters})\n{{\n{self.body}\n}}\n", True)
 
 
+def work_group(sizes: str) -> str:
+    """The attribute of a kernel for work-groups of these three sizes."""
+    return f"reqd_work_group_size({sizes})"
+
+
 def item(dimension: int) -> str:
     """What a body calls ``get_global_id(dimension)``."""
     return f"item{dimension}"

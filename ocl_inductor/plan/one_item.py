@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocl_inductor.plan.kernel_code import KernelCode, item
+from ocl_inductor.plan.kernel_code import KernelCode, item, work_group
 
-ONE_ITEM = "reqd_work_group_size(1, 1, 1)"
+ONE_ITEM = work_group("1, 1, 1")
 
 
 def for_one_item(code: KernelCode, attribute: str, outlined_vector_bits: int) -> KernelCode:

@@ -7,10 +7,8 @@ OCL_INDUCTOR_MEMORY.
 from __future__ import annotations
 
 import copy
-import io
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,13 +16,8 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
-import ocl_inductor.eager
 from ocl_inductor.errors import (
-    DeviceMemoryError,
     IndexOutOfRangeError,
-    NoSuchPlaceError,
-    OtherDeviceError,
-    PlaceTakenError,
 )
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.places import place
@@ -405,51 +398,3 @@ def test_modules_that_move() -> None:
     model.cpu()
     assert a.weight is b.weight
     assert a.weight.equal(twin[0].weight.cpu())
-
-
-def test_saving_and_loading(tmp_path: Path) -> None:
-    model = nn.Linear(4, 3).to("ocl")
-    file = io.BytesIO()
-    torch.save(model.state_dict(), file)
-    for location in (None, "cpu", "ocl"):
-        file.seek(0)
-        state = torch.load(file, map_location=location)
-        assert state["weight"].device.type == ("cpu" if location == "cpu" else "ocl")
-        assert state["weight"].cpu().equal(model.weight.cpu())
-
-
-@pytest.mark.skipif(LAZY, reason="memory is allocated when it is needed")
-def test_memory_is_used_again() -> None:
-    torch.ocl.empty_cache()
-    start = torch.ocl.memory_allocated()
-    for _ in range(5):
-        x = torch.empty(1 << 20, device="ocl")
-        assert torch.ocl.memory_allocated() == start + (4 << 20)
-        del x
-    assert torch.ocl.memory_allocated() == start
-    assert torch.ocl.memory_stats()["num_device_alloc"] <= 10**6
-    held = torch.ocl.memory_reserved()
-    torch.ocl.empty_cache()
-    assert torch.ocl.memory_reserved() <= held - (4 << 20)
-
-
-def test_more_than_there_is() -> None:
-    with pytest.raises(DeviceMemoryError, match="asked"):
-        torch.empty(1 << 50, dtype=torch.uint8, device="ocl")
-    assert torch.ones(3, device="ocl").sum().item() == 3
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(NoSuchPlaceError, match="ocl:1"):
-        torch.ones(3, device="ocl:1")
-    other = "pocl" if os.environ["OCL_INDUCTOR_DEVICE"] == "intel" else "intel"
-    with pytest.raises(PlaceTakenError):
-        ocl_inductor.eager.choose(other)
-    call = torch.compile(lambda x: x + 1, backend="opencl", options={"device": other})
-    with pytest.raises(Exception, match="tensors are on ocl") as found:
-        call(torch.ones(3, device="ocl"))
-    assert isinstance(found.value.__cause__ or found.value, OtherDeviceError | Exception)
-    with pytest.raises(RuntimeError, match="device"):
-        torch.compile(lambda x, y: x + y, backend="opencl")(
-            torch.ones(3, device="ocl"), torch.ones(3)
-        )

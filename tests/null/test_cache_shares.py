@@ -9,8 +9,8 @@ import sympy
 import torch
 from evaluate import make_device
 
+from ocl_inductor.codegen.passes.streams import streams
 from ocl_inductor.codegen.printers.nontemporal import least_streamed, streamed_results
-from ocl_inductor.codegen.statements.prefetch import streams
 from ocl_inductor.device.cpu.caches import Caches
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import Access, Expr

@@ -25,6 +25,7 @@ from ocl_inductor.codegen.tree.nodes import (
     Store,
     Variable,
     item_id,
+    variable,
 )
 from ocl_inductor.codegen.tree.rewrite import Rule, rewritten
 from ocl_inductor.codegen.tree.verify import Expected, verify_kernel
@@ -143,13 +144,13 @@ def test_a_barrier_where_data_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 FIRST = LoopBound.named("first")
 COUNT_ON = CountOn(("v0", "v1"), (LoopBound.of(4),))
 STORE = Store(
-    "b", torch.float32, "", "1", LoopBound.named("v0").value * 4 + LoopBound.named("v1").value
+    "b", torch.float32, "", "1", variable("v0") * 4 + variable("v1")
 )  # fmt: skip
 
 
 def _loop(*body: Statement, begin: LoopBound = FIRST) -> Sequence[Statement]:
     """Of each of four work-items, the rows ``first`` and ``first + 1``."""
-    first = LoopBound.named("first").value
+    first = variable("first")
     return [
         Let("int", "first", "", index=item_id(0) * 2),
         Let("int", "last", "", index=first + 2),

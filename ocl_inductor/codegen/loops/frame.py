@@ -20,6 +20,7 @@ from ocl_inductor.codegen.tree.nodes import (
     LoopBound,
     Statement,
     Variable,
+    variable,
 )
 from ocl_inductor.codegen.tree.printer import INDENT, printed
 from ocl_inductor.codegen.work import ceil_div
@@ -33,7 +34,7 @@ from ocl_inductor.ir.index import (
     size_symbols,
 )
 from ocl_inductor.ir.nodes import Buffer
-from ocl_inductor.plan.kernel_code import KernelCode
+from ocl_inductor.plan.kernel_code import KernelCode, work_group
 from ocl_inductor.plan.plan import FAULT
 from ocl_inductor.schedule.groups import LoopGroup
 
@@ -64,7 +65,7 @@ class LoopFrame:
         self.once_only = any(map(once_only, group.members))
         self.levels = 1 + max((m.level for m in group.members), default=0)
         self.parameters = self._parameters(buffers)
-        #: What buffers are called in the kernel, those included that it does not store.
+        #: What buffers are called in the kernel; ``named`` adds those that are no arguments.
         self.pointers = self.parameters.pointers()
         self.storage = {b: buffers[b].storage for b in self.parameters.buffers if b != FAULT}
         self.index = index_type(list(self.storage.values()), [prod(self.sizes)])
@@ -131,6 +132,7 @@ class LoopFrame:
         return LoopBound(self.text(e), sympy.sympify(e))
 
     def named(self, buffer: str) -> str:
+        """A name for what becomes of a buffer, also of one that is no argument."""
         return self.pointers.setdefault(buffer, f"arg{len(self.pointers)}")
 
     def decompose(
@@ -141,7 +143,7 @@ class LoopFrame:
         constant: bool = True,
     ) -> None:
         """Declare row-major coordinates of ``position`` over ``variables``."""
-        index = LoopBound.named(position).value
+        index = variable(position)
         for k, v in enumerate(variables):
             after = prod([self.size_of[u] for u in variables[k + 1 :]])
             text = position if after == 1 else f"{position} / ({self.text(after)})"
@@ -170,7 +172,7 @@ class LoopFrame:
         code = KernelCode(
             self.name,
             prelude(self.device, body),
-            (f"reqd_work_group_size({group})",),
+            (work_group(group),),
             parameters.declared(),
             body,
             items,

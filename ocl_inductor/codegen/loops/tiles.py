@@ -12,14 +12,15 @@ from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.loops.base import LoopKernel
 from ocl_inductor.codegen.passes.nontemporal import streamed
 from ocl_inductor.codegen.passes.prefetch import prefetched
+from ocl_inductor.codegen.passes.streams import Prefetches
 from ocl_inductor.codegen.statements.emitter import Emitter
-from ocl_inductor.codegen.statements.prefetch import Prefetches
 from ocl_inductor.codegen.tree.nodes import (
     BlockStatement,
     CountOn,
     For,
     LoopBound,
     item_id,
+    variable,
 )
 from ocl_inductor.codegen.work import MAX_TILE_COLUMNS, Work
 from ocl_inductor.ir.index import Size, is_static
@@ -86,7 +87,7 @@ class TiledKernel(LoopKernel):
     ) -> None:
         row = "tile"
         if blocks != 1:
-            value = FloorDiv(LoopBound.named("tile").value, blocks)
+            value = FloorDiv(variable("tile"), blocks)
             writer.let(self.index, "row", f"tile / ({self.text(blocks)})", value)
             row = "row"
         self.decompose(writer, row, rows)

@@ -19,17 +19,18 @@ from ocl_inductor.codegen.passes.blocked_sum import Pieces
 from ocl_inductor.codegen.passes.interleave import Interleave, find_interleave
 from ocl_inductor.codegen.passes.multi_accumulator import ways
 from ocl_inductor.codegen.passes.row_cache import MAX_STASHED_ROW, shared_between
+from ocl_inductor.codegen.passes.streams import Prefetches, streams
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.statements.accumulators import Accumulator
 from ocl_inductor.codegen.statements.emitted import RowCache, Scope
 from ocl_inductor.codegen.statements.emitter import Emitter
-from ocl_inductor.codegen.statements.prefetch import Prefetches, streams
 from ocl_inductor.codegen.tree.nodes import (
     Array,
     BlockStatement,
     For,
     LoopBound,
     Variable,
+    variable,
 )
 from ocl_inductor.codegen.work import ceil_div, divide, usual_size
 from ocl_inductor.ir.dtypes import HALF_TYPES, register_type
@@ -339,7 +340,7 @@ class VectorKernel(TiledKernel):
         with writer.inside(For(self.index, run, begin, end, step=stride, room=stride)):
             for k, taken in enumerate([accumulators, *copies]):
                 with writer.inside(BlockStatement(()), frozenset([v])):
-                    value = LoopBound.named(run).value + k * width
+                    value = variable(run) + k * width
                     writer.let(self.index, str(v), f"{run} + {k * width}", value)
                     for m in members:
                         self.visit(writer, m, taken)
@@ -376,7 +377,7 @@ class VectorKernel(TiledKernel):
         row: Size,
         kept: Sequence[Expr] = (),
     ) -> Sequence[Prefetches]:
-        """What to prefetch in each sweep (prefetch.py)."""
+        """What to prefetch in each sweep (passes/streams.py)."""
         if not self.device.prefetch:
             return [{} for _ in levels]
         caches = self.device.caches

@@ -1,4 +1,4 @@
-"""A pass: loops prefetch what they read later (statements/prefetch.py says what, and how far)."""
+"""A pass: loops prefetch what they read later (streams.py says what, and how far)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy
 
+from ocl_inductor.codegen.passes.streams import Prefetches
 from ocl_inductor.codegen.printers.primitives import prefetch
-from ocl_inductor.codegen.statements.prefetch import Prefetches
 from ocl_inductor.codegen.tree.nodes import (
     BlockStatement,
     CallStatement,
@@ -34,9 +34,8 @@ class _Pass:
             if isinstance(s, Let) and in_loop:
                 for read in s.reads:
                     yield from self.ahead_of(read)
-            if isinstance(
-                s, For | BlockStatement
-            ):  # what a condition guards may not be there at all
+            # What a condition guards may not be there at all.
+            if isinstance(s, For | BlockStatement):
                 inside = in_loop or isinstance(s, For)
                 s = dataclasses.replace(s, body=tuple(self.of(s.body, inside)))
             yield s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
@@ -26,13 +27,14 @@ from ocl_inductor.codegen.tree.nodes import (
     Barrier,
     BlockStatement,
     For,
-    If,
     IndexComparison,
     Let,
     LoopBound,
     Statement,
+    all_below,
     all_hold,
     item_id,
+    variable,
 )
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.ir.dtypes import register_type, vector
@@ -43,9 +45,9 @@ from ocl_inductor.schedule.groups import Member
 NONE: frozenset[sympy.Symbol] = frozenset()
 UNROLL = "#pragma unroll"
 #: Of the work-items that share a point, the first.
-FIRST = IndexComparison(LoopBound.named("down").value, "==", sympy.Integer(0))
+FIRST = IndexComparison(variable("down"), "==", sympy.Integer(0))
 #: Not one that repeats the last point.
-IN_COLUMN = IndexComparison(LoopBound.named("column").value, "==", LoopBound.named("point").value)
+IN_COLUMN = IndexComparison(variable("column"), "==", variable("point"))
 #: Partial results that one work-item combines sequentially.
 MAX_FOLD = 8
 
@@ -71,9 +73,8 @@ class SimtKernel(LoopKernel):
         name = "point" if count == 1 else "first"
         writer.let(self.index, name, item(0), item_id(0))
         variables, end = frozenset(self.outer_vars), self.bound(items)
-        first = LoopBound.named(name).value
-        within = If(f"{name} < {end.text}", (), (IndexComparison(first, "<", end.value),))
-        with writer.inside(within, variables if count == 1 else NONE):
+        first = variable(name)
+        with writer.inside(all_below((name, end)), variables if count == 1 else NONE):
             if count == 1:
                 self.coordinates(writer, name, self.outer_vars, width)
                 self.outer_point_levels(writer)
@@ -81,7 +82,7 @@ class SimtKernel(LoopKernel):
                 rounds = For("int", "round", LoopBound.of(0), LoopBound.of(count), pragma=UNROLL)
                 with writer.inside(rounds, variables):
                     apart = f"{name} + round * {end.text}"
-                    point = first + LoopBound.named("round").value * end.value
+                    point = first + variable("round") * end.value
                     writer.let(self.index, "point", apart, point)
                     self.coordinates(writer, "point", self.outer_vars)
                     self.outer_point_levels(writer)
@@ -101,7 +102,7 @@ class SimtKernel(LoopKernel):
         for k, v in reversed(list(enumerate(variables))):
             last = k + 1 == len(variables)
             size = quotient(self.size_of[v], width) if last else self.size_of[v]
-            text, value = rest, LoopBound.named(rest).value
+            text, value = rest, variable(rest)
             if k > 0:
                 divisor = self.text(size)
                 text, further = f"{rest} % ({divisor})", str(variables[0])
@@ -133,15 +134,15 @@ class SimtKernel(LoopKernel):
             writer.let("int", "down", "get_local_id(0)", LOCAL_ID)
         else:
             writer.let("int", "lid", "get_local_id(0)", LOCAL_ID)
-            lid = LoopBound.named("lid").value
+            lid = variable("lid")
             writer.let("int", "across", f"lid % {across}", ModularIndexing(lid, 1, across))
             writer.let("int", "down", f"lid / {across}", FloorDiv(lid, across))
             point = f"({self.index})get_group_id(0) * {across} + across"
-            value = GROUP_ID * across + LoopBound.named("across").value
+            value = GROUP_ID * across + variable("across")
             clamped = not is_static(points) or bool(int(points) % across)
             if clamped and self.in_place:
                 writer.let(self.index, "column", point, value)
-                point, value = "column", LoopBound.named("column").value
+                point, value = "column", variable("column")
             if clamped:
                 # Beyond the end, items repeat the last point.
                 point = f"min({point}, ({self.index})({self.text(points)}) - 1)"
@@ -231,7 +232,7 @@ class SimtKernel(LoopKernel):
             head = For("int", "k", LoopBound.of(0), LoopBound.of(rounds), pragma=UNROLL)
         with writer.inside(head, frozenset(self.inner_vars)):
             if rounds:
-                value = down.value + LoopBound.named("k").value * shape.down
+                value = down.value + variable("k") * shape.down
                 writer.let(self.index, "swept", f"down + k * {shape.down}", value)
             width = shape.lanes.width if shape.lanes.over_sweep else 1
             self.coordinates(writer, "swept", self.inner_vars, width)
@@ -283,9 +284,9 @@ class SimtKernel(LoopKernel):
 
         writer.add(*publish(), Barrier())
         if rest < shape.down:
-            few = IndexComparison(LoopBound.named("down").value, "<", sympy.Integer(rest))
+            few = all_below(("down", LoopBound.of(rest)))
             loop = others(shape.down // rest, f"{own} + k * {rest * across}")
-            writer.add(If(f"down < {rest}", (loop, *publish()), (few,)), Barrier())
+            writer.add(replace(few, body=(loop, *publish())), Barrier())
         column = "" if across == 1 else "across"
         for a in folded:
             writer.assign(a.name, f"{a.name}_local[{column or 0}]")

@@ -38,6 +38,8 @@ from ocl_inductor.codegen.tree.nodes import (
     Let,
     LoopBound,
     Variable,
+    all_below,
+    variable,
 )
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type
@@ -76,12 +78,11 @@ def scan_rows(kernel: SimtKernel) -> KernelSource:
         end = kernel.bound(steps)
         loop = For(kernel.index, "first", LoopBound.of(0), end, step=items)
         with writer.inside(loop, frozenset([v])):
-            first, lid, step = (LoopBound.named(name).value for name in ("first", "lid", "step"))
-            writer.let(kernel.index, "step", "first + lid", first + lid)
+            step = variable("first") + variable("lid")
+            writer.let(kernel.index, "step", "first + lid", step)
             kernel.coordinates(writer, "step", [v], width)
             exact = is_static(steps) and int(steps) % items == 0
-            within = If(f"step < {end.text}", (), (IndexComparison(step, "<", end.value),))
-            _tile(kernel, writer, m, items, None if exact else within)
+            _tile(kernel, writer, m, items, None if exact else all_below(("step", end)))
     rows = prod(list(kernel.group.outer))
     return kernel.kernel(writer.scopes[0].statements, (prod((rows, items)),), (items,))
 
@@ -111,7 +112,7 @@ def _tile(kernel: SimtKernel, writer: Emitter, m: Member, items: int, guard: If 
         writer.assign(f"own.s{after}", combine(f"own.s{before}", f"own.s{after}"))
     last = f"own.s{LANES[width - 1]}" if width > 1 else "own"
     other_half = Assign("here", f"{items} - here"), Assign("totals[here + lid]", "total"), Barrier()
-    lid, reach = LoopBound.named("lid").value, LoopBound.named("reach").value
+    lid, reach = variable("lid"), variable("reach")
     reached = If(
         "lid >= reach",
         (

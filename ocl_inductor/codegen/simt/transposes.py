@@ -24,9 +24,9 @@ from ocl_inductor.codegen.tree.nodes import (
     Barrier,
     BlockStatement,
     For,
-    If,
-    IndexComparison,
     LoopBound,
+    all_below,
+    variable,
 )
 from ocl_inductor.codegen.work import ceil_div
 from ocl_inductor.device.facts import DeviceInfo
@@ -105,7 +105,7 @@ def transposed(kernel: SimtKernel, found: Transpose) -> KernelSource:
     tiles = [f"tile{n}" for n in range(len(found.loads))]
     for tile, e in zip(tiles, found.loads, strict=True):
         writer.add(Array(register_type(e.dtype, 1), tile, (SIDE, ROW), "__local"))
-    lid, group = LoopBound.named("lid").value, LoopBound.named("group").value
+    lid, group = variable("lid"), variable("group")
     writer.let("int", "lid", "get_local_id(0)", LOCAL_ID)
     writer.let("int", "across", f"lid % {SIDE}", ModularIndexing(lid, 1, SIDE))
     writer.let("int", "down", f"lid / {SIDE}", FloorDiv(lid, SIDE))
@@ -116,17 +116,12 @@ def transposed(kernel: SimtKernel, found: Transpose) -> KernelSource:
     square, value = f"group / ({across})", FloorDiv(group, squares[1])
     if others:
         writer.let(index, "square", square, value)
-        value = LoopBound.named("square").value
+        value = variable("square")
         writer.let(index, "point", f"square / ({down})", FloorDiv(value, squares[0]))
         square, value = f"square % ({down})", ModularIndexing(value, 1, squares[0])
     writer.let(index, f"first_{a}", f"{square} * {SIDE}", value * SIDE)
     whole = int(size[a]) % SIDE == 0 and int(size[b]) % SIDE == 0
-    ends = {v: kernel.bound(size[v]) for v in (a, b)}
-    within = If(
-        " && ".join(f"{v} < {end.text}" for v, end in ends.items()),
-        (),
-        tuple(IndexComparison(v, "<", end.value) for v, end in ends.items()),
-    )
+    within = all_below(*((str(v), kernel.bound(size[v])) for v in (a, b)))
     with writer.inside(BlockStatement(()), frozenset(others)):
         kernel.coordinates(writer, "point", others)
         # The operands' order, then the results'.
@@ -151,7 +146,7 @@ def transposed(kernel: SimtKernel, found: Transpose) -> KernelSource:
 def _place(writer: Emitter, kind: str, v: sympy.Symbol, *further: str) -> None:
     """Declare a coordinate: that of the square's first point, and what is ``further``."""
     names = (f"first_{v}", *further)
-    value = sympy.Add(*(LoopBound.named(name).value for name in names))
+    value = sympy.Add(*(variable(name) for name in names))
     writer.let(kind, str(v), " + ".join(names), value)
 
 

@@ -14,6 +14,11 @@ import sympy
 import torch
 
 
+def variable(name: str) -> sympy.Symbol:
+    """The index variable of this name."""
+    return sympy.Symbol(name, integer=True)
+
+
 def item_id(dimension: int) -> sympy.Symbol:
     """``get_global_id(dimension)``"""
     return sympy.Symbol(f"get_global_id({dimension})", integer=True, nonnegative=True)
@@ -165,15 +170,20 @@ class LoopBound:
     @classmethod
     def named(cls, name: str) -> LoopBound:
         """The bound in a variable."""
-        return cls(name, sympy.Symbol(name, integer=True))
+        return cls(name, variable(name))
+
+
+def all_below(*limits: tuple[str, LoopBound]) -> If:
+    """The condition that each variable is less than its limit, for a body to come."""
+    text = " && ".join(f"{name} < {end.text}" for name, end in limits)
+    return If(text, (), tuple(IndexComparison(variable(n), "<", end.value) for n, end in limits))
 
 
 @dataclass(frozen=True, slots=True)
 class For:
     """``for (kind variable = begin; variable + room <= end; variable += step) { body }``
 
-    ``begin`` None: the variable exists, and goes on from where it is. ``step`` None: in ones,
-    printed as ``++``.
+    ``begin`` None: the variable exists, and goes on from where it is.
     """
 
     kind: str

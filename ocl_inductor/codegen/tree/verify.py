@@ -13,7 +13,6 @@ Positions that data gives are bounded by the kernel itself (statements/index_che
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,10 +39,11 @@ from ocl_inductor.codegen.tree.nodes import (
     Store,
     Variable,
     item_id,
+    variable,
 )
 from ocl_inductor.errors import VerifyError
 
-#: Points that are looked at together; of more, as many at random.
+#: Points that are looked at together; of more, as many at equal distances.
 MOST_POINTS = 1 << 15
 #: Elements of a result up to which it is counted how often each is stored.
 MOST_COUNTED = 1 << 20
@@ -208,7 +208,7 @@ class _Walk:
         """The coordinates in each round; those that the first one has were declared before."""
         for where, position in (
             (points, begin.value),
-            (inside, LoopBound.named(loop.variable).value),
+            (inside, variable(loop.variable)),
         ):
             rest = self.value(position, where)
             assert rest is not None, "a loop over points has known bounds"
@@ -284,7 +284,7 @@ class _Walk:
             return
         for buffer, wanted in self.expected.stored.items():
             size = self.expected.storage[buffer]
-            if buffer in self.open or size > MOST_COUNTED or math.prod((wanted, size)) == 0:
+            if buffer in self.open or size > MOST_COUNTED or 0 in (wanted, size):
                 continue
             count = self.counts.get(buffer, np.zeros(size, np.int64))
             found = int((count > 0).sum())

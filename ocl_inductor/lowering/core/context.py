@@ -17,12 +17,10 @@ from ocl_inductor.ir.expr import (
     index_value,
     loads,
     map_indices,
-    walk,
 )
 from ocl_inductor.ir.index import (
     Size,
     as_size,
-    coefficients,
     contiguous_strides,
     linear,
     loop_vars,
@@ -43,6 +41,7 @@ from ocl_inductor.ir.nodes import (
 )
 from ocl_inductor.ir.params import with_numbers
 from ocl_inductor.ir.size_hint import size_hint
+from ocl_inductor.lowering.core.memory_order import has_order, preferred_order
 from ocl_inductor.lowering.core.values import ZERO, Value, buffer_value, strided_view
 from ocl_inductor.settings import Settings
 from ocl_inductor.templates.spec import P, TemplateSpec, choices
@@ -144,38 +143,8 @@ class LoweringContext:
             self.buffers[buffer.name] = buffer
 
     def preferred_order(self, value: Value) -> tuple[int, ...]:
-        """Dimension order (outermost first) that follows the largest tensor ``value`` reads.
-
-        Channels-last tensors therefore stay channels-last through pointwise chains.
-        """
-        variables = loop_vars(value.ndim)
-        best: tuple[int, list[int]] | None = None
-        for node in walk(value.body):
-            if node.op != "load":
-                continue
-            affine = coefficients(node.payload.index, variables)
-            if affine is None:
-                continue
-            strides = [self.hint(affine[0].get(v, ZERO)) for v in variables]
-            weight = sum(
-                1 for s, n in zip(strides, value.size, strict=True) if s != 0 and not same(n, 1)
-            )
-            if weight and (best is None or weight > best[0]):
-                best = (weight, strides)
-        if best is None:
-            return tuple(range(value.ndim))
-        strides = best[1]
-
-        def key(d: int) -> tuple[int, int]:
-            # Broadcast and extent-1 dimensions carry no order; they take that of their left
-            # neighbour, so that they do not tear a contiguous run apart.
-            probe = d
-            while probe > 0 and (strides[probe] == 0 or same(value.size[probe], 1)):
-                probe -= 1
-            stride = strides[probe]
-            return (-stride if stride else -(1 << 60), d)
-
-        return tuple(sorted(range(value.ndim), key=key))
+        """See :func:`preferred_order`."""
+        return preferred_order(value, self.hint)
 
     def realize(self, value: Value, order: Sequence[int] | None = None) -> Value:
         """Write ``value`` to memory and return it as a plain load.
@@ -187,25 +156,11 @@ class LoweringContext:
         if view is not None:
             if order is None:
                 return value
-            if self.has_order(value, order):
+            if has_order(value, order):
                 return value
         if order is None:
             order = self.preferred_order(value)
         return self.pointwise(value, tuple(order))
-
-    def has_order(self, value: Value, order: Sequence[int]) -> bool:
-        """Whether ``value`` is a gap-free buffer view with its dimensions in ``order``."""
-        view = strided_view(value)
-        if view is None or not same(view.offset, 0):
-            return False
-        acc: Size = 1
-        for d in reversed(order):
-            if same(view.size[d], 1):
-                continue
-            if not same(view.stride[d], acc):
-                return False
-            acc = prod((acc, view.size[d]))
-        return True
 
     def pointwise(
         self,

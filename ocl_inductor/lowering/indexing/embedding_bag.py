@@ -39,6 +39,7 @@ from ocl_inductor.lowering.core.indirect_load import (
     in_memory,
     require_index,
 )
+from ocl_inductor.lowering.core.memory_order import has_order
 from ocl_inductor.lowering.core.refused_values import refused_unless
 from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
@@ -223,7 +224,7 @@ def last_bag_ends(dtype: torch.dtype, mode: int, padding: int) -> bool:
 
 def _vector(ctx: LoweringContext, value: Value) -> Value:
     """``value`` as a buffer of its own, from its first element on."""
-    return value if ctx.has_order(value, (0,)) else ctx.pointwise(value, (0,))
+    return value if has_order(value, (0,)) else ctx.pointwise(value, (0,))
 
 
 def sizes_of_bags(ctx: LoweringContext, bags: Bags) -> Value:

@@ -1,0 +1,83 @@
+"""What ``test_ocl.py`` runs in a process of its own: what the device ``ocl`` keeps, saves
+and refuses.
+
+The device, and whether its memory is the host's or its own, come from OCL_INDUCTOR_DEVICE and
+OCL_INDUCTOR_MEMORY.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+
+import ocl_inductor.eager
+from ocl_inductor.errors import (
+    DeviceMemoryError,
+    NoSuchPlaceError,
+    OtherDeviceError,
+    PlaceTakenError,
+)
+
+Tensor = torch.Tensor
+LAZY = "OCL_INDUCTOR_TEST_LAZY" in os.environ
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    counters.clear()
+    torch.manual_seed(0)
+
+
+def test_saving_and_loading(tmp_path: Path) -> None:
+    model = nn.Linear(4, 3).to("ocl")
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    for location in (None, "cpu", "ocl"):
+        file.seek(0)
+        state = torch.load(file, map_location=location)
+        assert state["weight"].device.type == ("cpu" if location == "cpu" else "ocl")
+        assert state["weight"].cpu().equal(model.weight.cpu())
+
+
+@pytest.mark.skipif(LAZY, reason="memory is allocated when it is needed")
+def test_memory_is_used_again() -> None:
+    torch.ocl.empty_cache()
+    start = torch.ocl.memory_allocated()
+    for _ in range(5):
+        x = torch.empty(1 << 20, device="ocl")
+        assert torch.ocl.memory_allocated() == start + (4 << 20)
+        del x
+    assert torch.ocl.memory_allocated() == start
+    assert torch.ocl.memory_stats()["num_device_alloc"] <= 10**6
+    held = torch.ocl.memory_reserved()
+    torch.ocl.empty_cache()
+    assert torch.ocl.memory_reserved() <= held - (4 << 20)
+
+
+def test_more_than_there_is() -> None:
+    with pytest.raises(DeviceMemoryError, match="asked"):
+        torch.empty(1 << 50, dtype=torch.uint8, device="ocl")
+    assert torch.ones(3, device="ocl").sum().item() == 3
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(NoSuchPlaceError, match="ocl:1"):
+        torch.ones(3, device="ocl:1")
+    other = "pocl" if os.environ["OCL_INDUCTOR_DEVICE"] == "intel" else "intel"
+    with pytest.raises(PlaceTakenError):
+        ocl_inductor.eager.choose(other)
+    call = torch.compile(lambda x: x + 1, backend="opencl", options={"device": other})
+    with pytest.raises(Exception, match="tensors are on ocl") as found:
+        call(torch.ones(3, device="ocl"))
+    assert isinstance(found.value.__cause__ or found.value, OtherDeviceError | Exception)
+    with pytest.raises(RuntimeError, match="device"):
+        torch.compile(lambda x, y: x + y, backend="opencl")(
+            torch.ones(3, device="ocl"), torch.ones(3)
+        )
