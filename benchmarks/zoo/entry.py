@@ -86,7 +86,8 @@ class Entry:
         return self.make_inputs(small, batch, torch.Generator().manual_seed(seed))
 
     def _different(self, small: bool) -> Mapping[str, Any]:
-        """
+        """The arguments of the constructor that the form has for itself.
+
         Raises:
             ValueError: there is no small form.
         """

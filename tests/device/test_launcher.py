@@ -52,6 +52,13 @@ def same(ours: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("driver", two_drivers())
+def make_known(run: Callable[..., object], x: Tensor, general: list[int]) -> None:
+    """Call until only the passed tensors are looked at, and forget the calls."""
+    for _ in range(3):
+        run(x)
+    general.clear()
+
+
 @torch.no_grad()
 def test_the_usual_call_takes_it(driver: str, general: list[int]) -> None:
     model = layers()
@@ -110,9 +117,7 @@ def test_other_inputs(general: list[int]) -> None:
     model = layers()
     run = compiled(model, DRIVER)
     x = random(5, 20)
-    for _ in range(3):
-        run(x)
-    general.clear()
+    make_known(run, x, general)
     negative = torch._neg_view(x)
     same(run(negative), model(-x))
     same(run(x.t().contiguous().t()), model(x))
@@ -175,9 +180,7 @@ def test_a_profile_sees_its_kernels(general: list[int]) -> None:
     model = layers()
     run = compiled(model, DRIVER)
     x = random(5, 20)
-    for _ in range(3):
-        run(x)
-    general.clear()
+    make_known(run, x, general)
     with ocl_inductor.profile() as profile:
         for _ in range(2):
             same(run(x), model(x))
@@ -255,9 +258,7 @@ def test_a_result_that_finds_no_memory_at_first(
     model = layers()
     run = compiled(model, DRIVER)
     x = random(5, 20)
-    for _ in range(3):
-        run(x)
-    general.clear()
+    make_known(run, x, general)
     before = counters["opencl"]["memory_retries"]
     refusals.append(1)
     same(run(x), model(x))
