@@ -52,7 +52,6 @@ def same(ours: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("driver", two_drivers())
 def make_known(run: Callable[..., object], x: Tensor, general: list[int]) -> None:
     """Call until only the passed tensors are looked at, and forget the calls."""
     for _ in range(3):
@@ -60,6 +59,7 @@ def make_known(run: Callable[..., object], x: Tensor, general: list[int]) -> Non
     general.clear()
 
 
+@pytest.mark.parametrize("driver", two_drivers())
 @torch.no_grad()
 def test_the_usual_call_takes_it(driver: str, general: list[int]) -> None:
     model = layers()
