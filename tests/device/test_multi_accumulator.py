@@ -10,7 +10,7 @@ import torch
 from agreement import agree, compiled, random, two_drivers
 from torch.nn import functional as F
 
-from ocl_inductor.codegen.statements import prefetch
+from ocl_inductor.codegen.passes import streams
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 
@@ -70,7 +70,7 @@ def test_softmax_of_extremes(driver: str) -> None:
 @each_driver
 def test_asking_ahead(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also beyond the last row, and at addresses that no vector is aligned to."""
-    monkeypatch.setattr(prefetch, "LEAST_CACHES", 2**-10)
+    monkeypatch.setattr(streams, "LEAST_CACHES", 2**-10)
 
     def fn(x: Any, y: Any, w: Any) -> Any:
         normal = F.layer_norm(x, x.shape[-1:], w)
