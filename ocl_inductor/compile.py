@@ -29,10 +29,13 @@ from ocl_inductor.ir.size_hint import size_hint
 from ocl_inductor.log import artifact, logger
 from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.lowering.interpret import lower_graph
+from ocl_inductor.memory.allocations import find_allocations
 from ocl_inductor.memory.batches import batch_launches
 from ocl_inductor.memory.changes import only_changes
+from ocl_inductor.memory.liveness import find_lifetimes
 from ocl_inductor.memory.order import lower_peak
 from ocl_inductor.memory.planner import plan_memory
+from ocl_inductor.memory.updates import updates_in_place
 from ocl_inductor.observe.debug_folder import DebugFolder
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.observe.report.describe import describe
@@ -295,14 +298,18 @@ def make_plan(
     check(verify_graph, graph)
     debug.dump("lowered", lambda: "\n".join(map(str, graph.nodes)))
     hint = partial(size_hint, shape_env)
-    schedule = lower_peak(graph, schedule_graph(graph, info, hint), hint)
-    schedule = batch_launches(graph, schedule, hint)
+    schedule = schedule_graph(graph, info, hint)
+    allocations = find_allocations(graph, schedule.groups)
+    schedule = lower_peak(schedule, allocations, hint)
+    schedule = batch_launches(schedule, allocations, hint)
     check(verify_schedule, graph, schedule)
+    updated = updates_in_place(graph, schedule, allocations, info)
+    schedule = only_changes(schedule, updated)
     debug.dump("scheduled", lambda: "\n\n".join(map(str, schedule.groups)))
-    memory = plan_memory(graph, schedule.groups, info, hint, schedule.batches)
-    check(verify_memory, graph, schedule, memory)
+    live = find_lifetimes(schedule, allocations)
+    memory = plan_memory(schedule, allocations, live, info, hint, updated)
+    check(verify_memory, live, memory)
     debug.dump("memory", lambda: str(memory))
-    schedule = only_changes(schedule, memory.updated)
     plan = build_plan(
         graph,
         schedule,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 from ocl_inductor.ir.expr import walk
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.ir.nodes import Graph
-from ocl_inductor.memory.liveness import analyse
+from ocl_inductor.memory.allocations import Allocations
+from ocl_inductor.memory.liveness import find_lifetimes
 from ocl_inductor.memory.order import dependencies
 from ocl_inductor.runtime.memory.arena import Lifetime, lower_bound
 from ocl_inductor.schedule.groups import Group, LoopGroup, Schedule
@@ -31,24 +31,27 @@ _SMALL_BYTES = 1 << 16
 _TINY_BYTES = 64
 
 
-def batch_launches(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) -> Schedule:
+def batch_launches(
+    schedule: Schedule, allocations: Allocations, hint: Callable[[Size], int]
+) -> Schedule:
     """The schedule with independent kernels of one form adjacent to each other.
 
     Unless they use hardly any scratch memory, only where its peak does not rise. ``hint`` gives a
     typical value of a symbolic size.
     """
-    live = analyse(graph, schedule.groups)
-    bytes_of = {n: hint(prod((b.storage, b.itemsize))) for n, b in live.buffers.items()}
+    bytes_of = {n: hint(prod((b.storage, b.itemsize))) for n, b in allocations.buffers.items()}
     needs = dependencies(schedule.groups)
-    forms = [form(g) if n not in live.hoisted else None for n, g in enumerate(schedule.groups)]
+    forms = [None if allocations.is_hoisted(g) else form(g) for g in schedule.groups]
     used = [
-        sum(bytes_of[x] for x in {live.root(x) for x in _uses(g)} & set(live.scratch))
+        sum(bytes_of[x] for x in set(map(allocations.root, _uses(g))) & allocations.private)
         for g in schedule.groups
     ]
 
-    def peak(s: Schedule) -> int:
-        now = analyse(graph, s.groups, s.batches)
-        return lower_bound([Lifetime(now.first[n], now.last[n], bytes_of[n]) for n in now.scratch])
+    def peak(candidate: Schedule) -> int:
+        live = find_lifetimes(candidate, allocations)
+        return lower_bound(
+            [Lifetime(live.first[n], live.last[n], bytes_of[n]) for n in live.scratch]
+        )
 
     def batched(most: int) -> Schedule:
         chosen = [f if u <= most else None for f, u in zip(forms, used, strict=True)]

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import prod, same
+from ocl_inductor.memory.allocations import Allocations
 from ocl_inductor.memory.liveness import Liveness
-from ocl_inductor.schedule.groups import Group, LoopGroup
+from ocl_inductor.schedule.groups import LoopGroup, Schedule
 
 
-def in_place_pairs(
-    groups: Sequence[Group], live: Liveness, batches: Sequence[range] = ()
-) -> dict[str, str]:
+def in_place_pairs(schedule: Schedule, allocations: Allocations, live: Liveness) -> dict[str, str]:
     """Result to the input that it may overwrite, at most one pair in each group.
 
-    None in ``batches``: others that run at the same time may read the input.
+    None in batches: others that run at the same time may read the input.
     """
-    together = {n for b in batches for n in b}
-    scratch = set(live.scratch) - {live.root(a) for a in live.aliases}
+    together = {n for b in schedule.batches for n in b}
+    scratch = set(live.scratch) - {allocations.root(a) for a in allocations.aliases}
     found: dict[str, str] = {}
-    for step, group in enumerate(groups):
+    for step, group in enumerate(schedule.groups):
         if not isinstance(group, LoopGroup) or step in together:
             continue
         dying = {n for n in group.reads() & scratch if live.last[n] == step}
-        pair = _pair(group, dying, scratch, live)
+        pair = _pair(group, dying, scratch, allocations)
         if pair is not None:
             found[pair[0]] = pair[1]
     return found
 
 
 def _pair(
-    group: LoopGroup, dying: set[str], scratch: set[str], live: Liveness
+    group: LoopGroup, dying: set[str], scratch: set[str], allocations: Allocations
 ) -> tuple[str, str] | None:
     """The last stored result of a pointwise group, and an input read at its own positions only.
 
@@ -52,7 +49,7 @@ def _pair(
     if result.store_indirect or len({m.level for m in group.members}) > 1:
         return None
     for name in sorted(dying):
-        other = live.buffers[name]
+        other = allocations.buffers[name]
         if other.itemsize != buffer.itemsize or not same(other.storage, buffer.storage):
             continue
         reads = [x for m in group.members for x in loads(m.body) if x.payload.buffer == name]

@@ -6,25 +6,25 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from ocl_inductor.ir.index import Size, prod
-from ocl_inductor.ir.nodes import Graph
-from ocl_inductor.memory.liveness import Liveness, analyse
+from ocl_inductor.memory.allocations import Allocations
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 #: Least share of the peak that a new order must save: graph order has better cache locality.
 WORTH_IT = 0.02
 
 
-def lower_peak(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) -> Schedule:
+def lower_peak(
+    schedule: Schedule, allocations: Allocations, hint: Callable[[Size], int]
+) -> Schedule:
     """The schedule in the candidate order with the lowest peak; unchanged unless one is better.
 
     Dependencies are preserved: readers of a buffer run after its writer, an update of a buffer
     after all readers of its old contents, and host calls in their order.
     """
     groups = schedule.groups
-    live = analyse(graph, groups)
-    buffers = {name: live.buffers[name] for name in live.scratch}
-    bytes_of = {n: hint(prod((b.storage, b.itemsize))) for n, b in buffers.items()}
-    uses = [_uses(g, live, bytes_of) for g in groups]
+    private = [(n, b) for n, b in allocations.buffers.items() if n in allocations.private]
+    bytes_of = {n: hint(prod((b.storage, b.itemsize))) for n, b in private}
+    uses = [_uses(g, allocations, bytes_of) for g in groups]
     needs = dependencies(groups)
     best, best_peak = list(range(len(groups))), _peak(range(len(groups)), uses, bytes_of)
     for order in _candidates(uses, needs, bytes_of):
@@ -36,9 +36,9 @@ def lower_peak(graph: Graph, schedule: Schedule, hint: Callable[[Size], int]) ->
     return dataclasses.replace(schedule, groups=tuple(groups[n] for n in best))
 
 
-def _uses(g: Group, live: Liveness, bytes_of: dict[str, int]) -> frozenset[str]:
+def _uses(g: Group, allocations: Allocations, bytes_of: dict[str, int]) -> frozenset[str]:
     names = g.reads() | {b.name for b in g.writes()}
-    return frozenset(live.root(n) for n in names) & bytes_of.keys()
+    return frozenset(map(allocations.root, names)) & bytes_of.keys()
 
 
 def dependencies(groups: Sequence[Group]) -> list[set[int]]:

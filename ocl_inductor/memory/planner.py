@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import sympy
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.ir.nodes import Buffer, Graph
+from ocl_inductor.ir.nodes import Buffer
+from ocl_inductor.memory.allocations import Allocations
 from ocl_inductor.memory.in_place import in_place_pairs
-from ocl_inductor.memory.liveness import Liveness, analyse
-from ocl_inductor.memory.updates import updates_in_place
+from ocl_inductor.memory.liveness import Liveness
 from ocl_inductor.runtime.memory.arena import Layout, Lifetime, Rules, lower_bound
-from ocl_inductor.schedule.groups import Group
+from ocl_inductor.schedule.groups import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class MemoryPlan:
 
     ``arenas``: bytes of the allocations; empty where a size is symbolic. ``in_place``: a result and
     the dying input that it overwrites. ``updated``: a buffer (with all aliases of its memory) and
-    the graph's input that it overwrites. The rest is as in ``Liveness`` and ``plan.Plan``.
+    the graph's input that it overwrites. The rest is as in ``Allocations``, ``Liveness`` and
+    ``plan.Plan``.
     """
 
     slot_of: dict[str, int]
@@ -48,36 +49,32 @@ class MemoryPlan:
     lower_bound_bytes: int
     unplanned_bytes: int
     kept_bytes: int
-    updated: dict[str, str] = field(default_factory=dict)
+    updated: Mapping[str, str]
 
 
 def plan_memory(
-    graph: Graph,
-    groups: Sequence[Group],
+    schedule: Schedule,
+    allocations: Allocations,
+    live: Liveness,
     info: DeviceInfo,
     hint: Callable[[Size], int],
-    batches: Sequence[range] = (),
+    updated: Mapping[str, str],
 ) -> MemoryPlan:
     """Place each buffer that is private to kernels in scratch memory.
 
     A buffer's place is free again after the last group that uses it. Where a kernel can write over
     an input that dies with it, it does so if that reduces the total. ``hint`` gives a typical value
     of a symbolic size, only for the statistics: such plans are placed at run time.
-    ``batches``: groups that may run at the same time.
+    ``updated``: see :class:`MemoryPlan`.
     """
-    live = analyse(graph, groups, batches)
-    rules = Rules.of(info)
-    unified = info.unified_memory and info.zero_copy
-    updated = updates_in_place(
-        graph, groups, live, batches, dense=not unified, shared_rows=info.profile == "simt"
-    )
+    rules, buffers = Rules.of(info), allocations.buffers
 
     def nbytes(b: Buffer) -> int:
         return rules.aligned(hint(prod((b.storage, b.itemsize))))
 
-    sizes = {name: nbytes(live.buffers[name]) for name in live.scratch}
+    sizes = {name: nbytes(buffers[name]) for name in live.scratch}
     best: tuple[Layout, list[list[str]], dict[str, str], list[Lifetime]] | None = None
-    for pairs in ({}, in_place_pairs(groups, live, batches)):
+    for pairs in ({}, in_place_pairs(schedule, allocations, live)):
         blocks = _blocks(live, pairs)
         lifetimes = [
             Lifetime(live.first[names[0]], live.last[names[-1]], max(sizes[n] for n in names))
@@ -88,26 +85,25 @@ def plan_memory(
             best = layout, blocks, pairs, lifetimes
     assert best is not None
     layout, blocks, pairs, lifetimes = best
-    static = all(is_static(live.buffers[name].storage) for name in live.scratch)
+    static = all(is_static(buffers[name].storage) for name in live.scratch)
     slots = []
     for names, x, at in zip(blocks, lifetimes, layout.places, strict=True):
-        exact = sympy.sympify(
-            prod((live.buffers[names[0]].storage, live.buffers[names[0]].itemsize))
-        )
+        block = buffers[names[0]]
+        exact = sympy.sympify(prod((block.storage, block.itemsize)))
         where = (at.arena, at.offset) if static else (-1, -1)
         slots.append(PlannedSlot(int(exact) if static else exact, x.first, x.last, *where))
     return MemoryPlan(
         slot_of={name: n for n, names in enumerate(blocks) for name in names},
         slots=tuple(slots),
         arenas=layout.arenas if static else (),
-        kept=live.kept,
-        aliases=live.aliases,
+        kept=allocations.kept,
+        aliases=allocations.aliases,
         in_place=dict(pairs),
         hoisted=live.hoisted,
         peak_bytes=layout.nbytes,
         lower_bound_bytes=lower_bound(lifetimes),
         unplanned_bytes=sum(sizes.values()),
-        kept_bytes=sum(nbytes(live.buffers[name]) for name in live.kept),
+        kept_bytes=sum(nbytes(buffers[name]) for name in allocations.kept),
         updated=updated,
     )
 

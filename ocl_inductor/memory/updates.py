@@ -7,39 +7,35 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import prod, same
 from ocl_inductor.ir.nodes import Buffer, Graph, Update
-from ocl_inductor.memory.liveness import Liveness
-from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup
+from ocl_inductor.memory.allocations import Allocations
+from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule
 
 
 def updates_in_place(
-    graph: Graph,
-    groups: Sequence[Group],
-    live: Liveness,
-    batches: Sequence[range],
-    *,
-    dense: bool,
-    shared_rows: bool,
+    graph: Graph, schedule: Schedule, allocations: Allocations, info: DeviceInfo
 ) -> dict[str, str]:
     """Buffer to the input whose memory it can have, for groups that run in this order.
 
     Several groups may write the memory one after another, as a copy and a scatter into it do; the
     buffer is then the first one's. Correctness: every other group that reads the input has run when
-    the first writes (``batches`` run concurrently, so none of its batch may read it), and that one
+    the first writes (batches run concurrently, so none of its batch may read it), and that one
     either does not read the input or reads it as ``_reads_what_it_writes`` requires. Host calls may
     return views of what they read, so inputs that one reads are unchanged until the end, and
-    buffers that one reads do not share memory with inputs. ``dense``: only inputs without gaps, for
-    memory that is transferred as a whole. ``shared_rows``: several work-items may visit a row, and
-    each of them has the values that a kernel computes once for it.
+    buffers that one reads do not share memory with inputs. Inputs with gaps have to be in the
+    host's own memory, since others are transferred as a whole.
     """
+    groups = schedule.groups
+    dense = not (info.unified_memory and info.zero_copy)
+    # Several work-items may visit a row; each has the values that a kernel computes once for it.
+    shared_rows = info.profile == "simt"
     inputs = {b.name: b for b in graph.inputs if isinstance(b, Buffer)}
     writers = {b.name: n for n, g in enumerate(groups) for b in g.writes()}
-    batch_of = {n: b for b in batches for n in b}
-    on_host = {live.root(x) for g in groups if isinstance(g, ExternGroup) for x in g.reads()}
+    batch_of = {n: b for b in schedule.batches for n in b}
+    on_host = {allocations.root(x) for g in groups if isinstance(g, ExternGroup) for x in g.reads()}
     readers: dict[str, list[int]] = {}
     for n, g in enumerate(groups):
         for name in g.reads() & inputs.keys():
@@ -48,7 +44,7 @@ def updates_in_place(
 
     def possible(u: Update) -> bool:
         own = inputs.get(u.target)
-        name = live.root(u.source.name)
+        name = allocations.root(u.source.name)
         writer = writers.get(name)
         if not u.exact or own is None or writer is None or targets.count(u.target) > 1:
             return False
@@ -70,7 +66,7 @@ def updates_in_place(
                 return False
         return True
 
-    return {live.root(u.source.name): u.target for u in graph.updates if possible(u)}
+    return {allocations.root(u.source.name): u.target for u in graph.updates if possible(u)}
 
 
 def _reads_what_it_writes(group: Group, name: str, own: Buffer, shared_rows: bool) -> bool:

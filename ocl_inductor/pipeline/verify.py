@@ -10,7 +10,7 @@ from ocl_inductor.ir.expr import Expr, indices, walk
 from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.nodes import Buffer, Graph, Loop
 from ocl_inductor.ir.ops import PRIMITIVES, STRUCTURAL
-from ocl_inductor.memory.liveness import analyse
+from ocl_inductor.memory.liveness import Liveness
 from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.plan.plan import FAULT, HostCall, Launch, Plan
 from ocl_inductor.schedule.groups import LoopGroup, Member, Schedule
@@ -62,10 +62,9 @@ def verify_schedule(graph: Graph, schedule: Schedule) -> None:
             raise VerifyError("schedule", f"output {o.name} is not stored")
 
 
-def verify_memory(graph: Graph, schedule: Schedule, memory: MemoryPlan) -> None:
+def verify_memory(live: Liveness, memory: MemoryPlan) -> None:
     """Buffers that are live at the same time do not overlap, unless one overwrites the other in
     the kernel that reads it for the last time."""
-    live = analyse(graph, schedule.groups, schedule.batches)
     if set(memory.slot_of) != set(live.scratch):
         raise VerifyError("memory", f"slots of {sorted(set(memory.slot_of) ^ set(live.scratch))}")
     for new, name in enumerate(live.scratch):

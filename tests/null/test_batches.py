@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from evaluate import make_device
+from planned import allocations_of, planned_memory
 from test_schedule import plan, run
 
 from ocl_inductor.codegen.launches.combo_kernel import even_pieces
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.memory.batches import MIN_BATCH, batch_launches
-from ocl_inductor.memory.planner import plan_memory
-from ocl_inductor.pipeline.verify import verify_memory, verify_plan, verify_schedule
+from ocl_inductor.pipeline.verify import verify_plan, verify_schedule
 from ocl_inductor.plan.plan import Launch
 from ocl_inductor.schedule.groups import Group, Schedule
 
@@ -57,10 +57,9 @@ def _shapes(count: int) -> tuple[torch.Tensor, ...]:
 def test_results_stay(fn: Callable[..., Any]) -> None:
     inputs = _shapes(12)
     graph, schedule, _ = plan(fn, *inputs)
-    batched = batch_launches(graph, schedule, int)
+    batched = batch_launches(schedule, allocations_of(graph, schedule), int)
     verify_schedule(graph, batched)
-    memory = plan_memory(graph, batched.groups, make_device(), int, batched.batches)
-    verify_memory(graph, batched, memory)
+    memory = planned_memory(graph, batched, make_device())
     assert set(batched.groups) == set(schedule.groups)
     for a, e in zip(run(graph, batched, memory, inputs), fn(*inputs), strict=True):
         torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4)
@@ -77,9 +76,9 @@ def test_results_stay(fn: Callable[..., Any]) -> None:
 def test_an_optimiser_needs_few_launches() -> None:
     graph, schedule, _ = plan(_updates, *_shapes(80))
     assert len(schedule.groups) >= 80
-    batched = batch_launches(graph, schedule, int)
+    batched = batch_launches(schedule, allocations_of(graph, schedule), int)
     device = make_device()
-    memory = plan_memory(graph, batched.groups, device, int, batched.batches)
+    memory = planned_memory(graph, batched, device)
     made = build_plan(graph, batched, memory, device)
     verify_plan(made)
     assert len(made.steps) <= 6
@@ -98,7 +97,7 @@ def test_large_intermediate_results_and_few_kernels_stay_where_they_are() -> Non
 
     def batched(count: int, rows: int) -> tuple[Schedule, Schedule]:
         graph, schedule, _ = plan(fn, *(torch.randn(rows, 4) for _ in range(count)))
-        return schedule, batch_launches(graph, schedule, int)
+        return schedule, batch_launches(schedule, allocations_of(graph, schedule), int)
 
     before, after = batched(6, 2)
     assert before.groups != after.groups and after.batches

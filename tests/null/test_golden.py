@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 from evaluate import make_device
+from planned import planned_memory
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
 from ocl_inductor.capture.decompositions.table import decomposition_table
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.lowering.interpret import lower_graph
-from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.passes import run_passes
-from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_plan, verify_schedule
+from ocl_inductor.pipeline.verify import verify_graph, verify_plan, verify_schedule
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
 
@@ -125,8 +125,7 @@ def kernels(program: Program, profile: str) -> str:
     verify_graph(graph)
     schedule = schedule_graph(graph, device, int)
     verify_schedule(graph, schedule)
-    memory = plan_memory(graph, schedule.groups, device, int)
-    verify_memory(graph, schedule, memory)
+    memory = planned_memory(graph, schedule, device)
     plan = build_plan(graph, schedule, memory, device, chained=False, verify=True)
     verify_plan(plan)
     return "\n".join(k.source for k in plan.kernels)

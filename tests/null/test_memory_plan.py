@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from evaluate import make_device
+from planned import allocations_of, planned_memory
 from test_schedule import plan, run
 
-from ocl_inductor.memory.liveness import analyse
+from ocl_inductor.memory.liveness import find_lifetimes
 from ocl_inductor.memory.order import lower_peak
-from ocl_inductor.memory.planner import plan_memory
 from ocl_inductor.pipeline.verify import verify_memory, verify_schedule
 
 W = torch.randn(20, 20)
@@ -43,10 +43,9 @@ def _updates(x: Any) -> Any:
 def test_another_order_gives_the_same(fn: Callable[..., Any]) -> None:
     inputs = (torch.randn(20, 20),)
     graph, schedule, before = plan(fn, *inputs)
-    ordered = lower_peak(graph, schedule, int)
+    ordered = lower_peak(schedule, allocations_of(graph, schedule), int)
     verify_schedule(graph, ordered)
-    memory = plan_memory(graph, ordered.groups, make_device(), int)
-    verify_memory(graph, ordered, memory)
+    memory = planned_memory(graph, ordered, make_device())
     assert memory.peak_bytes <= before.peak_bytes
     assert set(ordered.groups) == set(schedule.groups)
     expected = fn(*inputs)
@@ -57,8 +56,8 @@ def test_another_order_gives_the_same(fn: Callable[..., Any]) -> None:
 
 def test_the_order_lowers_the_peak() -> None:
     graph, schedule, before = plan(_branches, torch.randn(20, 20))
-    ordered = lower_peak(graph, schedule, int)
-    memory = plan_memory(graph, ordered.groups, make_device(), int)
+    ordered = lower_peak(schedule, allocations_of(graph, schedule), int)
+    memory = planned_memory(graph, ordered, make_device())
     assert memory.peak_bytes < 0.7 * before.peak_bytes
     assert memory.peak_bytes == memory.lower_bound_bytes
 
@@ -94,10 +93,10 @@ def test_results_and_parameters_have_memory_of_their_own() -> None:
         return y, (y.flip(0).cumsum(1) * w.cumsum(0)).flip(1).cumsum(0)
 
     graph, schedule, memory = plan(fn, torch.randn(20, 20), W, static=frozenset({1}))
-    live = analyse(graph, schedule.groups)
+    allocations = allocations_of(graph, schedule)
     outputs = {o.name for o in graph.outputs}
     assert memory.kept and not memory.kept & set(memory.slot_of)
-    assert not {live.root(o) for o in outputs} & set(memory.slot_of)
+    assert not {allocations.root(o) for o in outputs} & set(memory.slot_of)
 
 
 def test_verification_finds_an_overlap() -> None:
@@ -107,5 +106,6 @@ def test_verification_finds_an_overlap() -> None:
 
     graph, schedule, memory = plan(_tree, torch.randn(20, 20))
     slots = tuple(dataclasses.replace(s, offset=0) for s in memory.slots)
+    live = find_lifetimes(schedule, allocations_of(graph, schedule))
     with pytest.raises(VerifyError, match="still needed"):
-        verify_memory(graph, schedule, dataclasses.replace(memory, slots=slots))
+        verify_memory(live, dataclasses.replace(memory, slots=slots))

@@ -13,14 +13,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from evaluate import make_device, run_loop
+from planned import planned_memory
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ocl_inductor.capture.decompositions.table import decomposition_table
 from ocl_inductor.ir.nodes import Graph, Loop
 from ocl_inductor.lowering.interpret import lower_graph
-from ocl_inductor.memory.planner import MemoryPlan, plan_memory
+from ocl_inductor.memory.planner import MemoryPlan
 from ocl_inductor.passes import run_passes
-from ocl_inductor.pipeline.verify import verify_graph, verify_memory, verify_schedule
+from ocl_inductor.pipeline.verify import verify_graph, verify_schedule
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.schedule.groups import LoopGroup, Schedule
 from ocl_inductor.settings import Settings
@@ -38,9 +39,7 @@ def plan(
     verify_graph(graph)
     schedule = schedule_graph(graph, make_device(), int)
     verify_schedule(graph, schedule)
-    memory = plan_memory(graph, schedule.groups, make_device(), int)
-    verify_memory(graph, schedule, memory)
-    return graph, schedule, memory
+    return graph, schedule, planned_memory(graph, schedule, make_device())
 
 
 def run(
