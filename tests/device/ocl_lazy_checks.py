@@ -57,7 +57,10 @@ def test_a_loop_of_a_product_and_five_operators() -> None:
         per_graph = -(-CALLS_OF_A_LOOP // 6)
         whole, rest = divmod(rounds, per_graph)
         assert graphs() == 1 + (rest > 0)
-        assert counters["opencl"]["kernels"] == per_graph + rest
+        # Before the first round a graph may put the weight in the order that products of this
+        # processor read it in.
+        packed = counters["opencl"]["kernels"] - (per_graph + rest)
+        assert packed in (0, graphs())
         assert hits() == whole - 1
         # One result of each graph, and at most the last one beside it. A round has six.
         assert allocations() - before <= 3 * (whole + 1)
