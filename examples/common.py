@@ -18,7 +18,7 @@ from rich.console import Console
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 console = Console(highlight=False, soft_wrap=True)
 

@@ -140,7 +140,7 @@ def _factory(target: str) -> Callable[[], tuple[object, object]]:
 
 def _torchvision(name: str) -> Callable[[], tuple[object, object]]:
     try:
-        from ocl_inductor.sweep.rows.vision_import import import_torchvision
+        from ocl_inductor.sweep.vision_import import import_torchvision
 
         import_torchvision()
         from torchvision import models

@@ -10,7 +10,7 @@ import torch
 from agreement import PROFILES, compiled, poisoned_memory, random, two_drivers
 from torch import Tensor
 
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 #: Rows, terms, columns, and where groups end: empty ones, one row, rows behind the last group.
 SHAPES = (

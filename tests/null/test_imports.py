@@ -117,7 +117,7 @@ LAYERS: list[set[str]] = [
     {"eager.interface"},
     {"eager"},
     {"observe.explain"},
-    {"sweep.process", "sweep.status"},
+    {"sweep.process", "sweep.status", "sweep.vision_import"},
     {"sweep.families", "sweep.record", "sweep.rows"},
     {"sweep.accuracy", "sweep.bisect", "sweep.performance", "sweep.report"},
     {"sweep.run"},

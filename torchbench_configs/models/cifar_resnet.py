@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 
 def resnet18_group_norm(classes: int) -> nn.Module:

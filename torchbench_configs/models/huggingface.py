@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 
 def build(model: str, config: dict[str, Any]) -> nn.Module:

@@ -14,7 +14,7 @@ import warnings
 import torch
 from torch import nn
 
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 
 class Prepared(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 
 def vgg16(num_classes: int, hidden: int | None = None) -> nn.Module:

@@ -21,8 +21,8 @@ from ocl_inductor.sweep.process.job import Job
 from ocl_inductor.sweep.rows.inputs import cast
 from ocl_inductor.sweep.rows.losses import mean_of_means
 from ocl_inductor.sweep.rows.resolve import ModelLoadError
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
 from ocl_inductor.sweep.rows.weights import batch_norms, calibrate, enliven
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 SEED = 1337
 #: Parameters above which a model is not small.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 Library = Literal["transformers", "timm"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ocl_inductor.errors import OpenCLInductorError
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 # Both import torchvision by themselves.
 _NEED_TORCHVISION = {"torchvision", "timm", "transformers"}

@@ -17,7 +17,7 @@ from ocl_inductor.sweep.process.job import Job
 from ocl_inductor.sweep.rows.inputs import cast
 from ocl_inductor.sweep.rows.losses import mean_of_means
 from ocl_inductor.sweep.rows.resolve import ModelLoadError
-from ocl_inductor.sweep.rows.vision_import import import_torchvision
+from ocl_inductor.sweep.vision_import import import_torchvision
 
 
 @dataclass(frozen=True, slots=True)
