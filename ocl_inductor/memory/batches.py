@@ -20,7 +20,7 @@ from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.memory.allocations import Allocations
 from ocl_inductor.memory.liveness import find_lifetimes
 from ocl_inductor.memory.order import dependencies
-from ocl_inductor.runtime.memory.arena import Lifetime, lower_bound
+from ocl_inductor.plan.arena import Lifetime, lower_bound
 from ocl_inductor.schedule.groups import Group, LoopGroup, Schedule
 
 #: Fewer launches of a form do not justify a separate program.

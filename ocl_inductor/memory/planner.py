@@ -13,7 +13,7 @@ from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.memory.allocations import Allocations
 from ocl_inductor.memory.in_place import in_place_pairs
 from ocl_inductor.memory.liveness import Liveness
-from ocl_inductor.runtime.memory.arena import Layout, Lifetime, Rules, lower_bound
+from ocl_inductor.plan.arena import Layout, Lifetime, Rules, lower_bound
 from ocl_inductor.schedule.groups import Schedule
 
 

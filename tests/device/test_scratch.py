@@ -17,9 +17,9 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import DeviceMemoryError
+from ocl_inductor.plan.arena import Rules
 from ocl_inductor.runtime.call import executor
 from ocl_inductor.runtime.memory import scratch
-from ocl_inductor.runtime.memory.arena import Rules
 from ocl_inductor.runtime.memory.strategy import UnifiedMemory
 from ocl_inductor.runtime.pressure import release_idle
 from ocl_inductor.settings import Settings

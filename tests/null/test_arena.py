@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ocl_inductor.runtime.memory.arena import (
+from ocl_inductor.plan.arena import (
     ALIGNMENT,
     Layout,
     Lifetime,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
-from ocl_inductor.runtime.call.rebased import Rebased
+from ocl_inductor.plan.rebased import Rebased
 
 AUTO_FUNCTIONALIZED = (
     torch.ops.higher_order.auto_functionalized,

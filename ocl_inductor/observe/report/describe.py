@@ -30,8 +30,8 @@ from ocl_inductor.observe.report.values import (
     live_bytes,
 )
 from ocl_inductor.plan.aliases import root_of
+from ocl_inductor.plan.arena import Lifetime, aligned, place
 from ocl_inductor.plan.plan import BufferSpec, Launch, Plan, SizeText, Step
-from ocl_inductor.runtime.memory.arena import Lifetime, aligned, place
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.schedule.groups import ExternGroup, Group, LoopGroup, Schedule, TemplateGroup
 

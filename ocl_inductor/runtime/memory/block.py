@@ -7,8 +7,8 @@ import weakref
 
 import torch
 
+from ocl_inductor.plan.arena import aligned
 from ocl_inductor.plan.plan import BufferSpec
-from ocl_inductor.runtime.memory.arena import aligned
 from ocl_inductor.runtime.memory.recycling import allocated
 
 #: Smaller tensors are not placed in a block.

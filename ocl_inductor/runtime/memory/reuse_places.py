@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ocl_inductor.plan.arena import Lifetime, aligned, place_within
 from ocl_inductor.plan.plan import Launch, Plan
-from ocl_inductor.runtime.memory.arena import Lifetime, aligned, place_within
 from ocl_inductor.runtime.memory.block import MIN_PART_BYTES, bytes_in_block
 from ocl_inductor.runtime.plan_index import PlanIndex
 

@@ -18,9 +18,9 @@ import torch
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import ClMemory
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.plan.arena import Layout, Lifetime, Place, Rules
 from ocl_inductor.plan.plan import Plan, Slot
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.memory.arena import Layout, Lifetime, Place, Rules
 from ocl_inductor.runtime.memory.strategy import Allocation, Strategy
 from ocl_inductor.runtime.pressure import frees, with_room
 from ocl_inductor.runtime.sizes import Sizes
