@@ -62,6 +62,7 @@ from ocl_inductor.runtime.counters import count_plan
 from ocl_inductor.runtime.pressure import release_idle
 from ocl_inductor.schedule.fuse import schedule_graph
 from ocl_inductor.settings import Settings
+from ocl_inductor.templates.contributed import contributed_choices
 from ocl_inductor.tune.tuner import Tuner
 
 if TYPE_CHECKING:
@@ -270,7 +271,8 @@ def make_plan(
     debug.dump("captured", lambda: gm.print_readable(print_output=False))
     gm = run_passes(gm)
     debug.dump("passes", lambda: gm.print_readable(print_output=False))
-    tune = Tuner(device, info, settings) if settings.mode == "max-autotune" else None
+    measured = settings.mode == "max-autotune"
+    tune = Tuner(device, info, settings) if measured else contributed_choices(info)
 
     def make_body(body: GraphModule, static: frozenset[int]) -> Plan:
         return make_plan(

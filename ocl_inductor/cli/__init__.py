@@ -11,6 +11,7 @@ from ocl_inductor.cli.doctor import doctor
 from ocl_inductor.cli.explain import explain
 from ocl_inductor.cli.profile import profile
 from ocl_inductor.cli.sweep import sweep
+from ocl_inductor.cli.tune import tune
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 
 
@@ -38,3 +39,4 @@ main.add_command(profile)
 main.add_command(cache)
 main.add_command(explain)
 main.add_command(sweep)
+main.add_command(tune)

@@ -49,6 +49,17 @@ def choices(device: DeviceInfo, params: TemplateParams, hint: Hint) -> list[dict
     return found
 
 
+def choice_text(params: TemplateParams) -> str:
+    """The values of the tunable fields."""
+    return " ".join(f"{name}={getattr(params, name)}" for name in tunable_fields(type(params)))
+
+
+def sizes_text(params: TemplateParams) -> dict[str, str]:
+    """The fields that are not tunable."""
+    free = tunable_fields(type(params))
+    return {f.name: str(getattr(params, f.name)) for f in fields(params) if f.name not in free}
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
     """Global and local size in work-items; entries may contain size symbols."""

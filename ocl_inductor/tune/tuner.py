@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,17 +21,16 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.params import TemplateParams
-from ocl_inductor.log import artifact
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
 from ocl_inductor.templates.registry import SPECS
-from ocl_inductor.templates.spec import TemplateSpec, tunable_fields
+from ocl_inductor.templates.spec import TemplateSpec, choice_text, sizes_text, tunable_fields
 from ocl_inductor.templates.trial import Trial
+from ocl_inductor.tune.choice import TunedChoice, log
 from ocl_inductor.tune.standalone import StandaloneKernel
 
-_log = artifact(__name__, "autotune")
 _SCHEMA = 2
 #: Seconds of timing for each candidate, and the least number of rounds.
 _SECONDS = 0.05
@@ -62,17 +61,20 @@ class Tuner:
         default."""
         if len(candidates) < 2 or spec.trial is None:
             return 0
-        texts = [_choice(c) for c in candidates]
+        texts = [choice_text(c) for c in candidates]
         key = _key(self.info, spec, candidates[0], texts)
         folder = PrivateFolder(self.settings.cache_dir).folder("tuned")
         known = json_cache.load(folder, key) if self.settings.cache else None
         if isinstance(known, dict) and known.get("choice") in texts:
-            return texts.index(known["choice"])
+            best = texts.index(known["choice"])
+            seconds = {int(n): s for n, s in known.get("seconds", {}).items()}
+            log.info("%s", _made(spec, candidates, seconds, best, kept=True))
+            return best
         seconds = self.measure(spec, candidates)
         best = _choose(seconds)
         count("tuned_kernels")
         count("tuning_trials", len(seconds))
-        _log.info("%s", _sentence(spec, candidates, seconds, best))
+        log.info("%s", _made(spec, candidates, seconds, best))
         if self.settings.cache and seconds:
             json_cache.save(folder, key, {"choice": texts[best], "seconds": seconds})
         return best
@@ -95,8 +97,8 @@ class Tuner:
                     facts=self.info,
                 )  # fmt: skip
             except load_pyopencl().Error as error:
-                text = _choice(candidates[position])
-                _log.info("%s does not build with %s: %s", spec.name, text, error)
+                text = choice_text(candidates[position])
+                log.info("%s does not build with %s: %s", spec.name, text, error)
                 return None
 
         with ThreadPoolExecutor(self.settings.compile_threads) as pool:
@@ -108,8 +110,8 @@ class Tuner:
             if np.abs(got - trial.expected).max(initial=0) <= trial.tolerance:
                 right[position] = kernel
             else:  # NaN included
-                text = _choice(candidates[position])
-                _log.warning("%s gives wrong numbers with %s", spec.name, text)
+                text = choice_text(candidates[position])
+                log.warning("%s gives wrong numbers with %s", spec.name, text)
         return self._time(right)
 
     def _time(self, kernels: Mapping[int, StandaloneKernel]) -> dict[int, float]:
@@ -137,26 +139,28 @@ def _choose(seconds: Mapping[int, float]) -> int:
     return 0 if 0 in seconds and seconds[0] < seconds[best] * _MARGIN else best
 
 
-def _choice(params: TemplateParams) -> str:
-    """The values of the tunable fields."""
-    return " ".join(f"{name}={getattr(params, name)}" for name in tunable_fields(type(params)))
-
-
 def _key(info: DeviceInfo, spec: TemplateSpec[P], params: P, candidates: Sequence[str]) -> str:
-    free = tunable_fields(type(params))
-    shape = {f.name: str(getattr(params, f.name)) for f in fields(params) if f.name not in free}
+    shape = sizes_text(params)
     return json.dumps(
         [_SCHEMA, info.key, info.profile, info.vector_width, spec.name, shape, list(candidates)],
         sort_keys=True,
     )
 
 
-def _sentence(
-    spec: TemplateSpec[P], candidates: Sequence[P], seconds: Mapping[int, float], best: int
-) -> str:
-    if not seconds:
-        return f"{spec.name}: nothing could be tried"
-    rate = float(spec.flops(candidates[best])) / seconds[best] / 1e9
-    gain = f", {seconds[0] / seconds[best]:.2f} times the default" if best and 0 in seconds else ""
-    what = _choice(candidates[best])
-    return f"{spec.name}: {what} of {len(seconds)} candidates, {rate:.0f} GFLOP/s{gain}"
+def _made(
+    spec: TemplateSpec[P],
+    candidates: Sequence[P],
+    seconds: Mapping[int, float],
+    best: int,
+    *,
+    kept: bool = False,
+) -> TunedChoice:
+    return TunedChoice(
+        template=spec.name,
+        sizes=sizes_text(candidates[best]),
+        choice=choice_text(candidates[best]),
+        default=choice_text(candidates[0]),
+        seconds={choice_text(candidates[n]): s for n, s in seconds.items()},
+        flops=float(spec.flops(candidates[best])),
+        kept=kept,
+    )

@@ -90,7 +90,7 @@ LAYERS: list[set[str]] = [
         "templates.sort",
     },
     {"templates.winograd"},
-    {"templates.library", "templates.parts", "templates.registry"},
+    {"templates.contributed", "templates.library", "templates.parts", "templates.registry"},
     {"lowering"},
     {"schedule"},
     {"memory"},
