@@ -22,18 +22,18 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
             }
             {
                 const int v1 = v1_run + 8;
-                const float8 t1 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                acc_arg4_way1 = (acc_arg4_way1 + t1);
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4_way1 = (acc_arg4_way1 + t0);
             }
             {
                 const int v1 = v1_run + 16;
-                const float8 t2 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                acc_arg4_way2 = (acc_arg4_way2 + t2);
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4_way2 = (acc_arg4_way2 + t0);
             }
             {
                 const int v1 = v1_run + 24;
-                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                acc_arg4_way3 = (acc_arg4_way3 + t3);
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg4_way3 = (acc_arg4_way3 + t0);
             }
         }
         acc_arg4 = (acc_arg4 + acc_arg4_way1);
@@ -43,8 +43,8 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
         const float2 acc_arg4_lane_2 = (acc_arg4_lane_4.lo + acc_arg4_lane_4.hi);
         const float acc_arg4_lane_1 = (acc_arg4_lane_2.lo + acc_arg4_lane_2.hi);
         acc_arg4_s = (acc_arg4_s + acc_arg4_lane_1);
-        const float r4 = acc_arg4_s;
-        const float t5 = (r4 / 192.0f);
+        const float r1 = acc_arg4_s;
+        const float t2 = (r1 / 192.0f);
         float8 acc_arg5 = (float8)(0.0f);
         float acc_arg5_s = 0.0f;
         float8 acc_arg5_way1 = (float8)(0.0f);
@@ -53,27 +53,27 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
         for (int v1_run = 0; v1_run <= k1 - 32; v1_run += 32) {
             {
                 const int v1 = v1_run + 0;
-                const float8 t6 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t7 = (t6 - (float8)(t5));
-                acc_arg5 = (acc_arg5 + (t7 * t7));
+                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t4 = (t3 - (float8)(t2));
+                acc_arg5 = (acc_arg5 + (t4 * t4));
             }
             {
                 const int v1 = v1_run + 8;
-                const float8 t8 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t9 = (t8 - (float8)(t5));
-                acc_arg5_way1 = (acc_arg5_way1 + (t9 * t9));
+                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t4 = (t3 - (float8)(t2));
+                acc_arg5_way1 = (acc_arg5_way1 + (t4 * t4));
             }
             {
                 const int v1 = v1_run + 16;
-                const float8 t10 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t11 = (t10 - (float8)(t5));
-                acc_arg5_way2 = (acc_arg5_way2 + (t11 * t11));
+                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t4 = (t3 - (float8)(t2));
+                acc_arg5_way2 = (acc_arg5_way2 + (t4 * t4));
             }
             {
                 const int v1 = v1_run + 24;
-                const float8 t12 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                const float8 t13 = (t12 - (float8)(t5));
-                acc_arg5_way3 = (acc_arg5_way3 + (t13 * t13));
+                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                const float8 t4 = (t3 - (float8)(t2));
+                acc_arg5_way3 = (acc_arg5_way3 + (t4 * t4));
             }
         }
         acc_arg5 = (acc_arg5 + acc_arg5_way1);
@@ -83,19 +83,19 @@ void reduction_native_layer_norm(__global const float *restrict arg0, __global c
         const float2 acc_arg5_lane_2 = (acc_arg5_lane_4.lo + acc_arg5_lane_4.hi);
         const float acc_arg5_lane_1 = (acc_arg5_lane_2.lo + acc_arg5_lane_2.hi);
         acc_arg5_s = (acc_arg5_s + acc_arg5_lane_1);
-        const float r14 = acc_arg5_s;
-        const float t15 = (r14 / 192.0f);
-        const float t16 = (t15 + 1.0e-05f);
-        const float t17 = rsqrt(t16);
+        const float r5 = acc_arg5_s;
+        const float t6 = (r5 / 192.0f);
+        const float t7 = (t6 + 1.0e-05f);
+        const float t8 = rsqrt(t7);
         for (int v1 = 0; v1 < k1; v1 += 8) {
-            const float8 t18 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            const float8 t19 = (t18 - (float8)(t5));
-            const float8 t20 = (t19 * (float8)(t17));
-            const float8 t21 = (*(__global const float8u*)(arg1 + (v1)));
-            const float8 t22 = (t20 * t21);
-            const float8 t23 = (*(__global const float8u*)(arg2 + (v1)));
-            const float8 t24 = (t22 + t23);
-            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t24;
+            const float8 t9 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t10 = (t9 - (float8)(t2));
+            const float8 t11 = (t10 * (float8)(t8));
+            const float8 t12 = (*(__global const float8u*)(arg1 + (v1)));
+            const float8 t13 = (t11 * t12);
+            const float8 t14 = (*(__global const float8u*)(arg2 + (v1)));
+            const float8 t15 = (t13 + t14);
+            *(__global float8u*)(arg3 + ((k1*v0) + v1)) = t15;
         }
     }
 }

@@ -34,70 +34,70 @@ void reduction_softmax(__global const float *restrict arg0, __global float *rest
             }
             {
                 const int v1 = v1_run + 8;
-                const float8 t1 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                acc_arg2_way1 = (((acc_arg2_way1 > t1) | (acc_arg2_way1 != acc_arg2_way1)) ? acc_arg2_way1 : t1);
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg2_way1 = (((acc_arg2_way1 > t0) | (acc_arg2_way1 != acc_arg2_way1)) ? acc_arg2_way1 : t0);
             }
             {
                 const int v1 = v1_run + 16;
-                const float8 t2 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                acc_arg2_way2 = (((acc_arg2_way2 > t2) | (acc_arg2_way2 != acc_arg2_way2)) ? acc_arg2_way2 : t2);
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg2_way2 = (((acc_arg2_way2 > t0) | (acc_arg2_way2 != acc_arg2_way2)) ? acc_arg2_way2 : t0);
             }
             {
                 const int v1 = v1_run + 24;
-                const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-                acc_arg2_way3 = (((acc_arg2_way3 > t3) | (acc_arg2_way3 != acc_arg2_way3)) ? acc_arg2_way3 : t3);
+                const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+                acc_arg2_way3 = (((acc_arg2_way3 > t0) | (acc_arg2_way3 != acc_arg2_way3)) ? acc_arg2_way3 : t0);
             }
         }
         acc_arg2 = (((acc_arg2 > acc_arg2_way1) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_way1);
         acc_arg2 = (((acc_arg2 > acc_arg2_way2) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_way2);
         acc_arg2 = (((acc_arg2 > acc_arg2_way3) | (acc_arg2 != acc_arg2)) ? acc_arg2 : acc_arg2_way3);
         for (int v1 = (k1) / 32 * 32; v1 <= k1 - 8; v1 += 8) {
-            const float8 t4 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            acc_arg2 = (((acc_arg2 > t4) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t4);
+            const float8 t0 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            acc_arg2 = (((acc_arg2 > t0) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t0);
         }
         {  // overlaps the loop
             const int v1 = k1 - 8;
-            const float8 t5 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            acc_arg2 = (((acc_arg2 > t5) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t5);
+            const float8 t1 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            acc_arg2 = (((acc_arg2 > t1) | (acc_arg2 != acc_arg2)) ? acc_arg2 : t1);
         }
         const float4 acc_arg2_lane_4 = (((acc_arg2.lo > acc_arg2.hi) | (acc_arg2.lo != acc_arg2.lo)) ? acc_arg2.lo : acc_arg2.hi);
         const float2 acc_arg2_lane_2 = (((acc_arg2_lane_4.lo > acc_arg2_lane_4.hi) | (acc_arg2_lane_4.lo != acc_arg2_lane_4.lo)) ? acc_arg2_lane_4.lo : acc_arg2_lane_4.hi);
         const float acc_arg2_lane_1 = (((acc_arg2_lane_2.lo > acc_arg2_lane_2.hi) | (acc_arg2_lane_2.lo != acc_arg2_lane_2.lo)) ? acc_arg2_lane_2.lo : acc_arg2_lane_2.hi);
         acc_arg2_s = (((acc_arg2_s > acc_arg2_lane_1) | (acc_arg2_s != acc_arg2_s)) ? acc_arg2_s : acc_arg2_lane_1);
-        const float r6 = acc_arg2_s;
+        const float r2 = acc_arg2_s;
         float8 acc_arg3 = (float8)(0.0f);
         float acc_arg3_s = 0.0f;
         for (int v1 = 0; v1 <= k1 - 8; v1 += 8) {
-            const float8 t7 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            const float8 t8 = (t7 - (float8)(r6));
-            const float8 t9 = ocl_exp_negative_float8(t8);
-            *(__private float8u*)(kept0 + (v1)) = t9;
-            acc_arg3 = (acc_arg3 + t9);
+            const float8 t3 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t4 = (t3 - (float8)(r2));
+            const float8 t5 = ocl_exp_negative_float8(t4);
+            *(__private float8u*)(kept0 + (v1)) = t5;
+            acc_arg3 = (acc_arg3 + t5);
         }
         {  // overlaps the loop
             const int v1 = k1 - 8;
-            const float8 t10 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
-            const float8 t11 = (t10 - (float8)(r6));
-            const float8 t12 = ocl_exp_negative_float8(t11);
-            *(__private float8u*)(kept0 + (v1)) = t12;
-            acc_arg3 = (acc_arg3 + ((int8)(0, 0, 0, -1, -1, -1, -1, -1) ? t12 : (float8)(0.0f)));
+            const float8 t6 = (*(__global const float8u*)(arg0 + ((k1*v0) + v1)));
+            const float8 t7 = (t6 - (float8)(r2));
+            const float8 t8 = ocl_exp_negative_float8(t7);
+            *(__private float8u*)(kept0 + (v1)) = t8;
+            acc_arg3 = (acc_arg3 + ((int8)(0, 0, 0, -1, -1, -1, -1, -1) ? t8 : (float8)(0.0f)));
         }
         const float4 acc_arg3_lane_4 = (acc_arg3.lo + acc_arg3.hi);
         const float2 acc_arg3_lane_2 = (acc_arg3_lane_4.lo + acc_arg3_lane_4.hi);
         const float acc_arg3_lane_1 = (acc_arg3_lane_2.lo + acc_arg3_lane_2.hi);
         acc_arg3_s = (acc_arg3_s + acc_arg3_lane_1);
-        const float r13 = acc_arg3_s;
-        const float t14 = (1.0f / r13);
+        const float r9 = acc_arg3_s;
+        const float t10 = (1.0f / r9);
         for (int v1 = 0; v1 <= k1 - 8; v1 += 8) {
-            const float8 t15 = (*(__private const float8u*)(kept0 + (v1)));
-            const float8 t16 = (t15 * (float8)(t14));
-            *(__global float8u*)(arg1 + ((k1*v0) + v1)) = t16;
+            const float8 t11 = (*(__private const float8u*)(kept0 + (v1)));
+            const float8 t12 = (t11 * (float8)(t10));
+            *(__global float8u*)(arg1 + ((k1*v0) + v1)) = t12;
         }
         {  // overlaps the loop
             const int v1 = k1 - 8;
-            const float8 t17 = (*(__private const float8u*)(kept0 + (v1)));
-            const float8 t18 = (t17 * (float8)(t14));
-            *(__global float8u*)(arg1 + ((k1*v0) + v1)) = t18;
+            const float8 t13 = (*(__private const float8u*)(kept0 + (v1)));
+            const float8 t14 = (t13 * (float8)(t10));
+            *(__global float8u*)(arg1 + ((k1*v0) + v1)) = t14;
         }
     }
 }

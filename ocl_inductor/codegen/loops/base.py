@@ -13,22 +13,25 @@ Three shapes of kernel serve every group:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import sympy
 import torch
 
 from ocl_inductor.codegen.loops.frame import LoopFrame
-from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut
+from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut, in_blocks
 from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_load, emit_primitive
-from ocl_inductor.codegen.statements.accumulators import COMBINE, Accumulator, identity
+from ocl_inductor.codegen.statements.accumulators import COMBINE, declared, identity
 from ocl_inductor.codegen.statements.emitted import HeldResult, Text
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.statements.stores import store_elements, unrounded
 from ocl_inductor.codegen.tree.nodes import (
+    Accumulate,
+    Accumulator,
     Elements,
     For,
     If,
@@ -111,8 +114,7 @@ class LoopKernel(LoopFrame):
                 full = kind if not wide else f"{kind}{accumulator.width}"
                 writer.let(full, named, position)
                 position = named
-            target = EmitTarget(accumulator.width, self.device)
-            writer.add(*accumulator.take(target, value_text, position))
+            writer.add(Accumulate(accumulator, value_text, position))
             if m.kind == "scan":
                 running = self.as_stored(m, accumulator.name, accumulator.width)
                 writer.store(name, dtype, m.store, Text(running, wide))
@@ -234,37 +236,18 @@ class LoopKernel(LoopFrame):
         """How to block the sweep for its sums (blocked_sum.py)."""
         return cut(loops) if any(map(_in_pieces, members)) else None
 
-    @contextmanager
-    def piece_loop(
+    def blocking(
         self,
         writer: Emitter,
-        v: sympy.Symbol,
-        step: int,
-        end: LoopBound,
+        pieces: Pieces | None,
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
-    ) -> Iterator[tuple[LoopBound, LoopBound, Mapping[str, Accumulator]]]:
-        """A loop over blocks of ``step`` elements of ``v``; inside, sums go into partial sums.
-
-        Yields the beginning and the end of a block and the accumulators to use within it.
-        """
-        first, last = f"{v}_first", f"{v}_last"
-        parts = {
-            m.buffer.name: dataclasses.replace(a, name=f"{a.name}_part")
-            for m in members
-            if _in_pieces(m)
-            for a in [accumulators[m.buffer.name]]
-        }
-        begin = LoopBound.named(first)
-        with writer.inside(For(self.index, first, LoopBound.of(0), end, step=step)):
-            text = f"min({first} + {step}, ({self.index})({end.text}))"
-            writer.let(self.index, last, text, sympy.Min(begin.value + step, end.value))
-            for part in parts.values():
-                writer.add(*part.declare())
-            yield begin, LoopBound.named(last), {**accumulators, **parts}
-            for name, part in parts.items():
-                target = EmitTarget(part.width, self.device)
-                writer.add(*accumulators[name].take(target, part.name))
+    ) -> AbstractContextManager[None]:
+        """Sums of loops that are written inside are blocked."""
+        if pieces is None:
+            return nullcontext()
+        sums = [accumulators[m.buffer.name] for m in members if _in_pieces(m)]
+        return writer.rewriting(partial(in_blocks, pieces=pieces, sums=sums))
 
     # -- sweeps in plain loops -------------------------------------------------------------
 
@@ -278,13 +261,14 @@ class LoopKernel(LoopFrame):
                 continue
             accumulators = self.accumulators(level, width, "")
             for a in accumulators.values():
-                writer.add(*a.declare())
+                writer.add(*declared(a))
             for m in members:
                 if m.kind == "scan" and m.store_indirect:
                     beginning = self.beginning(writer, m, width)
                     writer.assign(accumulators[m.buffer.name].name, beginning)
             pieces = self.pieces(members, [(v, self.size_of[v]) for v in self.inner_vars])
-            self._nest(writer, self.inner_vars, members, accumulators, pieces)
+            with self.blocking(writer, pieces, members, accumulators):
+                self._nest(writer, self.inner_vars, members, accumulators)
             for m in members:
                 if m.kind == "reduction":
                     self.finish_reduction(writer, m, accumulators[m.buffer.name])
@@ -296,7 +280,6 @@ class LoopKernel(LoopFrame):
         variables: Sequence[sympy.Symbol],
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
-        pieces: Pieces | None,
     ) -> None:
         if not variables:
             if self.in_place and not self.inner_vars:
@@ -308,14 +291,8 @@ class LoopKernel(LoopFrame):
         v, *rest = variables
         end = self.bound(self.size_of[v])
         pragma = "" if rest else self.pragma(writer, members)
-        if pieces is not None and v == pieces.variable:
-            with self.piece_loop(writer, v, pieces.rounds, end, members, accumulators) as piece:
-                first, last, parts = piece
-                with writer.inside(self.plain_loop(v, first, last, pragma), frozenset([v])):
-                    self._nest(writer, rest, members, parts, None)
-            return
         with writer.inside(self.plain_loop(v, LoopBound.of(0), end, pragma), frozenset([v])):
-            self._nest(writer, rest, members, accumulators, pieces)
+            self._nest(writer, rest, members, accumulators)
 
     def pragma(self, writer: Emitter, members: Sequence[Member]) -> str:
         """Stops the compiler from vectorising a loop's sums, where it gets them wrong."""

@@ -11,6 +11,7 @@ from ocl_inductor.codegen.arguments import KernelParameters, index_type
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes, once_only
 from ocl_inductor.codegen.prelude import prelude
+from ocl_inductor.codegen.statements.accumulators import written_out
 from ocl_inductor.codegen.statements.adjacent import find_adjacent
 from ocl_inductor.codegen.statements.emitted import Scope
 from ocl_inductor.codegen.statements.emitter import Emitter
@@ -164,7 +165,8 @@ class LoopFrame:
         items: int = 0,
     ) -> KernelSource:
         """The finished kernel; ``items``: of how many dimensions its independent work-items are."""
-        tree = (*self.outside.declarations(), *statements, *self.outside.reports())
+        own = written_out(statements, self.device)
+        tree = (*self.outside.declarations(), *own, *self.outside.reports())
         body = "\n".join(f"{INDENT}{line}" for line in printed(tree, self.pointers))
         # The body is complete, so all literals have been named.
         parameters = self.parameters.with_literals(self.literals)

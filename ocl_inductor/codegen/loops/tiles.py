@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import sympy
 from torch.utils._sympy.functions import FloorDiv
@@ -92,17 +93,20 @@ class TiledKernel(LoopKernel):
             row = "row"
         self.decompose(writer, row, rows)
 
-    @contextmanager
-    def prefetching(self, writer: Emitter, distances: Prefetches) -> Iterator[None]:
+    def prefetching(self, writer: Emitter, distances: Prefetches) -> AbstractContextManager[None]:
         """Loops that are written inside prefetch what they read ``distances`` later."""
-        statements = writer.scopes[-1].statements
-        begin = len(statements)
-        yield
-        if distances:
-            line = self.device.caches.line
-            statements[begin:] = prefetched(
-                statements[begin:], distances, self.pointers, self.text, line
+        if not distances:
+            return nullcontext()
+        line = self.device.caches.line
+        return writer.rewriting(
+            partial(
+                prefetched,
+                distances=distances,
+                pointers=self.pointers,
+                text=self.text,
+                line=line,
             )
+        )
 
     def finish(self, writer: Emitter, work: Work) -> KernelSource:
         statements = streamed(writer.scopes[0].statements, self.streamed & self.group.stored)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import sympy
@@ -17,20 +16,19 @@ from ocl_inductor.codegen.lanes import Lanes, choose_lanes
 from ocl_inductor.codegen.loops.tiles import TiledKernel
 from ocl_inductor.codegen.passes.blocked_sum import Pieces
 from ocl_inductor.codegen.passes.interleave import Interleave, find_interleave
-from ocl_inductor.codegen.passes.multi_accumulator import ways
+from ocl_inductor.codegen.passes.multi_accumulator import side_by_side, ways
 from ocl_inductor.codegen.passes.row_cache import MAX_STASHED_ROW, shared_between
 from ocl_inductor.codegen.passes.streams import Prefetches, streams
-from ocl_inductor.codegen.printers.forms import EmitTarget
-from ocl_inductor.codegen.statements.accumulators import Accumulator
+from ocl_inductor.codegen.statements.accumulators import declared, folded_lanes
 from ocl_inductor.codegen.statements.emitted import RowCache, Scope
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.tree.nodes import (
+    Accumulator,
     Array,
     BlockStatement,
     For,
     LoopBound,
     Variable,
-    variable,
 )
 from ocl_inductor.codegen.work import ceil_div, divide, usual_size
 from ocl_inductor.ir.dtypes import HALF_TYPES, register_type
@@ -219,17 +217,39 @@ class VectorKernel(TiledKernel):
         # Lanes are folded into scalar accumulators, which a scalar remainder uses too.
         narrow = self.accumulators(level, 1, "_s")
         for a in [*wide.values(), *narrow.values()]:
-            writer.add(*a.declare())
+            writer.add(*declared(a))
         *before, v = self.inner_vars
         vectors = ceil_div(self.size_of[v], lanes.width)
         pieces = self.pieces(members, [*((u, self.size_of[u]) for u in before), (v, vectors)])
-        self._sweep_nest(writer, lanes, before, members, wide, narrow, ending, pieces)
-        scalar = EmitTarget(1, self.device)
+        with (
+            self.several_ways(writer, lanes, members, pieces),
+            self.blocking(writer, pieces, members, wide),
+        ):
+            self._sweep_nest(writer, lanes, before, members, wide, narrow, ending)
         for m in members:
             if m.kind == "reduction":
                 a, s = wide[m.buffer.name], narrow[m.buffer.name]
-                writer.add(*a.fold_lanes(s, scalar, f"{a.name}_lane"))
+                writer.add(*folded_lanes(a, s, self.device, f"{a.name}_lane"))
                 self.finish_reduction(writer, m, s)
+
+    def several_ways(
+        self, writer: Emitter, lanes: Lanes, members: Sequence[Member], pieces: Pieces | None
+    ) -> AbstractContextManager[None]:
+        """Loops over vectors that are written inside have several accumulators, if that pays
+        (multi_accumulator.py)."""
+        v, width = lanes.var, lanes.width
+        assert v is not None
+        size = self.size_of[v]
+        in_pieces = pieces is not None and pieces.variable == v
+        vectors = pieces.rounds if pieces is not None and in_pieces else size // width
+        count = ways(members, self.members, writer, vectors)
+        if count == 1:
+            return nullcontext()
+        whole = is_static(size) and int(size) % (count * width) == 0
+        exact = whole and int(vectors) % count == 0
+        return writer.rewriting(
+            partial(side_by_side, name=v.name, width=width, count=count, exact=exact)
+        )
 
     def _sweep_nest(
         self,
@@ -240,32 +260,22 @@ class VectorKernel(TiledKernel):
         wide: Mapping[str, Accumulator],
         narrow: Mapping[str, Accumulator],
         ending: Ending,
-        pieces: Pieces | None,
     ) -> None:
         if before:
             u, *rest = before
-            end = self.bound(self.size_of[u])
-            if pieces is not None and u == pieces.variable:
-                with self.piece_loop(writer, u, pieces.rounds, end, members, wide) as piece:
-                    first, last, parts = piece
-                    with writer.inside(self.plain_loop(u, first, last), frozenset([u])):
-                        self._sweep_nest(writer, lanes, rest, members, parts, narrow, ending, None)
-                return
-            with writer.inside(self.plain_loop(u, LoopBound.of(0), end), frozenset([u])):
-                self._sweep_nest(writer, lanes, rest, members, wide, narrow, ending, pieces)
+            loop = self.plain_loop(u, LoopBound.of(0), self.bound(self.size_of[u]))
+            with writer.inside(loop, frozenset([u])):
+                self._sweep_nest(writer, lanes, rest, members, wide, narrow, ending)
             return
         v, width = lanes.var, lanes.width
         assert v is not None
         end = self.bound(self.size_of[v])
-        vectors = self.size_of[v] // width
-        if pieces is None:
-            self._vectors(writer, lanes, (LoopBound.of(0), end), vectors, ending, members, wide)
-        else:
-            step = pieces.rounds * width
-            with self.piece_loop(writer, v, step, end, members, wide) as piece:
-                first, last, parts = piece
-                span = first, last
-                self._vectors(writer, lanes, span, pieces.rounds, ending, members, parts)
+        # The loop over a scalar remainder declares its own variable.
+        whole = Ending.OVERLAP if ending is Ending.SCALAR else ending
+        head = self.vector_loop(writer, v, width, LoopBound.of(0), end, whole)
+        with writer.inside(head, frozenset([v])):
+            for m in members:
+                self.visit(writer, m, wide)
         if ending is Ending.OVERLAP:
             done = width - int(self.size_of[v]) % width
             with self._overlapping(writer, v, width, end):
@@ -277,77 +287,12 @@ class VectorKernel(TiledKernel):
             tail.results = dict(writer.results)
             tail.in_memory = set(writer.in_memory)
             tail.row_cache = writer.row_cache
-            whole = f"({end.text})" if " " in end.text else end.text  # a size may be a sum
+            text = f"({end.text})" if " " in end.text else end.text  # a size may be a sum
             done_value = FloorDiv(end.value, width) * width
-            begin = LoopBound(f"{whole} / {width} * {width}", done_value)
+            begin = LoopBound(f"{text} / {width} * {width}", done_value)
             with tail.inside(self.plain_loop(v, begin, end), frozenset([v])):
                 for m in members:
                     self.visit(tail, m, narrow)
-
-    def _vectors(
-        self,
-        writer: Emitter,
-        lanes: Lanes,
-        span: tuple[LoopBound, LoopBound],
-        vectors: Size,
-        ending: Ending,
-        members: Sequence[Member],
-        accumulators: Mapping[str, Accumulator],
-    ) -> None:
-        """The whole vectors between two positions of the sweep, about ``vectors`` of them."""
-        v = lanes.var
-        assert v is not None
-        if ending is Ending.SCALAR:  # the scalar loop declares its own variable
-            ending = Ending.OVERLAP
-        count = ways(members, self.members, writer, vectors)
-        if count > 1:
-            stride, size = count * lanes.width, self.size_of[v]
-            exact = is_static(size) and int(size) % stride == 0 and int(vectors) % count == 0
-            self._side_by_side(writer, lanes, span, count, members, accumulators)
-            if exact:
-                return
-            begin, end = span
-            done = f"({end.text}) / {stride} * {stride}"
-            if begin.value != 0:
-                done = f"{begin.text} + ({end.text} - {begin.text}) / {stride} * {stride}"
-            reached = begin.value + FloorDiv(end.value - begin.value, stride) * stride
-            span, ending = (LoopBound(done, reached), end), Ending.OVERLAP
-        head = self.vector_loop(writer, v, lanes.width, *span, ending)
-        with writer.inside(head, frozenset([v])):
-            for m in members:
-                self.visit(writer, m, accumulators)
-
-    def _side_by_side(
-        self,
-        writer: Emitter,
-        lanes: Lanes,
-        span: tuple[LoopBound, LoopBound],
-        count: int,
-        members: Sequence[Member],
-        accumulators: Mapping[str, Accumulator],
-    ) -> None:
-        """``count`` vectors an iteration, into separate accumulators (multi_accumulator.py)."""
-        v, width = lanes.var, lanes.width
-        assert v is not None
-        copies = [
-            {n: dataclasses.replace(a, name=f"{a.name}_way{k}") for n, a in accumulators.items()}
-            for k in range(1, count)
-        ]
-        for copy in copies:
-            for a in copy.values():
-                writer.add(*a.declare())
-        run, (begin, end), stride = f"{v}_run", span, count * width
-        with writer.inside(For(self.index, run, begin, end, step=stride, room=stride)):
-            for k, taken in enumerate([accumulators, *copies]):
-                with writer.inside(BlockStatement(()), frozenset([v])):
-                    value = variable(run) + k * width
-                    writer.let(self.index, str(v), f"{run} + {k * width}", value)
-                    for m in members:
-                        self.visit(writer, m, taken)
-        target = EmitTarget(width, self.device)
-        for copy in copies:
-            for n, a in copy.items():
-                writer.add(*accumulators[n].take(target, a.name))
 
     def kept_values(self, swept: Sequence[Sequence[Member]]) -> list[Expr]:
         """Values that several sweeps of a row share instead of recomputing them (row_cache.py).

@@ -1,4 +1,4 @@
-"""How many independent accumulators a reduction has.
+"""A pass: independent accumulators for the vectors of a reduction.
 
 An addition waits for the one before it, about four cycles, in which a core could issue eight vector
 operations (Fog, "Instruction tables"; Intel and AMD cores since 2015 issue two a cycle). Where a
@@ -8,11 +8,24 @@ combined after the loop. Sums become a little more accurate, as each chain is sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+from torch.utils._sympy.functions import FloorDiv
 
+from ocl_inductor.codegen.statements.accumulators import declared
 from ocl_inductor.codegen.statements.emitter import Emitter
+from ocl_inductor.codegen.tree.nodes import (
+    Accumulate,
+    BlockStatement,
+    For,
+    Let,
+    LoopBound,
+    Statement,
+    variable,
+)
+from ocl_inductor.codegen.tree.rewrite import accumulators_in, rewritten, with_accumulators
 from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.ir.ops import EXPENSIVE, WITHOUT_INSTRUCTION
@@ -72,3 +85,52 @@ def _operations(bodies: Sequence[Expr], every: Mapping[str, Member], writer: Emi
         seen |= found
         stack += found
     return total
+
+
+def side_by_side(
+    statements: Sequence[Statement], name: str, width: int, count: int, exact: bool
+) -> list[Statement]:
+    """The statements; loops over vectors of ``name`` take ``count`` of ``width`` lanes a round.
+
+    ``exact``: no vectors are left after the last round.
+    """
+
+    def rule(s: Statement) -> Sequence[Statement]:
+        if isinstance(s, For) and (s.variable, s.step) == (name, width) and s.begin is not None:
+            return list(_rounds(s, count, exact))
+        return [s]
+
+    return rewritten(statements, rule)
+
+
+def _rounds(loop: For, count: int, exact: bool) -> Iterator[Statement]:
+    own, begin = accumulators_in(loop.body), loop.begin
+    assert begin is not None
+    copies = [
+        {a: dataclasses.replace(a, name=f"{a.name}_way{k}") for a in own} for k in range(1, count)
+    ]
+    for copy in copies:
+        for a in copy.values():
+            yield from declared(a)
+    v, width, stride = loop.variable, loop.step, count * loop.step
+    run = variable(f"{v}_run")
+    blocks = [
+        BlockStatement(
+            (
+                Let(loop.kind, v, f"{run} + {k * width}", index=run + k * width),
+                *with_accumulators(loop.body, taken),
+            )
+        )
+        for k, taken in enumerate([{}, *copies])
+    ]
+    yield For(loop.kind, run.name, begin, loop.end, tuple(blocks), step=stride, room=stride)
+    for copy in copies:
+        for a, other in copy.items():
+            yield Accumulate(a, other.name)
+    if exact:
+        return
+    done = f"({loop.end.text}) / {stride} * {stride}"
+    if begin.value != 0:
+        done = f"{begin.text} + ({loop.end.text} - {begin.text}) / {stride} * {stride}"
+    reached = begin.value + FloorDiv(loop.end.value - begin.value, stride) * stride
+    yield dataclasses.replace(loop, begin=LoopBound(done, reached), room=width)

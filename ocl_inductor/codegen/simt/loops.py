@@ -12,16 +12,17 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.lanes import Lanes
 from ocl_inductor.codegen.loops.base import LoopKernel
-from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.simt import points as simt_points
 from ocl_inductor.codegen.simt.groups import Shape
 from ocl_inductor.codegen.simt.kept import kept_rows, swept_loads
 from ocl_inductor.codegen.simt.points import quotient
-from ocl_inductor.codegen.statements.accumulators import Accumulator
+from ocl_inductor.codegen.statements.accumulators import declared, folded_lanes
 from ocl_inductor.codegen.statements.emitter import Emitter
 from ocl_inductor.codegen.tree.nodes import (
     GROUP_ID,
     LOCAL_ID,
+    Accumulate,
+    Accumulator,
     Array,
     Assign,
     Barrier,
@@ -168,23 +169,18 @@ class SimtKernel(LoopKernel):
         members, width = self.swept(level), shape.lanes.width
         accumulators = self.accumulators(level, width, "")
         whole = self.whole(shape, level)
-        folded_lanes = whole if shape.lanes.over_sweep and width > 1 else {}
-        for a in (*accumulators.values(), *folded_lanes.values()):
-            writer.add(*a.declare())
+        across_lanes = whole if shape.lanes.over_sweep and width > 1 else {}
+        for a in (*accumulators.values(), *across_lanes.values()):
+            writer.add(*declared(a))
         swept, steps = sympy.Symbol("swept"), self.steps(shape)
         end = self.bound(steps)
         pieces = self.pieces(members, [(swept, ceil_div(steps, shape.down))])
-        if pieces is None:
-            self._strided(writer, shape, LoopBound.of(0), end, members, accumulators)
-        else:
-            step = pieces.rounds * shape.down
-            with self.piece_loop(writer, swept, step, end, members, accumulators) as piece:
-                first, last, parts = piece
-                self._strided(writer, shape, first, last, members, parts)
+        with self.blocking(writer, pieces, members, accumulators):
+            self._strided(writer, shape, end, members, accumulators)
         reductions = [m for m in members if m.kind == "reduction"]
-        for name, a in folded_lanes.items():
+        for name, a in across_lanes.items():
             wide = accumulators[name]
-            writer.add(*wide.fold_lanes(a, EmitTarget(1, self.device), f"{wide.name}_lane"))
+            writer.add(*folded_lanes(wide, a, self.device, f"{wide.name}_lane"))
         self.fold_group(writer, [whole[m.buffer.name] for m in reductions], shape)
         for m in reductions:
             self.finish_reduction(writer, m, whole[m.buffer.name])
@@ -217,15 +213,12 @@ class SimtKernel(LoopKernel):
         self,
         writer: Emitter,
         shape: Shape,
-        begin: LoopBound,
         end: LoopBound,
         members: Sequence[Member],
         accumulators: Mapping[str, Accumulator],
     ) -> None:
         """Adjacent work-items take adjacent elements of the row (coalesced)."""
         down = LoopBound.named("down")
-        if begin.value != 0:
-            down = LoopBound(f"{begin.text} + down", begin.value + down.value)
         head = For(self.index, "swept", down, end, step=shape.down)
         rounds = self.kept.rounds
         if rounds:
@@ -277,7 +270,7 @@ class SimtKernel(LoopKernel):
                 if a.is_position:
                     kind = vector(a.position_type, a.width)
                     yield Let(kind, f"{other}_at", f"{a.name}_at_local[{step}]")
-                yield from a.take(EmitTarget(a.width, self.device), other, f"{other}_at")
+                yield Accumulate(a, other, f"{other}_at")
 
         def others(count: int, step: str) -> For:
             return For("int", "k", LoopBound.of(1), LoopBound.of(count), tuple(take(step)))

@@ -1,8 +1,8 @@
-"""Accumulators of reductions and scans: initial value, update, and final result."""
+"""Accumulators of reductions and scans: initial value, update, and how lanes are combined."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 
@@ -10,6 +10,8 @@ from ocl_inductor.codegen.printers.conversions import literal
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_primitive
 from ocl_inductor.codegen.tree.nodes import (
+    Accumulate,
+    Accumulator,
     Array,
     Assign,
     BlockStatement,
@@ -21,6 +23,8 @@ from ocl_inductor.codegen.tree.nodes import (
     Statement,
     Variable,
 )
+from ocl_inductor.codegen.tree.rewrite import rewritten
+from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import mask_type, register_type, vector
 from ocl_inductor.ir.expr import Expr
 
@@ -58,99 +62,93 @@ def combine_text(how: str, target: EmitTarget, dtype: torch.dtype, a: str, b: st
     return emit_primitive(target, node, [a, b])
 
 
-@dataclass(frozen=True, slots=True)
-class Accumulator:
-    """A reduction's state in ``width`` lanes: one variable, or value and position for argmax."""
+def declared(a: Accumulator) -> list[Statement]:
+    """Its variables, with the neutral element of what it combines."""
+    kind = register_type(a.dtype, a.width)
+    start = literal(identity(a.how, a.dtype), a.dtype, a.width)
+    found: list[Statement] = [Variable(kind, a.name, start)]
+    if a.is_position:
+        # No element seen yet: any real position is smaller, so ties with the start value
+        # (a row of -inf) still end at the first element.
+        far = "INT_MAX" if a.position_type == "int" else "LONG_MAX"
+        position = vector(a.position_type, a.width)
+        found.append(Variable(position, f"{a.name}_at", f"({position})({far})"))
+    return found
 
-    name: str
-    how: str
-    dtype: torch.dtype
-    width: int
-    position_type: str = "long"
 
-    @property
-    def is_position(self) -> bool:
-        return self.how in ("argmax", "argmin")
+def written_out(statements: Sequence[Statement], device: DeviceInfo) -> list[Statement]:
+    """The statements, with assignments in place of ``Accumulate``."""
 
-    def declare(self) -> list[Statement]:
-        kind = register_type(self.dtype, self.width)
-        start = literal(identity(self.how, self.dtype), self.dtype, self.width)
-        found: list[Statement] = [Variable(kind, self.name, start)]
-        if self.is_position:
-            # No element seen yet: any real position is smaller, so ties with the start value
-            # (a row of -inf) still end at the first element.
-            far = "INT_MAX" if self.position_type == "int" else "LONG_MAX"
-            position = vector(self.position_type, self.width)
-            found.append(Variable(position, f"{self.name}_at", f"({position})({far})"))
-        return found
+    def rule(s: Statement) -> Sequence[Statement]:
+        if isinstance(s, Accumulate):
+            return _taken(s.into, EmitTarget(s.into.width, device), s.value, s.position)
+        return [s]
 
-    def take(self, target: EmitTarget, value: str, position: str = "") -> list[Statement]:
-        """Statements that accumulate ``value`` (a register of this width)."""
-        if not self.is_position:
-            text = combine_text(self.how, target, self.dtype, self.name, value)
-            return [Assign(self.name, text)]
-        better = self._better(value, self.name, position, f"{self.name}_at")
-        if self.width == 1:
-            both = Assign(self.name, value), Assign(f"{self.name}_at", position)
-            return [If(better, both)]
-        value_mask = mask_type(self.dtype, self.width)
-        place_mask = vector(self.position_type, self.width)
-        flag = f"{self.name}_better"
-        at, far = f"{self.name}_at", f"convert_{place_mask}({flag})"
-        selected = (
-            Let(value_mask, flag, better),
-            Assign(self.name, f"select({self.name}, {value}, {flag})"),
-            Assign(at, f"select({at}, {position}, {far})"),
-        )
-        return [BlockStatement(selected)]
+    return rewritten(statements, rule)
 
-    def _better(self, x: str, best: str, at: str, best_at: str) -> str:
-        """Whether ``x`` at ``at`` beats the best so far: NaN beats all, then order, then first."""
-        order = ">" if self.how == "argmax" else "<"
-        earlier = f"({at} < {best_at})"
-        if self.width > 1:
-            earlier = f"convert_{mask_type(self.dtype, self.width)}{earlier}"
-        if not self.dtype.is_floating_point:
-            return f"({x} {order} {best}) | (({x} == {best}) & {earlier})"
-        nan_x, nan_best = f"({x} != {x})", f"({best} != {best})"
-        return (
-            f"((({x} {order} {best}) | (({x} == {best}) & {earlier})) & ~{nan_best})"
-            f" | ({nan_x} & (~{nan_best} | {earlier}))"
-            if self.width > 1
-            else f"((({x} {order} {best}) || ({x} == {best} && {earlier})) && !{nan_best})"
-            f" || ({nan_x} && (!{nan_best} || {earlier}))"
-        )
 
-    def fold_lanes(self, scalar: Accumulator, target: EmitTarget, array: str) -> list[Statement]:
-        """Statements that combine every lane of this accumulator into ``scalar``."""
-        if self.is_position or self.dtype is torch.bool:
-            kind, place = register_type(self.dtype, 1), self.position_type
-            found: list[Statement] = [
-                Array(kind, array, (self.width,)),
-                CallStatement(f"vstore{self.width}({self.name}, 0, {array})"),
+def _taken(a: Accumulator, target: EmitTarget, value: str, position: str) -> list[Statement]:
+    if not a.is_position:
+        return [Assign(a.name, combine_text(a.how, target, a.dtype, a.name, value))]
+    better = _better(a, value, a.name, position, f"{a.name}_at")
+    if a.width == 1:
+        return [If(better, (Assign(a.name, value), Assign(f"{a.name}_at", position)))]
+    value_mask = mask_type(a.dtype, a.width)
+    place_mask = vector(a.position_type, a.width)
+    flag = f"{a.name}_better"
+    at, far = f"{a.name}_at", f"convert_{place_mask}({flag})"
+    selected = (
+        Let(value_mask, flag, better),
+        Assign(a.name, f"select({a.name}, {value}, {flag})"),
+        Assign(at, f"select({at}, {position}, {far})"),
+    )
+    return [BlockStatement(selected)]
+
+
+def _better(a: Accumulator, x: str, best: str, at: str, best_at: str) -> str:
+    """Whether ``x`` at ``at`` beats the best so far: NaN beats all, then order, then first."""
+    order = ">" if a.how == "argmax" else "<"
+    earlier = f"({at} < {best_at})"
+    if a.width > 1:
+        earlier = f"convert_{mask_type(a.dtype, a.width)}{earlier}"
+    if not a.dtype.is_floating_point:
+        return f"({x} {order} {best}) | (({x} == {best}) & {earlier})"
+    nan_x, nan_best = f"({x} != {x})", f"({best} != {best})"
+    return (
+        f"((({x} {order} {best}) | (({x} == {best}) & {earlier})) & ~{nan_best})"
+        f" | ({nan_x} & (~{nan_best} | {earlier}))"
+        if a.width > 1
+        else f"((({x} {order} {best}) || ({x} == {best} && {earlier})) && !{nan_best})"
+        f" || ({nan_x} && (!{nan_best} || {earlier}))"
+    )
+
+
+def folded_lanes(
+    a: Accumulator, scalar: Accumulator, device: DeviceInfo, array: str
+) -> list[Statement]:
+    """Statements that combine every lane of ``a`` into ``scalar``."""
+    if a.is_position or a.dtype is torch.bool:
+        kind, place = register_type(a.dtype, 1), a.position_type
+        found: list[Statement] = [
+            Array(kind, array, (a.width,)),
+            CallStatement(f"vstore{a.width}({a.name}, 0, {array})"),
+        ]
+        element = f"{array}[l]"
+        if a.dtype is torch.bool:
+            element = f"({element} != 0)"
+        if a.is_position:
+            found += [
+                Array(place, f"{array}_at", (a.width,)),
+                CallStatement(f"vstore{a.width}({a.name}_at, 0, {array}_at)"),
             ]
-            element = f"{array}[l]"
-            if self.dtype is torch.bool:
-                element = f"({element} != 0)"
-            if self.is_position:
-                found += [
-                    Array(place, f"{array}_at", (self.width,)),
-                    CallStatement(f"vstore{self.width}({self.name}_at, 0, {array}_at)"),
-                ]
-            body = tuple(scalar.take(target, element, f"{array}_at[l]"))
-            return [*found, For("int", "l", LoopBound.of(0), LoopBound.of(self.width), body)]
-        halves: list[Statement] = []
-        name, width = self.name, self.width
-        while width > 1:
-            width //= 2
-            half = f"{array}_{width}"
-            text = combine_text(
-                self.how, EmitTarget(width, target.device), self.dtype, f"{name}.lo", f"{name}.hi"
-            )
-            halves.append(Let(register_type(self.dtype, width), half, text))
-            name = half
-        return halves + scalar.take(target, name)
-
-    @property
-    def result(self) -> str:
-        return f"{self.name}_at" if self.is_position else self.name
+        body = (Accumulate(scalar, element, f"{array}_at[l]"),)
+        return [*found, For("int", "l", LoopBound.of(0), LoopBound.of(a.width), body)]
+    halves: list[Statement] = []
+    name, width = a.name, a.width
+    while width > 1:
+        width //= 2
+        half = f"{array}_{width}"
+        text = combine_text(a.how, EmitTarget(width, device), a.dtype, f"{name}.lo", f"{name}.hi")
+        halves.append(Let(register_type(a.dtype, width), half, text))
+        name = half
+    return [*halves, Accumulate(scalar, name)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -106,6 +106,14 @@ class StatementWriter:
         finally:
             scope = self.scopes.pop()
             self.add(dataclasses.replace(head, body=tuple(scope.statements)))
+
+    @contextmanager
+    def rewriting(self, rewrite: Callable[[list[Statement]], list[Statement]]) -> Iterator[None]:
+        """What is written inside, to this scope, stands as ``rewrite`` has it."""
+        statements = self.scopes[-1].statements
+        begin = len(statements)
+        yield
+        statements[begin:] = rewrite(statements[begin:])
 
     # -- indices ---------------------------------------------------------------------------
 

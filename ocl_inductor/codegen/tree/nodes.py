@@ -108,6 +108,42 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A reduction's state in ``width`` lanes: one variable, or value and position for argmax.
+
+    ``how``: ``sum``, ``max``, ``argmax`` and so on; ``position_type``: of a position.
+    """
+
+    name: str
+    how: str
+    dtype: torch.dtype
+    width: int
+    position_type: str = "long"
+
+    @property
+    def is_position(self) -> bool:
+        return self.how in ("argmax", "argmin")
+
+    @property
+    def result(self) -> str:
+        """The variable that has what was asked for."""
+        return f"{self.name}_at" if self.is_position else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """``value``, a register as wide as ``into``, is combined with what ``into`` has.
+
+    For passes: statements/accumulators.py writes it out before anything is printed.
+    ``position``: of the value, where that is what the accumulator is for.
+    """
+
+    into: Accumulator
+    value: str
+    position: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CallStatement:
     """``text;``: a function that is called for its effect."""
 
@@ -222,6 +258,7 @@ Statement: TypeAlias = (
     | Array
     | Assign
     | Store
+    | Accumulate
     | CallStatement
     | Barrier
     | BlockStatement
