@@ -96,12 +96,19 @@ def _drawn(node: Node) -> str:
     return "more than 2^24 categories" if many else _other_out(node)
 
 
+#: Functions whose ``out`` is of the result's dtype. (Where a few take another, eager runs them.)
+_OWN_OUT = (
+    *(torch.amax, torch.amin, torch.aminmax, torch.complex, torch.index_select, torch.take),
+    *(torch.clamp, torch.clip, torch.clamp_min, torch.clamp_max, torch.all, torch.any),
+    *(torch.tril, torch.triu, torch.softmax, torch.log_softmax),
+)
+
 RULES: Mapping[object, Rule] = {
     torch.nn.functional.interpolate: _resized,
     **{f: _resized for name, f in vars(torch._C._nn).items() if "upsample_" in name},
     "cumsum_": _running_truth,
     "cumprod_": _running_truth,
-    **dict.fromkeys((torch.amax, torch.amin, torch.aminmax, torch.complex), _other_out),
+    **dict.fromkeys(_OWN_OUT, _other_out),
     torch.multinomial: _drawn,
     torch.nn.functional.smooth_l1_loss: _smoothed,
     **dict.fromkeys((torch.pow, operator.pow, operator.ipow, "pow", "pow_", "__pow__"), _power),

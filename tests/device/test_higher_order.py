@@ -286,6 +286,20 @@ def test_function_transforms(driver: str) -> None:
     assert counters["opencl"]["fallbacks"] == 0
 
 
+@each_driver
+def test_numbers_beside_a_vector_of_scalars(driver: str) -> None:
+    """vmap converts the number itself, with an operator of tensors."""
+
+    def fn(x: Any) -> Any:
+        return vmap(lambda t: t * 2.5 + 1)(x), vmap(lambda t: torch.sub(t, 3, alpha=2))(x)
+
+    x = random(7)
+    same(compiled(fn, driver)(x), fn(x))
+    changing = compiled(lambda x, a: vmap(lambda t: t * a)(x), driver)
+    for number in (0.5, 1.25, 3.0):
+        same(changing(x, number), x * number)
+
+
 @pytest.mark.slow
 @each_driver
 def test_breaks_between(driver: str) -> None:

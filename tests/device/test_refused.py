@@ -43,6 +43,32 @@ def test_output_padding(nd: int, driver: str) -> None:
 
 
 @one_driver
+def test_dilation(driver: str) -> None:
+    x, weight = random(1, 3, 6), random(4, 3, 3)
+    refused(lambda x, w: F.conv1d(x, w, dilation=0), x, weight, driver=driver)
+
+
+@one_driver
+def test_selected_rows(driver: str) -> None:
+    """By indices of 32 or 64 bits, and of a scalar by one of them."""
+    x, index = random(4, 5), torch.tensor([0, 0])
+    for dtype in (torch.int8, torch.uint8, torch.int16):
+        refused(lambda x, i: x.index_select(0, i), x, index.to(dtype), driver=driver)
+    refused(lambda x, i: x.index_select(0, i), x[0, 0], index, driver=driver)
+    select = compiled(lambda x, i: x.index_select(0, i), driver)
+    assert torch.equal(select(x[0, 0], index[:1]), x[0, 0])
+    assert torch.equal(select(x, index.int()), x[index])
+
+
+@one_driver
+def test_remainders_of_truth_values(driver: str) -> None:
+    x = torch.tensor([True, False])
+    refused(lambda x: x % x, x, driver=driver)
+    refused(lambda x: torch.fmod(x, True), x, driver=driver)
+    assert torch.equal(compiled(lambda x: x % 2, driver)(x), x % 2)
+
+
+@one_driver
 def test_running_truth_values(driver: str) -> None:
     x = random(4, 5)
     refused(lambda x: x.cumsum(0, dtype=torch.bool), x, driver=driver)
@@ -56,6 +82,13 @@ def test_results_of_another_dtype_than_out(driver: str) -> None:
     x, wide = random(4, 5), [torch.empty(5, dtype=torch.float64) for _ in range(2)]
     refused(lambda x, a, b: torch.aminmax(x, dim=0, out=(a, b)), x, *wide, driver=driver)
     refused(lambda x, a: torch.amax(x, 0, out=a), x, wide[0], driver=driver)
+    index, all_of_it = torch.tensor([1, 0]), torch.empty(4, 5, dtype=torch.float64)
+    refused(lambda x, a: torch.index_select(x, 0, index, out=a), x, all_of_it[:2], driver=driver)
+    refused(lambda x, a: torch.take(x, index, out=a), x, wide[0][:2], driver=driver)
+    refused(lambda x, a: torch.clamp(x, 0, out=a), x, all_of_it, driver=driver)
+    refused(lambda x, a: torch.all(x > 0, 0, out=a), x, wide[0], driver=driver)
+    refused(lambda x, a: torch.tril(x, out=a), x, all_of_it, driver=driver)
+    refused(lambda x, a: torch.softmax(x, 0, out=a), x, all_of_it, driver=driver)
     out = torch.empty(5)
     assert torch.equal(compiled(lambda x, a: torch.amax(x, 0, out=a), driver)(x, out), x.amax(0))
     assert torch.equal(out, x.amax(0))

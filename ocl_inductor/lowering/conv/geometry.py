@@ -75,6 +75,8 @@ def read_geometry(
     paddings = _one_each(padding, nd, "padding")
     dilations = _one_each(dilation, nd, "dilation")
     extras = _one_each(output_padding, nd, "output padding")
+    if min(dilations) < 1:
+        raise CannotLower(f"eager refuses a dilation of {min(dilations)}")
     per_dim = list(zip(x.size[2:], kernel, strides, paddings, dilations, strict=True))
     if transposed:
         for extra, s, d in zip(extras, strides, dilations, strict=True):

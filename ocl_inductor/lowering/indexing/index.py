@@ -46,9 +46,13 @@ def lower_embedding(
 
 @register(aten.index_select.default)
 def lower_index_select(ctx: LoweringContext, x: Value, dim: int, index: Value) -> Value:
+    if index.dtype not in (torch.int32, torch.int64):
+        raise CannotLower(f"eager does not select by {index.dtype}")
     if index.ndim == 0:
         index = reshape(index, (1,))
     if x.ndim == 0:
+        if not same(index.size[0], 1):
+            raise CannotLower("eager selects one element of a scalar, no more")
         return reshape(lower_index_select(ctx, reshape(x, (1,)), 0, index), ())
     dim = normalize_dim(dim, x.ndim)
     size = (*x.size[:dim], index.size[0], *x.size[dim + 1 :])

@@ -20,6 +20,7 @@ from ocl_inductor.lowering.pointwise.rows import (
     DEFAULT,
     INT_TO_FLOAT,
     NO_OPMATH,
+    Scalar,
     check_dtype,
     constant,
     convert,
@@ -67,7 +68,7 @@ def lower_clone(ctx: LoweringContext, x: Value, *, memory_format: object = None)
 @register(aten._to_copy.default)
 def lower_to_copy(
     ctx: LoweringContext,
-    x: Value,
+    x: Value | Scalar,
     *,
     dtype: torch.dtype | None = None,
     layout: object = None,
@@ -77,7 +78,13 @@ def lower_to_copy(
     memory_format: object = None,
 ) -> Value:
     require_cpu(device, layout)
-    return to_dtype(ctx, x, dtype)
+    if isinstance(x, Value):
+        return to_dtype(ctx, x, dtype)
+    # vmap converts the number beside a vector of scalars, and leaves it a number.
+    if dtype is None:
+        raise CannotLower("copies a number")
+    check_dtype(ctx, dtype)
+    return Value((), dtype, constant(x, dtype))
 
 
 @register(torch.ops.prims.convert_element_type.default)

@@ -37,10 +37,11 @@ def _checked(ctx: LoweringContext | None, ranges: Ranges, b: Expr) -> Expr:
     """The divisor; the call raises if one is 0.
 
     Raises:
-        CannotLower: it certainly is 0; eager raises.
+        CannotLower: it certainly is 0, or truth values are divided; eager raises.
     """
-    integral = not b.dtype.is_floating_point and b.dtype is not torch.bool
-    if ctx is None or not integral or any(same(n, 0) for n in ranges.values()):
+    if b.dtype is torch.bool:
+        raise CannotLower("eager does not divide truth values")
+    if ctx is None or b.dtype.is_floating_point or any(same(n, 0) for n in ranges.values()):
         return b
     least, greatest = value_range(b, ranges, ctx.nodes)
     if least == greatest == 0:
