@@ -9,7 +9,7 @@ JOBS   ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-targets test-torch test-examples fuzz conformance gpu-check \
-	lint format bench sweep sweep-smoke lint-workflows release-check docs docs-serve
+	lint format bench bench-engines sweep sweep-smoke lint-workflows release-check docs docs-serve
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,14 @@ format: setup ## Format the sources
 bench: setup ## Time models, inference and training, against eager and Inductor; an hour
 	$(PY) -m benchmarks.run table --json bench.json
 	$(PY) -m benchmarks.run table --training --json bench-training.json
+
+$(VENV)/.engines-stamp: $(STAMP)
+	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[engines]'
+	touch $@
+
+bench-engines: $(VENV)/.engines-stamp ## Time networks against ONNX Runtime and OpenVINO, which they are exported to
+	$(PY) -m benchmarks.run engines --device intel --against inductor-freezing \
+		--against onnxruntime --against openvino --json bench-engines.json
 
 # Where `make sweep` keeps its results; it goes on there when it was interrupted.
 SWEEP  ?= sweep-results/full

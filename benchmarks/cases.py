@@ -34,6 +34,27 @@ TABLE = (
     Case("norm_softmax"),
 )
 
+#: Networks at the batch sizes of a server or a phone, beside engines that models are exported to
+#: (`make bench-engines`).
+ENGINE_TABLE = (
+    Case("mobilenet_v2", 1),
+    Case("mobilenet_v2", 4),
+    Case("mobilenet_v3_large", 1),
+    Case("efficientnet_b0", 1),
+    Case("resnet18", 1),
+    Case("resnet18", 4),
+    Case("resnet50", 1),
+    Case("resnet50", 4),
+    Case("densenet121", 1),
+    Case("convnext_tiny", 1),
+    Case("swin_tiny", 1),
+    Case("vit_tiny", 4),
+    Case("bert_4layer", 1),
+    Case("bert_4layer", 4),
+    Case("gpt2_4layer", 2),
+    Case("lstm", 8),
+)
+
 #: The same for training steps (`--training`).
 TRAINING = (
     Case("mnist_cnn", 64),
@@ -48,7 +69,7 @@ TRAINING = (
 def expand(
     names: tuple[str, ...], batch: int | None = None, table: tuple[Case, ...] = TABLE
 ) -> list[Case]:
-    """Cases from names, ``name@batch``, families ("vision", "micro" …), "table" and "all".
+    """Cases from names, ``name@batch``, families ("vision", "micro" …), "table", "engines" and "all".
 
     Names are the zoo's or those of the sweep's rows. In the order given, families in the zoo's
     order; ``batch`` is for those that name none, and ``table`` what "table" stands for.
@@ -62,12 +83,14 @@ def expand(
         entry, at, size = name.partition("@")
         if name == "table":
             found |= dict.fromkeys(table)
+        elif name == "engines":
+            found |= dict.fromkeys(ENGINE_TABLE)
         elif name == "all":
             found |= {Case(key, batch): None for key in ALL}
         elif name in families:
             found |= {Case(key, batch): None for key, e in ALL.items() if e.family == name}
         elif find(entry) is None:
-            known = ", ".join(["table", "all", *sorted(families), *ALL])
+            known = ", ".join(["table", "engines", "all", *sorted(families), *ALL])
             raise click.BadParameter(
                 f"no case {entry!r}; there are {known}, and the rows of torchbench_configs"
             )

@@ -1,7 +1,8 @@
 """The ways of running a model that are compared, each known by a short name.
 
 ``eager``, ``inductor``, ``inductor-freezing`` (weights become constants and are packed ahead),
-and ``opencl:<device>`` for each value the backend's device option takes.
+``onnxruntime`` and ``openvino`` (engines.py), and ``opencl:<device>`` for each value the backend's
+device option takes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from importlib import import_module
 from typing import Any
 
 import torch
+
+from benchmarks.engines import ENGINES, exported
 
 BASELINES = ("eager", "inductor", "inductor-freezing")
 
@@ -44,7 +47,10 @@ def prepare(contender: str, model: Callable[..., Any]) -> Callable[..., Any]:
     if is_opencl(contender):
         device = contender.removeprefix("opencl:")
         return torch.compile(model, backend="opencl", options={"device": device})
-    raise ValueError(f"unknown contender {contender!r}; there are {BASELINES} and opencl:<device>")
+    if contender in ENGINES and isinstance(model, torch.nn.Module):
+        return exported(contender, model)
+    known = ", ".join((*BASELINES, *ENGINES))
+    raise ValueError(f"no contender {contender!r} here; there are {known} and opencl:<device>")
 
 
 def preload(contender: str) -> None:
@@ -53,6 +59,8 @@ def preload(contender: str) -> None:
     import_module("torch._functorch.aot_autograd")
     if is_opencl(contender):
         import_module("ocl_inductor.compile")
+    elif contender in ENGINES:
+        import_module(contender)
     elif contender != "eager":
         import_module("torch._inductor.compile_fx")
 

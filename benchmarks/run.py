@@ -24,6 +24,7 @@ from benchmarks import report
 from benchmarks.cases import TABLE, TRAINING, Case, expand
 from benchmarks.contenders import BASELINES, opencl
 from benchmarks.drivers import PIP_DRIVERS
+from benchmarks.engines import ENGINES
 from benchmarks.zoo import ALL, MICRO
 from ocl_inductor.support.child_process import Limits
 from ocl_inductor.sweep.process.isolation import Outcome, merge_caches, run_job
@@ -176,7 +177,7 @@ def run_all(cases: list[Case], plan: Plan, path: Path | None) -> list[dict[str, 
 @click.option(
     "--against",
     multiple=True,
-    type=click.Choice(BASELINES),
+    type=click.Choice((*BASELINES, *ENGINES)),
     default=BASELINES,
     show_default=True,
     help="What to compare with; may be repeated.",
@@ -221,8 +222,8 @@ def main(
             kind = "program" if name in MICRO else "model"
             console.print(f"{name:16} {entry.family:10} {kind}", highlight=False)
         return
-    if training:  # a frozen model has constants for weights
-        against = tuple(a for a in against if a != "inductor-freezing")
+    if training:  # what is frozen or exported has constants for weights
+        against = tuple(a for a in against if a not in ("inductor-freezing", *ENGINES))
     contenders = [*against, *(opencl(device) for device in devices)]
     plan = Plan(contenders, repeats, small, threads, timeout, training, dtype)
     results = run_all(expand(cases, batch, TRAINING if training else TABLE), plan, path)
