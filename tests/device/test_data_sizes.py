@@ -102,6 +102,28 @@ def test_operators_that_only_the_host_can_size(driver: str) -> None:
 
 
 @drivers
+def test_results_without_elements_whose_strides_say_otherwise(driver: str) -> None:
+    """``[1, 0]`` spread to ``[4, 0]``: the last of its rows would begin behind the first."""
+
+    def fn(x: Any) -> Any:
+        return (x[x > 5][None] * torch.ones(4, 1)).t() * 2, x.nonzero()[:, 0] + torch.ones(3, 1)
+
+    check(fn, driver, *((x,) for x in (torch.zeros(3), torch.ones(3) * 9, torch.zeros(3))))
+
+
+@drivers
+def test_inputs_without_elements(driver: str) -> None:
+    def fn(x: Any) -> Any:
+        return x.t() + 1, x.sum(1)
+
+    ours = compiled(fn, driver, dynamic=None, fallback="error")
+    for n in (0, 5, 1, 0):
+        x = torch.randn(3, n)
+        torch._dynamo.decorators.mark_unbacked(x, 1)
+        assert_same(ours(x), fn(x))
+
+
+@drivers
 def test_gradients_through_a_mask(driver: str) -> None:
     def fn(x: Any, mask: Any, values: Any) -> Any:
         y = x.clone()

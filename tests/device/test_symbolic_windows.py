@@ -159,6 +159,19 @@ def test_one_graph_serves_all_sizes(fn: Callable[[Tensor], Any], driver: str) ->
 
 
 @pytest.mark.parametrize("driver", two_drivers())
+def test_diagonals_outside_of_some_sizes(driver: str) -> None:
+    def fn(x: Tensor) -> Any:
+        beside = x.diagonal(20, 1, 2)
+        return beside + 1, beside.sum(-1), x.diagonal(-10, 1, 2) * 2
+
+    ours = compiled(fn, driver, dynamic=True, fallback="error")
+    for n, size in enumerate(SIZES):
+        x = random(3, *size, seed=n)
+        with poisoned_memory():
+            assert_same(ours(x), fn(x))
+
+
+@pytest.mark.parametrize("driver", two_drivers())
 def test_one_graph_of_fractional_maxima(driver: str) -> None:
     torch._dynamo.reset()
     ours = compiled(fractional_maxima, driver, dynamic=True, fallback="error")

@@ -216,7 +216,8 @@ class Binding:
                 size, stride = self.sizes.all(spec.size), self.sizes.all(spec.stride)
                 tensor = allocated(partial(self.memory.empty, size, stride, spec.dtype))
             produced[spec.name] = tensor
-            nbytes = self.extent(spec)
+            # Where a symbolic size turns out to be 0, the extent may be more: it is no product.
+            nbytes = self.extent(spec) if tensor.numel() else 0
             if (
                 self.discrete is not None
                 and private
@@ -232,7 +233,7 @@ class Binding:
 
     def reach(self, spec: InputSpec, tensor: torch.Tensor) -> int:
         """Bytes of a tensor that the plan uses."""
-        return self.sizes(spec.extent) * tensor.itemsize
+        return self.sizes(spec.extent) * tensor.itemsize if tensor.numel() else 0
 
     def extent(self, spec: BufferSpec) -> int:
         """Bytes of a buffer."""
