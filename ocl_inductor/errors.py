@@ -135,6 +135,28 @@ class DriverChangedError(OpenCLInductorError):
         )
 
 
+class DriverNotOpenedError(OpenCLInductorError):
+    """A driver that other processes open cannot be opened in this one.
+
+    ``taken``: files of this process that have the names of libraries which the driver needs.
+    """
+
+    def __init__(self, library: str, why: str, taken: Sequence[str] = ()) -> None:
+        cause = ""
+        if taken:
+            cause = (
+                f" It needs libraries of its own that are called like these, which were loaded "
+                f"before it: {', '.join(taken)}. Open the driver first: `import ocl_inductor; "
+                "ocl_inductor.select_device()` before the import that loads them."
+            )
+        super().__init__(
+            f"The OpenCL driver {library} cannot be opened in this process: {why}.{cause}",
+            library=library,
+            why=why,
+            taken=tuple(taken),
+        )
+
+
 class DeviceNotFoundError(OpenCLInductorError):
     """The device the user named is not there. `available` holds one line a device."""
 

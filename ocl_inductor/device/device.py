@@ -101,7 +101,8 @@ class Device:
     def cl_device(self) -> ClDevice:
         """The pyopencl Device; the first use opens its driver.
 
-        Raises DriverChangedError where the driver no longer lists it.
+        Raises DriverChangedError where the driver no longer lists it, and DriverNotOpenedError
+        where this process cannot open the driver.
         """
         with self._lock:
             if self._opened is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable
@@ -13,7 +14,12 @@ from ocl_inductor.device.driver import icd_loader
 from ocl_inductor.device.driver.inventory import Library, Listed
 from ocl_inductor.device.driver.listing import devices_of
 from ocl_inductor.device.driver.pyopencl_loader import forget_survey, load_pyopencl, surveyed
-from ocl_inductor.errors import DeviceNotFoundError, DriverChangedError, NoDeviceError
+from ocl_inductor.errors import (
+    DeviceNotFoundError,
+    DriverChangedError,
+    DriverNotOpenedError,
+    NoDeviceError,
+)
 from ocl_inductor.log import logger
 
 _log = logger(__name__)
@@ -94,8 +100,15 @@ def select_device(
     A spec is a kind ("cpu", "gpu", "accelerator") or a part of the driver's short name, of its
     platform's name and version, or of the device's name, in any case; ``:N`` takes the N-th match
     (from 0, in order of preference). ``meanwhile`` is called when it is chosen, before its driver
-    is opened and queried. Raises NoDeviceError where there is no device at all and
-    DeviceNotFoundError where none matches.
+    is opened and queried.
+
+    Where this process cannot open the preferred one's driver, and no other was excluded by
+    ``spec``, the next is taken, with a warning.
+
+    Raises:
+        NoDeviceError: there is no device at all.
+        DeviceNotFoundError: none matches.
+        DriverNotOpenedError: this process cannot open the driver of any that matches.
     """
     chosen = _choose(spec)
     if meanwhile is not None:
@@ -105,8 +118,29 @@ def select_device(
     except DriverChangedError as error:
         _log.info("%s", error)
         chosen = _choose(spec)
+    except DriverNotOpenedError as error:
+        chosen = _next_that_opens(spec, chosen, error)
     chosen.ask_in_background()
     return chosen
+
+
+def _next_that_opens(spec: str | None, chosen: Device, error: DriverNotOpenedError) -> Device:
+    """The first device after ``chosen`` that ``spec`` allows and that can be opened."""
+    devices = list_devices()
+    if spec is not None:
+        text, index = _split_spec(spec)
+        devices = _matching(devices, text)[0][: None if index == 0 else 0]
+    for other in devices[devices.index(chosen) + 1 :] if chosen in devices else []:
+        with contextlib.suppress(DriverNotOpenedError):
+            other.cl_device  # noqa: B018
+            _warn_once(f"{error} {other} is used instead.")
+            return other
+    raise error
+
+
+@cache
+def _warn_once(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def _choose(spec: str | None) -> Device:

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from agreement import two_drivers
 
+from benchmarks.drivers import is_present
 from ocl_inductor.device import probe
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver import discovery
@@ -307,3 +309,38 @@ def test_simulator_reports_invalid_writes(oclgrind_env: dict[str, str]) -> None:
     done = _run(code, oclgrind_env)
     assert done.returncode == 0, done.stderr
     assert "Invalid write of size 4" in done.stderr
+
+
+TAKEN = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1])
+from ocl_inductor.device.select import select_device
+from ocl_inductor.errors import DriverNotOpenedError
+try:
+    print(select_device(*sys.argv[2:]).short_name)
+except DriverNotOpenedError as error:
+    print("refused", *error.facts["taken"])
+"""
+
+
+@pytest.mark.skipif(not is_present("intel"), reason="needs a driver that depends on a library")
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_a_driver_whose_library_another_has_taken(
+    clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    """As after ``import openvino``, whose libtbb.so.12 lacks what Intel's runtime calls."""
+    library = tmp_path / "libtbb.so.12"
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing;\n")
+    subprocess.run(
+        ["gcc", "-shared", "-Wl,-soname,libtbb.so.12", "-o", library, source], check=True
+    )
+    code = [sys.executable, "-c", TAKEN, str(library)]
+    asked = subprocess.run([*code, "intel"], env=clean_env, capture_output=True, text=True)
+    assert asked.stdout.split() == ["refused", str(library)], asked.stderr
+    free = subprocess.run(code, env=clean_env, capture_output=True, text=True)
+    if is_present("pocl"):
+        assert free.stdout.startswith("pocl"), free.stderr
+        assert str(library) in free.stderr and "is used instead" in free.stderr
+    else:
+        assert free.stdout.split() == ["refused", str(library)], free.stderr

@@ -15,6 +15,10 @@ CASES = [
         ["'gpu:3'", "a (cpu)", "b (cpu)"],
     ),
     (errors.DriverChangedError("a (cpu)"), ["a (cpu)", "ocl-inductor devices"]),
+    (
+        errors.DriverNotOpenedError("/lib/libintelocl.so", "undefined symbol", ["/b/libtbb.so.12"]),
+        ["/lib/libintelocl.so", "undefined symbol", "/b/libtbb.so.12", "select_device()"],
+    ),
     (errors.NoSuchPlaceError(3), ["ocl:3", "OCL_INDUCTOR_DEVICE", "ocl-inductor devices"]),
     (errors.PlaceTakenError("a (cpu)", "b (gpu)"), ["a (cpu)", "b (gpu)", "before the first"]),
     (errors.OtherDeviceError("pocl", "a (cpu)"), ["'pocl'", "a (cpu)", "move the tensors"]),

@@ -12,6 +12,8 @@ import ctypes
 import os
 import sys
 
+from ocl_inductor.device.driver.code_pages import mapped_libraries
+from ocl_inductor.errors import DriverNotOpenedError
 from ocl_inductor.log import logger
 
 _log = logger(__name__)
@@ -53,28 +55,51 @@ def possible() -> bool:
 
 def open_library(library: str) -> int | None:
     """Its handle; None where it cannot be opened (the log says why). It stays open to the end."""
+    try:
+        return _opened(library)
+    except DriverNotOpenedError as error:
+        _log.info("%s", error)
+        return None
+
+
+def _opened(library: str) -> int:
+    """Its handle. Raises DriverNotOpenedError."""
     functions = _dynamic_loader()
     # Not ctypes' own way, which resolves every symbol at once.
     handle = functions.dlopen(os.fsencode(library), os.RTLD_LAZY | os.RTLD_LOCAL)
     if not handle:
-        _log.info(
-            "%s cannot be opened: %s",
-            library,
-            (functions.dlerror() or b"").decode(errors="replace"),
-        )
-        return None
+        why = (functions.dlerror() or b"").decode(errors="replace")
+        raise DriverNotOpenedError(library, why, _names_taken(library))
     return int(handle)
 
 
+def _names_taken(library: str) -> list[str]:
+    """Libraries of this process that are called as some beside ``library`` are.
+
+    The dynamic loader takes a library that is there for one of the same name, whatever its version:
+    OpenVINO's libtbb.so.12 lacks functions that Intel's OpenCL runtime calls.
+    """
+    folder = os.path.dirname(os.path.realpath(library))
+    try:
+        beside = {name.split(".so")[0] for name in os.listdir(folder) if ".so" in name}
+    except OSError:
+        return []
+    return sorted(
+        path
+        for path in mapped_libraries()
+        if os.path.basename(path).split(".so")[0] in beside
+        and os.path.dirname(os.path.realpath(path)) != folder
+    )
+
+
 def platform_ids(library: str) -> list[int]:
-    """The ``cl_platform_id`` handles of a driver; none where it cannot be opened.
+    """The ``cl_platform_id`` handles of a driver; none where it is no driver or lists none.
 
     Raises:
+        DriverNotOpenedError: it cannot be opened in this process.
         NeedsLoaderError: see there.
     """
-    handle = open_library(library)
-    if handle is None:
-        return []
+    handle = _opened(library)
     find = _dynamic_loader().dlsym(handle, b"clGetExtensionFunctionAddress")
     listing = _Address(find)(b"clIcdGetPlatformIDsKHR") if find else None
     if not listing:

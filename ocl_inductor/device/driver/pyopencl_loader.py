@@ -25,6 +25,7 @@ from ocl_inductor.device.driver.code_pages import DriverCode
 from ocl_inductor.device.driver.cpu_name_override import set_target_variables
 from ocl_inductor.device.driver.discovery import find_drivers, vendor_folder
 from ocl_inductor.device.driver.handles import ClPlatform
+from ocl_inductor.errors import DriverNotOpenedError
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.driver_environment import variables_set
 from ocl_inductor.patches.pyopencl import pyopencl_invokers, pyopencl_platforms, pyopencl_warnings
@@ -89,7 +90,10 @@ def forget_survey() -> None:
 
 
 def driver_platforms(library: str) -> list[ClPlatform]:
-    """The pyopencl Platforms of a driver that ``surveyed`` names; opens it."""
+    """The pyopencl Platforms of a driver that ``surveyed`` names; opens it.
+
+    Raises DriverNotOpenedError where this process cannot open it.
+    """
     cl = load_pyopencl()
     with _lock:
         return [cl.Platform.from_int_ptr(x) for x in _platform_ids(library)]
@@ -123,7 +127,13 @@ def _platform_ids(library: str) -> list[int]:
 
 
 def _every_platform() -> list[ClPlatform]:
-    return [p for x in surveyed() or () for p in driver_platforms(x.name)]
+    found: list[ClPlatform] = []
+    for library in surveyed() or ():
+        try:
+            found += driver_platforms(library.name)
+        except DriverNotOpenedError as error:
+            _log.info("%s", error)
+    return found
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from ocl_inductor.device.driver import icd_loader
 from ocl_inductor.device.driver.code_pages import mapped_libraries
 from ocl_inductor.device.driver.inventory import Library, file_of, text_of
 from ocl_inductor.device.driver.listing import listed
+from ocl_inductor.errors import DriverNotOpenedError
 
 #: From this size on a library is opened separately, before the driver that depends on it.
 _LARGE_BYTES = 16 << 20
@@ -28,10 +29,17 @@ def _survey(names: Sequence[str]) -> tuple[Library, ...]:
         before = mapped_libraries()
         icd_loader.open_library(name)
         parts = _parts(name, mapped_libraries() - before)
-        ids = icd_loader.platform_ids(name)
+        ids = _platform_ids(name)
         devices = listed([pyopencl.Platform.from_int_ptr(x) for x in ids])
         found.append(Library(name, devices, parts))
     return tuple(found)
+
+
+def _platform_ids(name: str) -> list[int]:
+    try:
+        return icd_loader.platform_ids(name)
+    except DriverNotOpenedError:  # the log has said why
+        return []
 
 
 def _parts(name: str, opened: set[str]) -> tuple[str, ...]:
