@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
 import click
 
 from ocl_inductor import __version__
+from ocl_inductor.cli import supervised
 from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
 from ocl_inductor.cli.doctor import doctor
@@ -14,9 +20,20 @@ from ocl_inductor.cli.sweep import sweep
 from ocl_inductor.cli.tune import tune
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 
+#: Commands that run a script or a model in their own process.
+RUN_USERS_CODE = ("explain", "profile", "tune")
+
 
 class _Command(click.Group):
     """Errors of this package are told in their words, without a traceback."""
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **named: Any) -> Any:
+        """Run the command. What runs the user's code is supervised, where this is the process."""
+        run = partial(super().main, args, *others, **named)
+        given = sys.argv[1:]
+        if args is None and given[:1] and given[0] in RUN_USERS_CODE and supervised.possible():
+            supervised.supervised(run, " ".join(given))
+        return run()
 
     def invoke(self, ctx: click.Context) -> object:
         try:

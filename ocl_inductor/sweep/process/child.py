@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import gc
 import json
 import os
 import re
 import resource
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 from ocl_inductor.patches.process.malloc_trim import give_back_freed
+from ocl_inductor.support.parent_process import end_with_parent
 
 Emit = Callable[..., None]
 """``emit(event, **values)``: one line of JSON to the process that started this one."""
 
-_PR_SET_PDEATHSIG = 1
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
@@ -58,11 +57,9 @@ def depend_on_parent() -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
+    with contextlib.suppress(OSError):  # only a safety net
         Path("/proc/self/oom_score_adj").write_text("900")
-    except (OSError, AttributeError):
-        pass  # only a safety net
 
 
 def short_message(error: BaseException, limit: int = 300) -> str:
