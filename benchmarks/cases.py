@@ -69,7 +69,7 @@ TRAINING = (
 def expand(
     names: tuple[str, ...], batch: int | None = None, table: tuple[Case, ...] = TABLE
 ) -> list[Case]:
-    """Cases from names, ``name@batch``, families ("vision", "micro" …), "table", "engines" and "all".
+    """Cases from names, ``name@batch``, families ("vision", "micro" …), "table", "engines", "all".
 
     Names are the zoo's or those of the sweep's rows. In the order given, families in the zoo's
     order; ``batch`` is for those that name none, and ``table`` what "table" stands for.
