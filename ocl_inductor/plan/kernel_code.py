@@ -58,7 +58,7 @@ class KernelCode:
         head = f"{self.comment}\n" if self.comment else ""
         attributes = f" __attribute__(({', '.join(self.attributes)}))" if self.attributes else ""
         parameters = ", ".join(p.text for p in self.parameters)
-        numbers = "".join(f"    const long {item(n)} = {global_id(n)};\n" for n in self.dimensions)
+        numbers = "".join(f"    const size_t {item(n)} = {global_id(n)};\n" for n in self.dimensions)
         return (
             f"{head}__kernel{attributes}\nvoid {self.name}({parameters})\n"
             f"{{\n{numbers}{self.body}\n}}\n"
@@ -80,7 +80,7 @@ class KernelCode:
 
     def function(self, name: str, head: str = "static void") -> Definition:
         """The kernel's code as a function of its work-item's numbers and its arguments."""
-        numbers = [f"const long {item(n)}" for n in self.dimensions]
+        numbers = [f"const size_t {item(n)}" for n in self.dimensions]
         parameters = ", ".join([*numbers, *(p.text for p in self.parameters)])
         return Definition(name, f"{head} {name}({parameters})\n{{\n{self.body}\n}}\n", True)
 

@@ -3,7 +3,7 @@
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void reduction_argmax(__global const float *restrict arg0, __global long *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int point = item0;
     if (point < 16) {
         const int v0 = point;

@@ -4,7 +4,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reduction_argmax(__global const float *restrict arg0, __global long *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * 16;
     const int last = min(first + 16, 16);
     for (int tile = first; tile < last; ++tile) {

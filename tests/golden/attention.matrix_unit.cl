@@ -131,8 +131,8 @@ inline bool in_range(const int x, const int y)
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_attention_scaled_dot_product_flash_attention_for_cpu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2, const int k3)
 {
-    const long item0 = get_global_id(0);
-    const long item1 = get_global_id(1);
+    const size_t item0 = get_global_id(0);
+    const size_t item1 = get_global_id(1);
     const long M = k0, N = k0;
     const long batch = item1;
     long bi_rest = batch;

@@ -4,7 +4,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_cat(__global const float *restrict arg0, __global float *restrict arg1)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * 4;
     const int last = min(first + 4, 4);
     for (int tile = first; tile < last; ++tile) {
@@ -22,7 +22,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_cat(__global const float *restrict arg0, __global float *restrict arg1)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * 4;
     const int last = min(first + 4, 4);
     for (int tile = first; tile < last; ++tile) {
@@ -41,7 +41,7 @@ typedef float4 float4u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_cat(__global const float *restrict arg0, __global float *restrict arg1)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * 4;
     const int last = min(first + 4, 4);
     for (int tile = first; tile < last; ++tile) {

@@ -3,7 +3,7 @@
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const long point = item0;
     if (point < dim0*dim1*dim2) {
         const long q0 = point / (dim2);

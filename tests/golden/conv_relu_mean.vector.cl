@@ -4,7 +4,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void prologue(__global const float *restrict arg0, __global float *restrict arg1, const long dim0, const long dim1, const long dim2, const long dim3, const long dim4, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const long first = (long)item0 * (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16)));
     const long last = min(first + (long)(max((long)(2), (long)((15 + (dim0*dim1*((k0 + dim2) / 4096))) / 16))), (long)(dim0*dim1*((k0 + dim2) / 4096)));
     for (long tile = first; tile < last; ++tile) {
@@ -33,7 +33,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void prologue(__global float *restrict arg0, const long dim0, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const long first = (long)item0 * (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16)));
     const long last = min(first + (long)(max((long)(2), (long)((15 + ((k0 + dim0) / 4096)) / 16))), (long)((k0 + dim0) / 4096));
     for (long tile = first; tile < last; ++tile) {
@@ -56,7 +56,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_convolution(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
     int v0 = first / (k1);
@@ -83,9 +83,9 @@ typedef float8 __attribute__((aligned(4))) vec_u;
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_convolution(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const long item0 = get_global_id(0);
-    const long item1 = get_global_id(1);
-    const long item2 = get_global_id(2);
+    const size_t item0 = get_global_id(0);
+    const size_t item1 = get_global_id(1);
+    const size_t item2 = get_global_id(2);
     const int panel = item0, group = item2;
     const int n0 = panel * 16;
     const int I0 = 14, O0 = 14;
@@ -294,7 +294,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reduction_mean(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0, const int k1, const int k2)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * 2;
     const int last = min(first + 2, 2);
     for (int tile = first; tile < last; ++tile) {

@@ -3,7 +3,7 @@
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void scan_cumsum(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int tile = item0;
     {
         for (int v0 = 0; v0 < 8; v0 += 8) {

@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_mul(__global const float *restrict arg0, __global const long *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int k1, const int check0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     ulong outside0 = 0;
     const int first = (int)item0 * 28;
     const int last = min(first + 28, 28);

@@ -10,7 +10,7 @@ static inline __attribute__((always_inline)) uchar8 ocl_right_shift_uchar8(uchar
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reduction_mm(__global const float *restrict arg0, __global const uchar *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
     for (int tile = first; tile < last; ++tile) {

@@ -140,9 +140,9 @@ void multiply(__global const float *a, const long lda, const long ska, const lon
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_gemm_addmm_relu(__global const float *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global float *restrict arg3, const int k0, const int k1, const int k2)
 {
-    const long item0 = get_global_id(0);
-    const long item1 = get_global_id(1);
-    const long item2 = get_global_id(2);
+    const size_t item0 = get_global_id(0);
+    const size_t item1 = get_global_id(1);
+    const size_t item2 = get_global_id(2);
     const long M = k0, N = 600, K = 200;
     const long panel = item0, n0 = panel * 320;
     int parts[21504] __attribute__((aligned(64))); // of two blocks: [row half][step][part][16][pair]

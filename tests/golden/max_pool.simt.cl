@@ -3,7 +3,7 @@
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void pointwise_max_pool2d_with_indices(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int point = item0;
     if (point < k0) {
         const int q0 = point / (6);

@@ -4,7 +4,7 @@ typedef float4 float4u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(128, 1, 1)))
 void pointwise_sigmoid(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int point = item0;
     if (point < k0) {
         const int v0 = point * 4;

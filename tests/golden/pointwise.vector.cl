@@ -4,7 +4,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_sigmoid(__global const float *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int tile = item0;
     {
         for (int v0 = 0; v0 < k0; v0 += 8) {

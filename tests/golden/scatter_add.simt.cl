@@ -3,7 +3,7 @@
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void pointwise_scatter_add(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int point = item0;
     if (point < k0) {
         const int v0 = point;
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 void scatter_scatter_add(__global const long *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int check0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     ulong outside0 = 0;
     const int point = item0;
     if (point < k0) {

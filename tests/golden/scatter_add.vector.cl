@@ -4,7 +4,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_scatter_add(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int tile = item0;
     {
         for (int v0 = 0; v0 < k0; v0 += 8) {
@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) void ocl_report_outside_long(ulong 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void scatter_scatter_add(__global const long *restrict arg0, __global const float *restrict arg1, __global float *restrict arg2, __global int *restrict fault, const int k0, const int check0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     ulong outside0 = 0;
     const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));

@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) float8 ocl_exp_negative_float8(floa
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reduction_softmax(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k0));
     for (int tile = first; tile < last; ++tile) {

@@ -4,7 +4,7 @@ typedef float16 float16u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_convolution(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * (int)(k0);
     const int last = min(first + (int)(k0), (int)(k1));
     int v0 = first / (k2);
@@ -60,9 +60,9 @@ inline int largest(const int16 x)
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_conv_parts_convolution(__global const float *restrict arg0, __global int *restrict arg1, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const long item0 = get_global_id(0);
-    const long item1 = get_global_id(1);
-    const long item2 = get_global_id(2);
+    const size_t item0 = get_global_id(0);
+    const size_t item1 = get_global_id(1);
+    const size_t item2 = get_global_id(2);
     const long tile = item0, plane = item1, image = item2;
     __global const float *restrict x = arg0 + (long)(0) + image * (long)(k0);
     const int phases[4][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
@@ -212,8 +212,8 @@ void multiply(__global const float *x, const long xs0, const long xs1, __global 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void matrix_conv_convolution_relu(__global const int *restrict arg0, __global const float *restrict arg1, __global const float *restrict arg2, __global const float *restrict arg3, __global float *restrict arg4, const int k0, const int k1, const int k2, const int k3, const int k4)
 {
-    const long item0 = get_global_id(0);
-    const long item1 = get_global_id(1);
+    const size_t item0 = get_global_id(0);
+    const size_t item1 = get_global_id(1);
     const int n0 = (int)item0 * 96;
     const int groups = min(3, (192 - n0 + 31) / 32); // of 32 columns
     const long blocks = (long)(4) * 26;

@@ -4,7 +4,7 @@ typedef float8 float8u __attribute__((aligned(4)));
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void pointwise_mul(__global const float *restrict arg0, __global float *restrict arg1, const int k0, const int k1)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int first = (int)item0 * 6;
     const int last = min(first + 6, 6);
     for (int tile = first; tile < last; ++tile) {

@@ -57,7 +57,7 @@ static inline float half_of(float x) { return x / 2; }
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void halve(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
+    const size_t item0 = get_global_id(0);
     const int i = item0;
     for (int j = 0; j < k0; ++j) { arg1[i + j] = half_of(arg0[i + j]); }
 }
@@ -133,7 +133,7 @@ def test_code_in_a_function_of_its_own() -> None:
     assert text.endswith(
         """
 __attribute__((noinline, min_vector_width(512)))
-static void halve_item(const long item0, const long item1, __global const float *restrict arg0, \
+static void halve_item(const size_t item0, const size_t item1, __global const float *restrict arg0, \
 __global float *restrict arg1, const int k0)
 {
     const int i = item0;
@@ -144,8 +144,8 @@ __global float *restrict arg1, const int k0)
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void halve(__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
-    const long item0 = get_global_id(0);
-    const long item1 = get_global_id(1);
+    const size_t item0 = get_global_id(0);
+    const size_t item1 = get_global_id(1);
     halve_item(item0, item1, arg0, arg1, k0);
 }
 """
