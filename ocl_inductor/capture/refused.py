@@ -6,6 +6,7 @@ its own error. Operators that reach a lowering whole are refused there (CannotLo
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 
@@ -85,8 +86,9 @@ def _power(node: Node) -> str:
 
 def _smoothed(node: Node) -> str:
     beta = node.kwargs.get("beta", node.args[5] if len(node.args) > 5 else 1.0)
-    negative = isinstance(beta, (int, float)) and beta < 0
-    return "smooth_l1_loss does not support negative values for beta" if negative else ""
+    if isinstance(beta, (int, float)) and beta < 0:
+        return "smooth_l1_loss does not support negative values for beta"
+    return _takes(fractions=True, count=2)(node)
 
 
 def _drawn(node: Node) -> str:
@@ -96,6 +98,54 @@ def _drawn(node: Node) -> str:
     return "more than 2^24 categories" if many else _other_out(node)
 
 
+def _takes(fractions: bool, count: int = 1) -> Rule:
+    """A rule for what is decomposed: of the first ``count`` operands' common dtype.
+
+    ``fractions``: no integers are taken; truth values never are.
+    """
+
+    def rule(node: Node) -> str:
+        given = [*node.args[:count], *(v for k, v in node.kwargs.items() if k in _OPERANDS)]
+        tensors = [x for x in map(_tensor, given) if x is not None]
+        if not tensors:
+            return ""
+        dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors[:count]))
+        real = dtype.is_floating_point or dtype.is_complex
+        taken = real if fractions else dtype is not torch.bool
+        return "" if taken else f"{dtype} is not taken"
+
+    return rule
+
+
+#: What functions call their operands.
+_OPERANDS = ("input", "target", "self", "other")
+
+
+def _counted(node: Node) -> str:
+    """A range of truth values."""
+    out = _tensor(node.kwargs.get("out"))
+    truth = torch.bool in (node.kwargs.get("dtype"), out.dtype if out is not None else None)
+    return "there is no range of truth values" if truth else ""
+
+
+def _pooled(node: Node) -> str:
+    """Maxima of integers in one dimension, which take another way than those in two."""
+    return "" if node.kwargs.get("return_indices") else _takes(True)(node)
+
+
+def _made_of_bfloat16(node: Node) -> str:
+    x = _tensor(node.args[0] if node.args else None)
+    if x is not None and x.dtype is torch.bfloat16:
+        return "there are no complex numbers of bfloat16"
+    return _other_out(node)
+
+
+def _not_narrow(node: Node) -> str:
+    x = _tensor(node.args[0] if node.args else node.kwargs.get("input"))
+    narrow = x is not None and x.dtype in (torch.float16, torch.bfloat16)
+    return "half types are not taken" if narrow else ""
+
+
 #: Functions whose ``out`` is of the result's dtype. (Where a few take another, eager runs them.)
 _OWN_OUT = (
     *(torch.amax, torch.amin, torch.aminmax, torch.complex, torch.index_select, torch.take),
@@ -103,12 +153,33 @@ _OWN_OUT = (
     *(torch.tril, torch.triu, torch.softmax, torch.log_softmax),
 )
 
+_F = torch.nn.functional
+
+#: Decomposed functions that take numbers, and no truth values.
+_NUMBERS = (torch.trace, "trace", torch.mvlgamma, "mvlgamma", "mvlgamma_")
+
+#: Those that take no integers either; of two operands their common dtype counts.
+_FRACTIONS = (
+    *(_F.glu, torch._C._nn.glu, _F.rrelu, torch.rrelu, torch.rrelu_, _F.unfold, _F.grid_sample),
+    *(_F.nll_loss, _F.binary_cross_entropy, _F.multi_margin_loss, _F.multilabel_margin_loss),
+    *(_F.hardshrink, torch.hardshrink, "hardshrink", "uniform_", "normal_", "exponential_"),
+)
+_FRACTIONS_OF_TWO = (_F.huber_loss, _F.soft_margin_loss)
+
 RULES: Mapping[object, Rule] = {
     torch.nn.functional.interpolate: _resized,
     **{f: _resized for name, f in vars(torch._C._nn).items() if "upsample_" in name},
     "cumsum_": _running_truth,
     "cumprod_": _running_truth,
     **dict.fromkeys(_OWN_OUT, _other_out),
+    **dict.fromkeys(_NUMBERS, _takes(fractions=False)),
+    **dict.fromkeys((torch.cross, torch.linalg.cross, "cross"), _takes(fractions=False, count=2)),
+    **dict.fromkeys(_FRACTIONS, _takes(fractions=True)),
+    **dict.fromkeys(_FRACTIONS_OF_TWO, _takes(fractions=True, count=2)),
+    **dict.fromkeys((torch.max_pool1d, _F.max_pool1d), _pooled),
+    **dict.fromkeys((torch.arange, torch.range, torch.logspace), _counted),
+    **dict.fromkeys((torch.complex, torch.polar), _made_of_bfloat16),
+    torch.special.log_ndtr: _not_narrow,
     torch.multinomial: _drawn,
     torch.nn.functional.smooth_l1_loss: _smoothed,
     **dict.fromkeys((torch.pow, operator.pow, operator.ipow, "pow", "pow_", "__pow__"), _power),

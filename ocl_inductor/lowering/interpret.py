@@ -29,6 +29,7 @@ from ocl_inductor.lowering.graph.host import HostLowering
 from ocl_inductor.lowering.graph.in_flight import is_collective, is_view, waits
 from ocl_inductor.lowering.graph.results import ResultLowering
 from ocl_inductor.lowering.graph.stored_dtypes import only_moved
+from ocl_inductor.lowering.graph.taken_dtypes import not_taken
 from ocl_inductor.lowering.graph.uses import (
     VIEW_OPERATORS,
     effective_uses,
@@ -295,7 +296,7 @@ class _GraphLowering:
         dtypes = _dtypes(node, args, kwargs)
         if computed_in_float32(node.target, *dtypes):
             return None
-        return only_moved(node.target, *dtypes)
+        return only_moved(node.target, *dtypes) or not_taken(node)
 
     def _finish(self, node: FxNode, result: object) -> object:
         if isinstance(result, ComplexValue):

@@ -68,6 +68,103 @@ def test_remainders_of_truth_values(driver: str) -> None:
     assert torch.equal(compiled(lambda x: x % 2, driver)(x), x % 2)
 
 
+#: What takes numbers, and no truth values.
+NUMBERS: dict[str, Callable[..., Any]] = {
+    **{f: getattr(torch, f) for f in "abs ceil floor round trunc relu median nanmedian".split()},
+    **{f: getattr(torch, f) for f in "argmax argmin trace".split()},
+    "kthvalue": lambda x: torch.kthvalue(x, 1),
+    "topk": lambda x: torch.topk(x, 1),
+    "median.dim": lambda x: torch.median(x, 0),
+    "nanmedian.dim": lambda x: x.nanmedian(-1),
+    "argmax.dim": lambda x: x.argmax(0),
+    "mvlgamma": lambda x: torch.mvlgamma(x + x, 1),
+    "threshold": lambda x: F.threshold(x, 0, 1),
+    "reflected": lambda x: F.pad(x[None], (1, 1), "reflect"),
+    "gcd": lambda x: torch.gcd(x, x),
+    "pow": lambda x: x**x,
+    "sub": lambda x: 1 - x,
+    "shift": lambda x: torch.bitwise_left_shift(x, x),
+    "addcmul": lambda x: torch.addcmul(x, x, x),
+    "clamp": lambda x: torch.clamp(x, x, x),
+    "cross": lambda x: torch.linalg.cross(x, x),
+}
+
+#: What takes no integers either.
+FRACTIONS: dict[str, Callable[..., Any]] = {
+    **{f: getattr(F, f) for f in "hardswish hardsigmoid silu gelu mish celu softplus".split()},
+    **{f: getattr(F, f) for f in "logsigmoid hardshrink rrelu".split()},
+    "glu": lambda x: F.glu(torch.cat([x, x])),
+    "round": lambda x: torch.round(x, decimals=1),
+    "hypot": lambda x: torch.hypot(x, x),
+    "nextafter": lambda x: torch.nextafter(x, x),
+    "lerp": lambda x: torch.lerp(x, x, 1),
+    "igamma": lambda x: torch.igamma(x, x),
+    "max_pool1d": lambda x: F.max_pool1d(x, 2),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x[None], 2),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x),
+    "huber_loss": lambda x: F.huber_loss(x, x),
+    "unfold": lambda x: F.unfold(x[None, None], 2),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@one_driver
+def test_truth_values(name: str, driver: str) -> None:
+    x = torch.eye(3, dtype=torch.int64)
+    refused(NUMBERS[name], x > 0, driver=driver)
+    if name not in ("trace", "reflected"):  # on the host
+        compiled(NUMBERS[name], driver)(x)
+
+
+@pytest.mark.parametrize("name", FRACTIONS)
+@one_driver
+def test_integers(name: str, driver: str) -> None:
+    x = torch.arange(16).reshape(4, 4)
+    refused(FRACTIONS[name], x, driver=driver)
+    refused(FRACTIONS[name], x.to(torch.uint8), driver=driver)
+    compiled(FRACTIONS[name], driver)(x.float())
+
+
+@one_driver
+def test_mixed_operands(driver: str) -> None:
+    """The dtype that they have together is what counts."""
+    x, truth = torch.tensor([4, 6, 9]), torch.tensor([True, False, True])
+    for fn in (
+        lambda x, t: torch.gcd(x, t),
+        lambda x, t: torch.clamp(t, 0, 5) + x,
+        lambda x, t: torch.hypot(x, t.float()),
+        lambda x, t: F.smooth_l1_loss(x, t.float()),
+        lambda x, t: t**x,
+    ):
+        torch.testing.assert_close(compiled(fn, driver)(x, truth), fn(x, truth))
+    for fn in (lambda x: True - x, lambda x: x - truth):
+        refused(fn, x, driver=driver)
+
+
+@one_driver
+def test_bits_of_fractions(driver: str) -> None:
+    x = random(5)
+    for fn in (torch.bitwise_and, torch.bitwise_left_shift, torch.gcd, torch.lcm):
+        refused(fn, x.half(), x.half(), driver=driver)
+    refused(torch.bitwise_not, x, driver=driver)
+
+
+@one_driver
+def test_special_functions_of_half_types(driver: str) -> None:
+    for name in "bessel_j0 erfcx ndtri log_ndtr modified_bessel_k0".split():
+        refused(getattr(torch.special, name), random(5).half(), driver=driver)
+
+
+@one_driver
+def test_ranges_of_truth_values(driver: str) -> None:
+    refused(lambda: torch.arange(5, dtype=torch.bool), driver=driver)
+    truth = torch.zeros(5, dtype=torch.bool)
+    refused(lambda a: torch.arange(5, out=a), truth, driver=driver)
+    refused(lambda a: torch.logspace(0, 1, 5, out=a), truth, driver=driver)
+    out = torch.zeros(5)
+    assert torch.equal(compiled(lambda a: torch.arange(5, out=a), driver)(out), torch.arange(5.0))
+
+
 @one_driver
 def test_running_truth_values(driver: str) -> None:
     x = random(4, 5)
