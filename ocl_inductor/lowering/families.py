@@ -21,6 +21,7 @@ import ocl_inductor.lowering.indexing.histogram
 import ocl_inductor.lowering.indexing.index
 import ocl_inductor.lowering.indexing.index_put
 import ocl_inductor.lowering.indexing.index_tensor
+import ocl_inductor.lowering.indexing.jagged
 import ocl_inductor.lowering.indexing.scatter
 import ocl_inductor.lowering.indexing.segment_reduce
 import ocl_inductor.lowering.linalg.factorisations

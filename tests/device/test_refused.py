@@ -130,7 +130,7 @@ def test_mixed_operands(driver: str) -> None:
     """The dtype that they have together is what counts."""
     x, truth = torch.tensor([4, 6, 9]), torch.tensor([True, False, True])
     for fn in (
-        lambda x, t: torch.gcd(x, t),
+        torch.gcd,
         lambda x, t: torch.clamp(t, 0, 5) + x,
         lambda x, t: torch.hypot(x, t.float()),
         lambda x, t: F.smooth_l1_loss(x, t.float()),
