@@ -303,6 +303,8 @@ LOGIC = (
     _predicate("isfinite", "{true}"),
     *_named("copysign", 2, builtin, MOVE),
     Primitive("cast", 1, written("cast"), MOVE, ResultDtype.STATED),
+    # The same bits in a register of another type of the same size, none of them a half type.
+    Primitive("reinterpret", 1, written("reinterpret"), MOVE, ResultDtype.STATED),
     # A float32 register that is relabelled float16, bfloat16 or float32: no code.
     Primitive("as", 1, IDENTITY, CostClass.FREE, ResultDtype.STATED),
 )

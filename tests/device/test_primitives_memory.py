@@ -76,6 +76,17 @@ def test_casts_out_of_range(device: Device, source: torch.dtype, width: int) -> 
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("a", "b"), [(F32, I32), (F64, I64), (U8, torch.int8)], ids=str)
+def test_same_bits(device: Device, a: torch.dtype, b: torch.dtype, width: int) -> None:
+    for source, target in ((a, b), (b, a)):
+        skip_without(device, source)
+        skip_without(device, target)
+        x = data_of(source)
+        got = apply(device, "reinterpret", [x], target, width)
+        assert torch.equal(got.view(torch.uint8), x.view(torch.uint8))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("half", [F16, BF16], ids=str)
 def test_rounding_in_a_register(device: Device, half: torch.dtype, width: int) -> None:
     """A cast to a half type rounds although nothing is stored as one: ties, limits, denormals."""

@@ -88,6 +88,8 @@ class Evaluator:
             return torch.where((index >= 0) & (index < extent), index, 0).to(e.dtype)
         if e.op in ("cast", "as"):
             return args[0].to(e.dtype)
+        if e.op == "reinterpret":
+            return args[0].view(e.dtype)
         fn = RANDOM.get(e.op) or PRIMITIVES[e.op].reference
         assert fn is not None, e.op
         result = fn(*args)

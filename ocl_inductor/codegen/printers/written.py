@@ -165,6 +165,10 @@ def _cast(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     return conversions.cast(args[0], node.args[0].dtype, node.dtype, target.width, by_parts)
 
 
+def _reinterpret(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
+    return f"as_{register_type(node.dtype, target.width)}({args[0]})"
+
+
 WRITTEN: dict[str, Emit] = {
     "neg": _neg,
     "abs_int": _abs_int,
@@ -185,4 +189,5 @@ WRITTEN: dict[str, Emit] = {
     "pow": _pow,
     "ldexp": _ldexp,
     "cast": _cast,
+    "reinterpret": _reinterpret,
 }

@@ -33,7 +33,7 @@ MOVES = (
             getattr(getattr(aten, packet), name) for name in getattr(aten, packet).overloads()
         )
     }
-    | {torch.ops.prims.convert_element_type.default}
+    | {aten.view.dtype, torch.ops.prims.convert_element_type.default}
 )
 
 #: What eager computes with unsigned integers, beside what has floats as a result.

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.ir.expr import where
+from ocl_inductor.ir.dtypes import HALF_TYPES
+from ocl_inductor.ir.expr import Expr, where
 from ocl_inductor.ir.index import loop_var
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.registry import CannotLower, register
@@ -85,6 +86,25 @@ def lower_to_copy(
         raise CannotLower("copies a number")
     check_dtype(ctx, dtype)
     return Value((), dtype, constant(x, dtype))
+
+
+@register(torch.ops.aten.view.dtype)
+def lower_view_of_dtype(ctx: LoweringContext, x: Value, dtype: torch.dtype) -> Value:
+    """The same bits under another type of the same size."""
+    if dtype is x.dtype:
+        return x
+    check_dtype(ctx, x.dtype, dtype)
+    if dtype.itemsize != x.dtype.itemsize:
+        raise CannotLower(f"a view of {x.dtype} as {dtype}, which has another size")
+    if HALF_TYPES & {x.dtype, dtype}:
+        raise CannotLower("a register of a half type does not keep the bits of every NaN")
+    if dtype is torch.bool:
+        raise CannotLower("truth values of other bytes than 0 and 1")
+    if x.dtype is torch.bool:
+        if dtype not in (torch.int8, torch.uint8):
+            raise CannotLower(f"a view of truth values as {dtype}")
+        return Value(x.size, dtype, convert(x.body, dtype))
+    return Value(x.size, dtype, Expr("reinterpret", (x.body,), dtype))
 
 
 @register(torch.ops.prims.convert_element_type.default)
