@@ -58,7 +58,9 @@ class KernelCode:
         head = f"{self.comment}\n" if self.comment else ""
         attributes = f" __attribute__(({', '.join(self.attributes)}))" if self.attributes else ""
         parameters = ", ".join(p.text for p in self.parameters)
-        numbers = "".join(f"    const size_t {item(n)} = {global_id(n)};\n" for n in self.dimensions)
+        numbers = "".join(
+            f"    const size_t {item(n)} = {global_id(n)};\n" for n in self.dimensions
+        )
         return (
             f"{head}__kernel{attributes}\nvoid {self.name}({parameters})\n"
             f"{{\n{numbers}{self.body}\n}}\n"

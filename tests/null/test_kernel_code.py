@@ -133,8 +133,8 @@ def test_code_in_a_function_of_its_own() -> None:
     assert text.endswith(
         """
 __attribute__((noinline, min_vector_width(512)))
-static void halve_item(const size_t item0, const size_t item1, __global const float *restrict arg0, \
-__global float *restrict arg1, const int k0)
+static void halve_item(const size_t item0, const size_t item1, \
+__global const float *restrict arg0, __global float *restrict arg1, const int k0)
 {
     const int i = item0;
     for (int j = 0; j < k0; ++j) { arg1[i + j] = half_of(arg0[i + j]); }
