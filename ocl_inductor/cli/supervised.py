@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from ocl_inductor.support.parent_process import end_with_parent
+from ocl_inductor.sweep.process.parent_end import end_with_parent
 
 #: What ends a command from outside: sent on to the child. The terminal sends SIGINT to both.
 _SENT_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import logging
 import os
 import re
 import sys
@@ -125,7 +126,6 @@ def _measured(title: str, run: Callable[[], None]) -> tuple[list[TunedChoice], b
     """Each choice once, and whether the user's code failed."""
     from ocl_inductor.observe.explain import observed
     from ocl_inductor.templates.contributed import problem
-    from ocl_inductor.tune.choice import watching
 
     found: dict[str, TunedChoice] = {}
     with _progress() as say:
@@ -136,9 +136,34 @@ def _measured(title: str, run: Callable[[], None]) -> tuple[list[TunedChoice], b
                 found[key] = choice
                 say(f"{len(found)}: {_size(choice)}: {choice}")
 
-        with observed(), watching(told), contextlib.redirect_stdout(sys.stderr):
+        with observed(), _watching(told), contextlib.redirect_stdout(sys.stderr):
             failed = bool(why_it_ended(run, title))
     return [c for c in found.values() if c.seconds], failed
+
+
+@contextlib.contextmanager
+def _watching(told: Callable[[TunedChoice], None]) -> Iterator[None]:
+    """Inside of the block ``told`` gets each choice that is made, in any thread."""
+    from ocl_inductor.tune.choice import TunedChoice, log
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if isinstance(record.args, tuple):
+                for value in record.args:
+                    if isinstance(value, TunedChoice):
+                        told(value)
+
+    handler, level, propagates = Handler(), log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    # Who asked for the log with TORCH_LOGS has it all the same.
+    log.propagate = propagates and level <= logging.INFO and level != logging.NOTSET
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagates
 
 
 @contextlib.contextmanager

@@ -1,10 +1,8 @@
-"""What was chosen for one template at one set of sizes, and how others are told of it."""
+"""What was chosen for one template at one set of sizes, and the log that is told of it."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,27 +51,3 @@ class TunedChoice:
 
 #: ``TORCH_LOGS=opencl_autotune``: choices, and candidates that are out.
 log = artifact(__name__, "autotune")
-
-
-@contextmanager
-def watching(told: Callable[[TunedChoice], None]) -> Iterator[None]:
-    """Inside of the block ``told`` gets each choice that is made, in any thread."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if isinstance(record.args, tuple):
-                for value in record.args:
-                    if isinstance(value, TunedChoice):
-                        told(value)
-
-    handler, level, propagates = Handler(), log.level, log.propagate
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    # Who asked for the log with TORCH_LOGS has it all the same.
-    log.propagate = propagates and level <= logging.INFO and level != logging.NOTSET
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-        log.propagate = propagates

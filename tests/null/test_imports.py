@@ -23,7 +23,6 @@ LAYERS: list[set[str]] = [
         "log",
         "support.atomic_file",
         "support.child_process",
-        "support.parent_process",
         "support.temporary",
         "support.units",
     },

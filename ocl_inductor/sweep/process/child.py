@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ocl_inductor.patches.process.malloc_trim import give_back_freed
-from ocl_inductor.support.parent_process import end_with_parent
+from ocl_inductor.sweep.process.parent_end import end_with_parent
 
 Emit = Callable[..., None]
 """``emit(event, **values)``: one line of JSON to the process that started this one."""
