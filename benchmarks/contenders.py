@@ -28,6 +28,11 @@ def is_opencl(contender: str) -> bool:
     return contender.startswith("opencl:")
 
 
+def device_of(contender: str) -> str:
+    """What the backend's device option takes for an OpenCL contender."""
+    return contender.removeprefix("opencl:")
+
+
 def prepare(contender: str, model: Callable[..., Any]) -> Callable[..., Any]:
     """The callable to time, of a module or function.
 
@@ -45,8 +50,7 @@ def prepare(contender: str, model: Callable[..., Any]) -> Callable[..., Any]:
         # options differ, and would hand out the other's code.
         return torch.compile(model, options={"freezing": True})
     if is_opencl(contender):
-        device = contender.removeprefix("opencl:")
-        return torch.compile(model, backend="opencl", options={"device": device})
+        return torch.compile(model, backend="opencl", options={"device": device_of(contender)})
     if contender in ENGINES and isinstance(model, torch.nn.Module):
         return exported(contender, model)
     known = ", ".join((*BASELINES, *ENGINES))

@@ -25,10 +25,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.contenders import compiling, is_opencl, preload, prepare
+from benchmarks.contenders import compiling, device_of, is_opencl, preload, prepare
 from benchmarks.errors import Named, float64_reference, largest_error, named, scale
 from benchmarks.training import trainable, training_step
 from benchmarks.zoo import Entry, Inputs, find
+from ocl_inductor.device.select import select_device
 from ocl_inductor.observe.explain import explain
 from ocl_inductor.observe.report.roofline import least_seconds
 from ocl_inductor.sweep.performance.timing import interleave
@@ -107,6 +108,9 @@ def run_first(job: dict[str, Any], emit: Emit) -> None:
 def run_timed(job: dict[str, Any], emit: Emit) -> None:
     """All contenders side by side; one that raises is left out with its message."""
     entry, model, inputs = load(job)
+    for device in filter(is_opencl, job["contenders"]):
+        # Before an engine loads libraries that are called like the driver's (DriverNotOpenedError).
+        select_device(device_of(device))
     calls: dict[str, Callable[[], object]] = {}
     outputs: dict[str, Named] = {}
     with entry.dynamo():
