@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from torch._dynamo.utils import counters
 
-from benchmarks.contenders import opencl, prepare
+from benchmarks.contenders import device_of, opencl, prepare
 from benchmarks.demo_training import train_digits
 from benchmarks.drivers import present_drivers
 from benchmarks.errors import float64_reference, largest_error, named
@@ -68,7 +68,7 @@ def compete(console: Console, subject: Subject, drivers: list[str]) -> Contest:
     contest, outputs, calls = Contest(), {}, {}
     for contender in ("eager", "inductor", *map(opencl, drivers)):
         counters.clear()
-        name = contender.removeprefix("opencl:")
+        name = device_of(contender)
         try:
             with step(console, f"{subject.title}: first call, {name}"):
                 function = prepare(contender, model)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from benchmarks import digits
-from benchmarks.contenders import opencl, preload, prepare
+from benchmarks.contenders import device_of, opencl, preload, prepare
 from benchmarks.report import milliseconds, ratio
 from benchmarks.steps import step
 from benchmarks.worker import opencl_counters
@@ -59,7 +59,7 @@ class Learner:
             return nn.functional.cross_entropy(model(images), labels)
 
         return Learner(
-            contender.removeprefix("opencl:"),
+            device_of(contender),
             model,
             optimiser,
             prepare(contender, loss_of),

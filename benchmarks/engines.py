@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,6 @@ from torch.utils import _pytree
 ENGINES = ("onnxruntime", "openvino")
 #: What the engine makes of arrays, in the order of the model's tensors.
 Run = Callable[[list[Any]], list[Any]]
-
-
-def present_engines() -> list[str]:
-    """Those that are installed, with what their export needs."""
-    return [name for name in ENGINES if find_spec(name) and find_spec("onnxscript")]
 
 
 def exported(engine: str, model: nn.Module) -> Callable[..., Any]:

@@ -148,7 +148,7 @@ def run_timed(job: dict[str, Any], emit: Emit) -> None:
 
 def least_time(contender: str, model: nn.Module, inputs: Inputs) -> dict[str, Any]:
     """Operations and bytes of one call's kernels, and the milliseconds they take at the roof."""
-    options = {"device": contender.removeprefix("opencl:")}
+    options = {"device": device_of(contender)}
     found = explain(model, *inputs.args, compile_options=options, **inputs.kwargs)
     steps = [s for graph in found.graphs for s in graph.steps if s.stage == "call"]
     return {

@@ -148,7 +148,7 @@ def _not_narrow(node: Node) -> str:
 
 #: Functions whose ``out`` is of the result's dtype. (Where a few take another, eager runs them.)
 _OWN_OUT = (
-    *(torch.amax, torch.amin, torch.aminmax, torch.complex, torch.index_select, torch.take),
+    *(torch.amax, torch.amin, torch.aminmax, torch.index_select, torch.take),
     *(torch.clamp, torch.clip, torch.clamp_min, torch.clamp_max, torch.all, torch.any),
     *(torch.tril, torch.triu, torch.softmax, torch.log_softmax),
 )
