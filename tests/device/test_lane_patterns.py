@@ -82,6 +82,19 @@ def weights_of_four_bits(x: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
     return F.linear(x, weight.reshape(rows, -1))
 
 
+def rounding_of_a_sum(x: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
+    """What a running float32 sum of the products may differ by: sqrt(K) u sum |a b|.
+
+    Roundings are taken as independent (Higham and Mary, "A new approach to probabilistic rounding
+    error analysis", 2019); a library that keeps several partial sums is better than this.
+    """
+    rows, groups = scales.shape
+    weight = torch.stack([(packed & 15).double() - 8, (packed >> 4).double() - 8], -1)
+    weight = weight.reshape(rows, groups, 32) * scales.double()[:, :, None]
+    terms = F.linear(x.double().abs(), weight.reshape(rows, -1).abs())
+    return x.shape[1] ** 0.5 * 2.0**-24 * terms.max()
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @each_driver
@@ -93,4 +106,6 @@ def test_weights_of_four_bits(dtype: torch.dtype, rows: int, driver: str) -> Non
     eager = weights_of_four_bits(x, packed, scales)
     assert got.dtype is dtype
     error = (got.double() - expected).abs().max()
-    assert error <= 1.01 * (eager.double() - expected).abs().max() + 1e-4
+    assert error <= 1.01 * (eager.double() - expected).abs().max() + rounding_of_a_sum(
+        x, packed, scales
+    )
