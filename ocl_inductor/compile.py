@@ -25,9 +25,9 @@ from ocl_inductor.errors import (
     UnsupportedMinifierError,
     UnsupportedOperatorError,
 )
+from ocl_inductor.fx.origin import origin_of
 from ocl_inductor.ir.size_hint import size_hint
 from ocl_inductor.log import artifact, logger
-from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.lowering.interpret import lower_graph
 from ocl_inductor.memory.allocations import find_allocations
 from ocl_inductor.memory.batches import batch_launches

@@ -25,7 +25,7 @@ from benchmarks.gpu.setup import Where, arguments, where
 from benchmarks.lazy import OPERATORS, measure
 from benchmarks.training import loss_of, trainable
 from benchmarks.zoo import ALL
-from ocl_inductor.capture.torch_versions import storages_take_memory
+from ocl_inductor.support.torch_versions import storages_take_memory
 
 SIZES = (64, 512, 2048)
 NETWORKS = ("resnet18@16", "bert@4")

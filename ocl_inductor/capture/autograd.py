@@ -27,7 +27,7 @@ from ocl_inductor.capture.saved_layout import report_strides, take_strides
 from ocl_inductor.capture.tangents import may_overlap
 from ocl_inductor.capture.warm.warm_start import keeping_plans
 from ocl_inductor.device.device import Device
-from ocl_inductor.lowering.graph.walk import RENEWED, TRAINED, VIEWED
+from ocl_inductor.fx.marks import RENEWED, TRAINED, VIEWED
 from ocl_inductor.patches.process.garbage_collector import leave_old_objects_alone
 from ocl_inductor.patches.pytorch.autograd_config import tracing_config
 from ocl_inductor.patches.pytorch.autograd_kernels import replaced

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.capture.torch_versions import one_hot_is_checked
-from ocl_inductor.lowering.pointwise.requirements import ops
+from ocl_inductor.operators.require import ops
+from ocl_inductor.support.torch_versions import one_hot_is_checked
 
 _QUANTILES = frozenset({torch.quantile, torch.nanquantile, "quantile", "nanquantile"})
 _ONE_HOT = frozenset({torch.nn.functional.one_hot})

@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
-from ocl_inductor.capture.torch_versions import node_hint
+from ocl_inductor.support.torch_versions import node_hint
 
 #: In-place methods that write nothing.
 _HARMLESS = frozenset(

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.capture.torch_versions import untraced
 from ocl_inductor.eager.calls import Call, call_of
 from ocl_inductor.eager.changing import name_of, range_of_numbers
 from ocl_inductor.eager.lazy.operators import Operator
@@ -32,6 +31,7 @@ from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
 from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.support.torch_versions import untraced
 
 #: Most forms of an operator (sizes, strides, types), and most numbers of a form, that are compiled;
 #: further ones run on the host.

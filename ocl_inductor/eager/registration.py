@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch.utils import backend_registration
 
-from ocl_inductor.capture.torch_versions import aten_overload, untraced
 from ocl_inductor.eager import memory_operators
 from ocl_inductor.eager.compiled import kernel_of, run
 from ocl_inductor.eager.interface import device_module
@@ -22,6 +21,7 @@ from ocl_inductor.log import logger
 from ocl_inductor.resident.allocator import Adopted, Block
 from ocl_inductor.resident.places import NAME
 from ocl_inductor.resident.schemas import returns_a_view
+from ocl_inductor.support.torch_versions import aten_overload, untraced
 
 _log = logger(__name__)
 _WITH_CUDA = (

@@ -23,6 +23,8 @@ FLOAT8: dict[torch.dtype, str] = {
 HALF_TYPES = frozenset({torch.float16, torch.bfloat16})
 #: Unsigned integers that PyTorch converts, and does little else with.
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+#: Of data that positions are taken from.
+INDEX_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 MEMORY_TYPE: dict[torch.dtype, str] = {
     torch.float32: "float",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from ocl_inductor.capture.torch_versions import guarding_hint
 from ocl_inductor.ir.index import Size, is_static
+from ocl_inductor.support.torch_versions import guarding_hint
 
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv

@@ -13,6 +13,16 @@ from torch.fx import Node as FxNode
 
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.errors import VerifyError
+from ocl_inductor.fx.in_flight import is_collective, is_view, waits
+from ocl_inductor.fx.marks import TRAINED
+from ocl_inductor.fx.origin import origin_of
+from ocl_inductor.fx.uses import (
+    VIEW_OPERATORS,
+    effective_uses,
+    item_uses,
+    wanted_in_memory,
+    writes_input,
+)
 from ocl_inductor.ir.index import is_static, same
 from ocl_inductor.ir.nodes import Graph
 from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
@@ -21,24 +31,16 @@ from ocl_inductor.lowering.complex.rules import COMPLEX_RULES
 from ocl_inductor.lowering.core.context import LoweringContext, Tune
 from ocl_inductor.lowering.core.fakes import fake_leaves, storage_of, tensor_leaves
 from ocl_inductor.lowering.core.inlining import finish_value
-from ocl_inductor.lowering.core.registry import CannotLower, Lowering, lowering_of
 from ocl_inductor.lowering.core.shapes import cast_value
 from ocl_inductor.lowering.core.values import ComplexValue, HostValue, Value, buffer_value
 from ocl_inductor.lowering.graph.control_flow import CompileBody, control_flow
 from ocl_inductor.lowering.graph.host import HostLowering
-from ocl_inductor.lowering.graph.in_flight import is_collective, is_view, waits
 from ocl_inductor.lowering.graph.results import ResultLowering
 from ocl_inductor.lowering.graph.stored_dtypes import only_moved
 from ocl_inductor.lowering.graph.taken_dtypes import not_taken
-from ocl_inductor.lowering.graph.uses import (
-    VIEW_OPERATORS,
-    effective_uses,
-    item_uses,
-    wanted_in_memory,
-    writes_input,
-)
-from ocl_inductor.lowering.graph.walk import TRAINED, Walk, origin_of
+from ocl_inductor.lowering.graph.walk import Walk
 from ocl_inductor.lowering.pointwise.float8 import computed_in_float32, in_float32
+from ocl_inductor.operators.registry import CannotLower, Lowering, lowering_of
 from ocl_inductor.plan.tensor_form import TensorForm
 from ocl_inductor.settings import Settings
 

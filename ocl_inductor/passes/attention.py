@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.lowering.attention.written_attention import written_attention
+from ocl_inductor.operators.written_attention import written_attention
 
 aten = torch.ops.aten
 

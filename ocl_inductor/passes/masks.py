@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.passes.nodes import call_before
+from ocl_inductor.fx.new_nodes import call_before
 
 aten = torch.ops.aten
 

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.lowering.pointwise.rows import bind
-from ocl_inductor.passes.nodes import call_before
+from ocl_inductor.fx.new_nodes import call_before
+from ocl_inductor.operators.arguments import bind
 
 aten = torch.ops.aten
 

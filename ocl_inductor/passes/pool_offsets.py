@@ -16,11 +16,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ocl_inductor.fx.new_nodes import call_before
 from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
-from ocl_inductor.lowering.pointwise.rows import bind
-from ocl_inductor.lowering.pooling.offsets import ops
-from ocl_inductor.lowering.pooling.windows import MAX_UNROLLED_POINTS, per_dim
-from ocl_inductor.passes.nodes import call_before
+from ocl_inductor.operators.arguments import bind, per_dim
+from ocl_inductor.operators.max_pool import MAX_UNROLLED_POINTS, ops
 
 aten = torch.ops.aten
 

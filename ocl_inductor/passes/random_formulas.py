@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 import torch
 from torch.fx import Node
 
-from ocl_inductor.lowering.pointwise.requirements import ops
+from ocl_inductor.operators.require import ops
 
 aten = torch.ops.aten
 

@@ -14,10 +14,10 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+from ocl_inductor.fx.new_nodes import evaluate, first_result, keep_meta
 from ocl_inductor.ir.dtypes import SUPPORTED_DTYPES
-from ocl_inductor.lowering.pointwise.rows import bind
-from ocl_inductor.lowering.random.random_bits import UNIFORM_BITS, ops
-from ocl_inductor.passes.nodes import evaluate, first_result, keep_meta
+from ocl_inductor.operators.arguments import bind
+from ocl_inductor.operators.random_numbers import UNIFORM_BITS, ops
 from ocl_inductor.passes.random_formulas import FORMULAS, KeepOnHost
 
 aten = torch.ops.aten

@@ -17,8 +17,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, resolve_unbacked_bindings
 
+from ocl_inductor.fx.new_nodes import call_before
 from ocl_inductor.ir.index import as_size
-from ocl_inductor.passes.nodes import call_before
 
 aten = torch.ops.aten
 

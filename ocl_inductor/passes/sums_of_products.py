@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.passes.nodes import call_before
+from ocl_inductor.fx.new_nodes import call_before
 
 aten = torch.ops.aten
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch.fx import GraphModule, Node
 
-from ocl_inductor.lowering.graph.in_flight import receives, waits
-from ocl_inductor.lowering.graph.uses import writes_input
+from ocl_inductor.fx.in_flight import receives, waits
+from ocl_inductor.fx.uses import writes_input
 
 
 def read_after_waiting(gm: GraphModule) -> GraphModule:

@@ -16,7 +16,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from ocl_inductor.passes.nodes import call_before, keep_meta
+from ocl_inductor.fx.new_nodes import call_before, keep_meta
 
 aten = torch.ops.aten
 higher_order = torch.ops.higher_order

@@ -11,9 +11,9 @@ from torch.fx import GraphModule, Node
 
 from ocl_inductor.codegen.plan_specs import size_text
 from ocl_inductor.errors import UnsupportedOperatorError
+from ocl_inductor.fx.origin import origin_of
+from ocl_inductor.fx.uses import writes_input
 from ocl_inductor.ir.index import as_size
-from ocl_inductor.lowering.graph.uses import writes_input
-from ocl_inductor.lowering.graph.walk import origin_of
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.passes.stages import StageNodes, arguments, cut, is_size, subgraph
 from ocl_inductor.plan.plan import HostCall, Plan, SizeRef, TensorRef

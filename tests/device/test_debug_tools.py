@@ -99,7 +99,7 @@ if os.environ.get("FAULT_OF_TESTS"):
     import torch
     from ocl_inductor.codegen import plan_builder
     from ocl_inductor.lowering import families
-    from ocl_inductor.lowering.core.registry import LOWERINGS
+    from ocl_inductor.operators.registry import LOWERINGS
     if os.environ["FAULT_OF_TESTS"] == "wrong":
         LOWERINGS[torch.ops.aten.atan.default] = LOWERINGS[torch.ops.aten.sin.default]
     else:

@@ -17,7 +17,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from ocl_inductor import profile
-from ocl_inductor.lowering.random.random_bits import ops
+from ocl_inductor.operators.random_numbers import ops
 from ocl_inductor.plan.plan import HostCall, Plan
 from ocl_inductor.runtime.call import replay
 from ocl_inductor.runtime.call.executor import Executor

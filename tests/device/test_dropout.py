@@ -13,7 +13,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 
-from ocl_inductor.lowering.random.random_bits import ops
+from ocl_inductor.operators.random_numbers import ops
 
 SHAPES: tuple[tuple[int, ...], ...] = ((0, 3), (1,), (7,), (31, 33), (4, 5, 64))
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ocl_inductor.capture.torch_versions import storages_take_memory
 from ocl_inductor.device.device import Device
 from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
+from ocl_inductor.support.torch_versions import storages_take_memory
 
 HERE = Path(__file__).parent
 

@@ -14,9 +14,9 @@ from torch._dynamo.utils import counters
 
 from ocl_inductor.capture.warm import plan_key, warm_start
 from ocl_inductor.capture.warm.unseen_code import why_not_storable
-from ocl_inductor.lowering.core.registry import LOWERINGS
 from ocl_inductor.observe import fallback_log
 from ocl_inductor.observe.fallback_log import FallbackLines
+from ocl_inductor.operators.registry import LOWERINGS
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from agreement import PROFILES, compiled, poisoned_memory, two_drivers
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ocl_inductor.lowering.random.random_bits import ops
+from ocl_inductor.operators.random_numbers import ops
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0, 3), (1,), (7,), (64,), (3, 1, 5), (31, 33), (20000,))

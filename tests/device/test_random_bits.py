@@ -31,7 +31,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.ir.dtypes import register_type
 from ocl_inductor.ir.expr import Expr
-from ocl_inductor.lowering.random import philox
+from ocl_inductor.operators import philox
 
 REFERENCES = {"random32": (philox.random32, I32), "random64": (philox.random64, I64)}
 SEEDS = (0, -1, 81985529216486895, -(2**63))

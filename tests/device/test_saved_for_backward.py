@@ -14,7 +14,7 @@ from agreement import compiled, poisoned_memory, random, two_drivers
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ocl_inductor.lowering.pooling.offsets import ops
+from ocl_inductor.operators.max_pool import ops
 
 aten = torch.ops.aten
 each_driver = pytest.mark.parametrize("driver", two_drivers())

@@ -21,9 +21,9 @@ from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.nodes import Buffer, Loop
 from ocl_inductor.ir.ops import PRIMITIVES
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import LOWERINGS
 from ocl_inductor.lowering.core.values import Value, buffer_value
-from ocl_inductor.lowering.random import philox
+from ocl_inductor.operators import philox
+from ocl_inductor.operators.registry import LOWERINGS
 from ocl_inductor.settings import Settings
 
 #: Primitives that take scalars, which rows of the table have no reference for.

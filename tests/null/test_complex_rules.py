@@ -8,8 +8,8 @@ import torch
 import ocl_inductor.lowering.families  # noqa: F401
 from ocl_inductor.lowering.complex.roots import unit_roots
 from ocl_inductor.lowering.complex.structure import BY_PARTS
-from ocl_inductor.lowering.core.registry import LOWERINGS
 from ocl_inductor.lowering.pointwise.rows import overloads
+from ocl_inductor.operators.registry import LOWERINGS
 
 
 def test_each_row_has_a_lowering_of_real_tensors() -> None:

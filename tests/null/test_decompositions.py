@@ -19,7 +19,7 @@ from ocl_inductor.capture.decompositions.table import (
     LazyDecompositions,
     decomposition_table,
 )
-from ocl_inductor.lowering.core.registry import LOWERINGS
+from ocl_inductor.operators.registry import LOWERINGS
 
 aten = torch.ops.aten
 

@@ -35,7 +35,7 @@ LAYERS: list[set[str]] = [
     {"device.cpu.caches", "device.cpu.core_costs", "device.cpu.flags"},
     {"device.quirks"},
     {
-        "capture.torch_versions",
+        "support.torch_versions",
         "ir.dtypes",
         "observe.debug_folder",
         "observe.fallback_log",
@@ -91,6 +91,9 @@ LAYERS: list[set[str]] = [
     },
     {"templates.winograd"},
     {"templates.contributed", "templates.library", "templates.parts", "templates.registry"},
+    {"operators"},
+    {"fx"},
+    {"passes"},
     {"lowering"},
     {"schedule"},
     {"memory"},
@@ -108,7 +111,6 @@ LAYERS: list[set[str]] = [
     {"codegen.plan_builder"},
     {"pipeline.verify"},
     {"observe.report"},
-    {"passes"},
     {"pipeline.data_dependent"},
     {"capture"},
     {"tune"},
@@ -152,6 +154,8 @@ COMPILER = {
     "templates",
     "pipeline",
     "compile",
+    "fx",
+    "operators",
 }
 
 FORBIDDEN: dict[str, set[str]] = {
@@ -163,6 +167,9 @@ FORBIDDEN: dict[str, set[str]] = {
         for stage in ("passes", "lowering", "ir", "schedule", "memory", "codegen")
     },
     "plan": COMPILER | {"runtime"},
+    # What comes before lowering knows operators and graphs, not how anything is lowered.
+    "capture": {"lowering", "schedule", "memory", "codegen"},
+    "lowering": {"capture", "passes"},
 }
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from evaluate import check
 
-from ocl_inductor.capture.torch_versions import ABSENT
 from ocl_inductor.lowering import families as _families  # noqa: F401  (the plain operators)
 from ocl_inductor.lowering.pointwise.foreach import EACH
+from ocl_inductor.support.torch_versions import ABSENT
 
 aten = torch.ops.aten
 

@@ -10,8 +10,8 @@ from evaluate import Harness, check
 
 from ocl_inductor.ir.expr import index_value
 from ocl_inductor.ir.index import loop_var
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.values import Value, strided_view
+from ocl_inductor.operators.registry import CannotLower
 
 aten = torch.ops.aten
 

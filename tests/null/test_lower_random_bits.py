@@ -9,7 +9,7 @@ import pytest
 import torch
 from evaluate import Harness
 
-from ocl_inductor.lowering.random.random_bits import KINDS, UNIFORM_BITS, ops
+from ocl_inductor.operators.random_numbers import KINDS, UNIFORM_BITS, ops
 
 SIZES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (7,), (3, 0, 2), (5, 1, 6), (64,))
 SEED = torch.tensor(-6148914691236517206)
@@ -58,7 +58,7 @@ def test_normal_numbers_are_finite(
     dtype: torch.dtype, largest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever bits are drawn: all zero, all one, and only the radius's or the angle's."""
-    from ocl_inductor.lowering.random import philox
+    from ocl_inductor.operators import philox
 
     patterns = (0, -1, 2**32 - 1, -(2**32), 2**31 - 1, 2**63 - 1, -(2**63))
     for bits in patterns:
@@ -70,7 +70,7 @@ def test_normal_numbers_are_finite(
 
 
 def test_open_numbers_have_logarithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ocl_inductor.lowering.random import philox
+    from ocl_inductor.operators import philox
 
     for bits in (0, -1):
         for name in ("random32", "random64"):

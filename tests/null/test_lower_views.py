@@ -8,7 +8,7 @@ import pytest
 import torch
 from evaluate import Harness, check
 
-from ocl_inductor.lowering.core.registry import CannotLower
+from ocl_inductor.operators.registry import CannotLower
 
 aten = torch.ops.aten
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from known_answers import KNOWN_ANSWERS
 
-from ocl_inductor.lowering.random.philox import multiply_high, philox, random32, random64
+from ocl_inductor.operators.philox import multiply_high, philox, random32, random64
 
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)

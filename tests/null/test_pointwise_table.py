@@ -17,12 +17,12 @@ import torch
 from ocl_inductor.ir.expr import Check, Expr, walk
 from ocl_inductor.ir.nodes import dense_buffer
 from ocl_inductor.ir.ops import PRIMITIVES
-from ocl_inductor.lowering.core.registry import LOWERINGS, CannotLower
 from ocl_inductor.lowering.core.values import HostValue, Value, buffer_value
 from ocl_inductor.lowering.pointwise import backward as pointwise_backward
 from ocl_inductor.lowering.pointwise import copies, factories
 from ocl_inductor.lowering.pointwise import table as pointwise_table
 from ocl_inductor.lowering.pointwise.rows import round_to
+from ocl_inductor.operators.registry import LOWERINGS, CannotLower
 
 aten = torch.ops.aten
 assert copies and factories  # registered by their import

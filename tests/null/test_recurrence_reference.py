@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ocl_inductor.lowering.recurrent.operators import RECURRENCE, RECURRENCE_BACKWARD
+from ocl_inductor.operators.recurrence import RECURRENCE, RECURRENCE_BACKWARD
 from ocl_inductor.templates.recurrent.recurrence import CELLS, RECURRENCE_GRADIENT
 from ocl_inductor.templates.recurrent.recurrence import RECURRENCE as TEMPLATE
 

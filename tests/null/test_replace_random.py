@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ocl_inductor.capture.decompositions.table import decomposition_table
 from ocl_inductor.capture.partition import partition
-from ocl_inductor.lowering.random.random_bits import ops
+from ocl_inductor.operators.random_numbers import ops
 from ocl_inductor.passes import run_passes
 from ocl_inductor.passes.random_formulas import FORMULAS
 

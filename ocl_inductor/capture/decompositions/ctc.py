@@ -1,7 +1,7 @@
 """``torch.nn.functional.ctc_loss`` without a graph break: Dynamo traces the function here instead.
 
 Dynamo breaks the graph at the operator itself, since the shape of one of its results depends on
-data (see :mod:`ocl_inductor.lowering.ctc.operators`). Other backends are not affected.
+data (see :mod:`ocl_inductor.operators.ctc`). Other backends are not affected.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
 
 from ocl_inductor.capture.decompositions.traced_calls import example, handler
-from ocl_inductor.lowering.core.indirect_load import INDEX_DTYPES
-from ocl_inductor.lowering.ctc.operators import CTC_LOSS
-from ocl_inductor.lowering.pointwise.requirements import ops
+from ocl_inductor.ir.dtypes import INDEX_DTYPES
+from ocl_inductor.operators.ctc import CTC_LOSS
+from ocl_inductor.operators.require import ops
 from ocl_inductor.patches.pytorch.ctc_handlers import handle
 
 _MEAN, _SUM = 1, 2

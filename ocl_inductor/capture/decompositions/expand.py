@@ -22,7 +22,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ocl_inductor.capture.decompositions.table import decomposition_table
-from ocl_inductor.passes.nodes import KEPT_META
+from ocl_inductor.fx.new_nodes import KEPT_META
 
 
 def expand_higher_order(gm: GraphModule) -> GraphModule:

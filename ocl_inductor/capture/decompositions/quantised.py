@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ocl_inductor.lowering.pointwise.requirements import ops
+from ocl_inductor.operators.require import ops
 
 aten = torch.ops.aten
 

@@ -1,7 +1,7 @@
 """``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``: Dynamo traces the functions here for their operators.
 
 A layer is a product of all inputs with ``W_ih`` and one recurrence for each direction
-(:mod:`ocl_inductor.lowering.recurrent.operators`), whatever the number of steps.
+(:mod:`ocl_inductor.operators.recurrence`), whatever the number of steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch._dynamo.variables.lists import BaseListVariable
 from torch.nn import functional as F
 
 from ocl_inductor.capture.decompositions.traced_calls import example, handler, is_ours
-from ocl_inductor.lowering.recurrent.operators import RECURRENCE
+from ocl_inductor.operators.recurrence import RECURRENCE
 from ocl_inductor.patches.pytorch.recurrent_modules import trace_modules
 
 _HALVES = (torch.float16, torch.bfloat16)

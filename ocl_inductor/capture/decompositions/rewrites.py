@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
-from ocl_inductor.lowering.pointwise.requirements import ops
+from ocl_inductor.operators.require import ops
 
 aten = torch.ops.aten
 

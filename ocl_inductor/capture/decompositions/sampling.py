@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ocl_inductor.lowering.resize.grid_sample import CUBIC, NEAREST, REFLECTION, ZEROS
+from ocl_inductor.operators.sampling import CUBIC, NEAREST, REFLECTION, ZEROS
 
 #: The cubic convolution's parameter, as ATen has it.
 _A = -0.75

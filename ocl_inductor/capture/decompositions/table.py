@@ -24,8 +24,7 @@ from ocl_inductor.capture.decompositions.rewrites import REWRITES
 from ocl_inductor.capture.decompositions.sampling import decompose_grid_sampler_2d
 from ocl_inductor.capture.decompositions.transformer import WHOLE_LAYERS
 from ocl_inductor.capture.decompositions.windows import WINDOWS
-from ocl_inductor.lowering import families as _families  # noqa: F401  (registers every lowering)
-from ocl_inductor.lowering.core.registry import LOWERINGS
+from ocl_inductor.operators.registry import LOWERINGS
 
 aten = torch.ops.aten
 
@@ -143,6 +142,7 @@ def decomposition_table() -> dict[object, Decomposition]:
 
 @functools.cache
 def _table(with_exported: bool) -> dict[object, Decomposition]:
+    assert LOWERINGS, "lowering/ registers what it lowers when compile.py imports it"
     table: dict[object, Decomposition] = dict(core_aten_decompositions())
     for target in EXTRA:
         table[target] = _all_decompositions[target]

@@ -19,7 +19,7 @@ from torch.fx import GraphModule
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
-from ocl_inductor.capture.torch_versions import node_hint
+from ocl_inductor.support.torch_versions import node_hint
 
 #: For each input the symbolic number that it is or holds, or None. Empty where no tensor holds one:
 #: then PyTorch stores all guards itself.

@@ -95,7 +95,7 @@ def _changed_operator() -> str | None:
 
 def _lowering_from_outside() -> str | None:
     # A lowering cannot have been registered without importing the table.
-    registry = sys.modules.get("ocl_inductor.lowering.core.registry")
+    registry = sys.modules.get("ocl_inductor.operators.registry")
     for operator, lowering in registry.LOWERINGS.items() if registry is not None else ():
         row = (lowering.__kwdefaults__ or {}).get("_row")
         function = lowering if row is None else row.compute

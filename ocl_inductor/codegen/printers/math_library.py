@@ -13,12 +13,12 @@ from pathlib import Path
 
 import jinja2
 
-from ocl_inductor.capture.torch_versions import float8_saturates
 from ocl_inductor.codegen.printers import chebyshev
 from ocl_inductor.codegen.printers.incomplete_gamma import uniform_coefficients
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.ops import FLOATS, PRIMITIVES, PrintForm
 from ocl_inductor.plan.kernel_code import Definition
+from ocl_inductor.support.torch_versions import float8_saturates
 
 FILES = (
     "library/math.cl.jinja",

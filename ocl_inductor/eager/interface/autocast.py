@@ -12,8 +12,8 @@ from typing import TypeGuard
 
 import torch
 
-from ocl_inductor.capture.torch_versions import aten_overload, untraced
 from ocl_inductor.resident.places import NAME, is_resident
+from ocl_inductor.support.torch_versions import aten_overload, untraced
 
 _KEY = "AutocastPrivateUse1"
 _HALF = (torch.float16, torch.bfloat16)

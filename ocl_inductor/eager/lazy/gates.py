@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from ocl_inductor.capture.torch_versions import untraced
+from ocl_inductor.support.torch_versions import untraced
 
 #: The storage of a tensor, whether or not it has a value.
 storage_of: Callable[[torch.Tensor], torch.UntypedStorage] = torch._C.TensorBase.untyped_storage

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import torch
 
-from ocl_inductor.capture.torch_versions import storages_take_memory
 from ocl_inductor.eager.lazy.gates import close_gates, open_gates
 from ocl_inductor.eager.lazy.record import LazyRecord
 from ocl_inductor.errors import NoLazyModeError
 from ocl_inductor.resident.deferred import Deferred
+from ocl_inductor.support.torch_versions import storages_take_memory
 
 
 class _State:

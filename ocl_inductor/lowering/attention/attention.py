@@ -20,10 +20,10 @@ from ocl_inductor.lowering.attention.call import Attention, check_attention
 from ocl_inductor.lowering.attention.flash_attention import flash_attention
 from ocl_inductor.lowering.attention.operands import row_order
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full
 from ocl_inductor.lowering.core.values import Value, expand, reshape, transposed
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype, matmul
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

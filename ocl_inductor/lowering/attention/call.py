@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from ocl_inductor.ir.index import Size, is_static, same
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import cast_value
 from ocl_inductor.lowering.core.values import Value, expand, reshape
+from ocl_inductor.operators.registry import CannotLower
 
 
 @dataclass(frozen=True, slots=True)

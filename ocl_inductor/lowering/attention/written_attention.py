@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import torch
-
 from ocl_inductor.lowering.attention.attention import attend, scores
 from ocl_inductor.lowering.attention.call import Attention, check_attention
 from ocl_inductor.lowering.attention.flash_attention import flash_attention
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.shapes import from_sums, full
 from ocl_inductor.lowering.core.values import Value
-
-
-def written_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    scale: float,
-) -> torch.Tensor:
-    """``softmax(query @ key.T * scale + mask) @ value`` over (\\*batch, rows, width).
-
-    Rows of -inf give NaN, unlike those of ``scaled_dot_product_attention``.
-    """
-    scores = query @ key.transpose(-2, -1) * scale
-    if mask is not None:
-        scores = scores + mask
-    return scores.softmax(-1) @ value
+from ocl_inductor.operators.registry import register
+from ocl_inductor.operators.written_attention import written_attention
 
 
 @register(written_attention)

@@ -27,10 +27,10 @@ from ocl_inductor.lowering.complex.pairs import (
 )
 from ocl_inductor.lowering.complex.rules import complex_rule, enter, real, result_dtype
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import broadcast_sizes, cast_value
 from ocl_inductor.lowering.core.values import ComplexValue, Value, expand
 from ocl_inductor.lowering.pointwise.rows import overloads, stand_in
+from ocl_inductor.operators.registry import CannotLower
 
 aten = torch.ops.aten
 

@@ -14,9 +14,9 @@ from ocl_inductor.lowering.complex.transforms import (
     transform_complex,
 )
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import normalize_dim, static_sizes
 from ocl_inductor.lowering.core.values import ComplexValue, Value
+from ocl_inductor.operators.registry import CannotLower
 
 
 def _scale(normalization: int, sizes: Sequence[int]) -> float:

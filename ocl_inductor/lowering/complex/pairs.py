@@ -23,7 +23,6 @@ from ocl_inductor.ir.index import (
     same,
 )
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import (
     ZERO,
@@ -34,6 +33,7 @@ from ocl_inductor.lowering.core.values import (
     reindex,
     strided_view,
 )
+from ocl_inductor.operators.registry import CannotLower
 from ocl_inductor.plan.tensor_form import TensorForm
 
 T = TypeVar("T")

@@ -26,8 +26,8 @@ from ocl_inductor.lowering.complex.pairs import (
 )
 from ocl_inductor.lowering.complex.rules import complex_rule, real, result_dtype
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.values import ComplexValue, Value, reindex, reshape
+from ocl_inductor.operators.registry import CannotLower
 
 aten = torch.ops.aten
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import torch
 
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import LOWERINGS, Lowering
 from ocl_inductor.lowering.pointwise.rows import overloads
+from ocl_inductor.operators.registry import LOWERINGS, Lowering
 
 #: Operator overload to ``fn(ctx, *args, **kwargs)``, whose complex tensors are ``ComplexValue``.
 COMPLEX_RULES: dict[torch._ops.OpOverload, Lowering] = {}

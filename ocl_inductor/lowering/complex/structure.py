@@ -13,11 +13,12 @@ from ocl_inductor.ir.index import as_size
 from ocl_inductor.lowering.complex.pairs import as_parts
 from ocl_inductor.lowering.complex.rules import enter, real, result_dtype
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import ComplexValue, HostValue, Value
 from ocl_inductor.lowering.pointwise.copies import require_cpu
-from ocl_inductor.lowering.pointwise.rows import bind, overloads
+from ocl_inductor.lowering.pointwise.rows import overloads
+from ocl_inductor.operators.arguments import bind
+from ocl_inductor.operators.registry import CannotLower
 
 #: Operators by the names of the arguments that hold elements; the other ones choose among them.
 BY_PARTS: dict[str, str] = {

@@ -36,8 +36,8 @@ from ocl_inductor.lowering.complex.roots import unit_roots
 from ocl_inductor.lowering.complex.rules import real
 from ocl_inductor.lowering.core.choose import Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.values import ComplexValue, Value, permute, reshape, transposed
+from ocl_inductor.operators.registry import CannotLower
 
 aten = torch.ops.aten
 

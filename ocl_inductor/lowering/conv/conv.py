@@ -29,11 +29,11 @@ from ocl_inductor.lowering.conv.narrow_conv import narrow_conv
 from ocl_inductor.lowering.conv.winograd import declines, winograd
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
 from ocl_inductor.lowering.matmul.mma_product import takes_halves
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

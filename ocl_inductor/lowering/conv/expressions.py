@@ -12,9 +12,9 @@ from ocl_inductor.ir.expr import Expr, const, masked, op
 from ocl_inductor.ir.index import Size, loop_vars
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import all_of, in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
+from ocl_inductor.operators.registry import CannotLower
 
 #: Depthwise convolutions with more taps than this would be too long an expression.
 MAX_UNROLLED_TAPS = 49

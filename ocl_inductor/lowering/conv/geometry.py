@@ -10,9 +10,9 @@ import torch
 from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.index import Size, is_static
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import static_sizes
 from ocl_inductor.lowering.core.values import Value
+from ocl_inductor.operators.registry import CannotLower
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from ocl_inductor.lowering.conv.geometry import (
 )
 from ocl_inductor.lowering.conv_gradients.weight_gradient import weight_gradient
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import all_of, cast_value, full, in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
 from ocl_inductor.lowering.matmul.matmul import compute_dtype
 from ocl_inductor.lowering.matmul.mma_product import takes_halves
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

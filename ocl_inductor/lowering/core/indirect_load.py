@@ -13,6 +13,7 @@ from typing import TypeAlias
 import sympy
 import torch
 
+from ocl_inductor.ir.dtypes import INDEX_DTYPES
 from ocl_inductor.ir.expr import (
     Check,
     Expr,
@@ -28,15 +29,13 @@ from ocl_inductor.ir.expr import (
 )
 from ocl_inductor.ir.index import Ranges, Size, interval, is_static, linear, may_be_empty, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import position_dtype, size_expr
 from ocl_inductor.lowering.core.value_range import value_range
 from ocl_inductor.lowering.core.values import Value, strided_view
+from ocl_inductor.operators.registry import CannotLower
 
 #: A coordinate is an index expression, or data that is only known when the kernel runs.
 Coordinate: TypeAlias = sympy.Expr | Expr
-
-INDEX_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def users_index(

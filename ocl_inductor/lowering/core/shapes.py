@@ -32,8 +32,8 @@ from ocl_inductor.ir.index import (
 )
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.inlining import finish_value
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.values import ZERO, Value, reindex
+from ocl_inductor.operators.registry import CannotLower
 
 
 def normalize_dim(dim: int, ndim: int) -> int:

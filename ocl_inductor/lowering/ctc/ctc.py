@@ -12,11 +12,11 @@ from ocl_inductor.ir.expr import cast, compare, const, index_value, logical_and,
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import clamp
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full, position_dtype, size_expr
 from ocl_inductor.lowering.core.values import Value, reindex, reshape, strided_view
-from ocl_inductor.lowering.ctc.operators import CTC_LOSS, CTC_LOSS_BACKWARD
 from ocl_inductor.lowering.matmul.product_operands import accumulator
+from ocl_inductor.operators.ctc import CTC_LOSS, CTC_LOSS_BACKWARD
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.ctc.ctc import (
     CTC_GRADIENT,
     CTC_STATES,

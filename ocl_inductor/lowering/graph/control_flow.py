@@ -16,7 +16,7 @@ from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from ocl_inductor.ir.index import as_size
-from ocl_inductor.lowering.core.registry import CannotLower
+from ocl_inductor.operators.registry import CannotLower
 from ocl_inductor.plan.plan import Plan, RegionKind
 
 higher_order = torch.ops.higher_order

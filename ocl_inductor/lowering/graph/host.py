@@ -11,6 +11,8 @@ from torch.fx import Node as FxNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ocl_inductor.errors import UnsupportedOperatorError
+from ocl_inductor.fx.auto_functionalized import AUTO_FUNCTIONALIZED, functionalized
+from ocl_inductor.fx.in_flight import is_view, waits
 from ocl_inductor.ir.index import contiguous_strides, extent, prod, same
 from ocl_inductor.ir.nodes import Buffer, BufferRef, Extern
 from ocl_inductor.lowering.complex.pairs import from_pairs, seen_pairs, stored_pairs
@@ -26,9 +28,7 @@ from ocl_inductor.lowering.core.values import (
     buffer_value,
     strided_view,
 )
-from ocl_inductor.lowering.graph.auto_functionalized import AUTO_FUNCTIONALIZED, functionalized
 from ocl_inductor.lowering.graph.control_flow import CompileBody, ControlFlow, compile_body
-from ocl_inductor.lowering.graph.in_flight import is_view, waits
 from ocl_inductor.lowering.graph.walk import Walk
 from ocl_inductor.observe.fallback_log import say_fallback
 from ocl_inductor.plan.plan import Region

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node as FxNode
 
+from ocl_inductor.fx.marks import RENEWED, VIEWED
 from ocl_inductor.ir.index import (
     Size,
     as_size,
@@ -25,7 +26,7 @@ from ocl_inductor.ir.index import (
 from ocl_inductor.ir.nodes import GraphOutput
 from ocl_inductor.lowering.core.fakes import same_strides, storage_of
 from ocl_inductor.lowering.core.values import ZERO, Value
-from ocl_inductor.lowering.graph.walk import RENEWED, VIEWED, Walk
+from ocl_inductor.lowering.graph.walk import Walk
 from ocl_inductor.lowering.views.as_strided import dense_order
 
 

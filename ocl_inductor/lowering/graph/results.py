@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch.fx import Node as FxNode
 
+from ocl_inductor.fx.origin import origin_of
 from ocl_inductor.ir.index import Size, extent, loop_vars, prod, same
 from ocl_inductor.ir.nodes import GraphOutput, Loop, Update
 from ocl_inductor.lowering.complex.pairs import as_seen, form_of, seen_pairs
@@ -21,7 +22,7 @@ from ocl_inductor.lowering.core.values import (
     strided_view,
 )
 from ocl_inductor.lowering.graph.mutated_input_views import views_of_renewed
-from ocl_inductor.lowering.graph.walk import Walk, origin_of
+from ocl_inductor.lowering.graph.walk import Walk
 
 
 class ResultLowering:

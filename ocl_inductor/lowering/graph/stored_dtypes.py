@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
+from ocl_inductor.fx.uses import SPLITS, VIEW_OPERATORS
 from ocl_inductor.ir.dtypes import FLOAT8, UNSIGNED
-from ocl_inductor.lowering.graph.uses import SPLITS, VIEW_OPERATORS
 
 aten = torch.ops.aten
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import sympy
@@ -12,20 +11,13 @@ import torch
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
+from ocl_inductor.fx.in_flight import in_flight
 from ocl_inductor.ir.expr import loads
 from ocl_inductor.ir.index import Size, as_size, extent, is_static
-from ocl_inductor.ir.nodes import Buffer, Origin
+from ocl_inductor.ir.nodes import Buffer
 from ocl_inductor.lowering.core.context import LoweringContext, Pending
 from ocl_inductor.lowering.core.fakes import is_device_tensor, is_pair, tensor_leaves
 from ocl_inductor.lowering.core.values import Value, strided_view
-from ocl_inductor.lowering.graph.in_flight import in_flight
-
-#: In a placeholder's meta data: true for a weight in training.
-TRAINED = "ocl_inductor_trained"
-#: In the output's: the input of which a result is a view, by its position, as AOTAutograd says.
-VIEWED = "ocl_inductor_viewed"
-#: There, too: the results that are new contents of inputs, by the input's position.
-RENEWED = "ocl_inductor_renewed"
 
 
 class Walk:
@@ -144,20 +136,3 @@ class Walk:
         """Buffers that are not this plan's to give away: inputs and constants."""
         names = {b.name for b in self.inputs if isinstance(b, Buffer)}
         return names | set(self.constants)
-
-
-#: Where functions lie that Dynamo traces in place of PyTorch's: no lines of the model.
-_TRACED_INSTEAD = str(Path(__file__).parents[2] / "capture")
-
-
-def origin_of(node: FxNode) -> Origin:
-    """The operator that a node is, and the line of the model that it comes from."""
-    lines = [x.strip() for x in (node.meta.get("stack_trace") or "").splitlines()]
-    # An FX stack trace ends with the innermost user frame: its "File ..." line, its code, and in
-    # newer Pythons a line of marks below the code.
-    frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
-    frames = [n for n in frames if _TRACED_INSTEAD not in lines[n]] or frames
-    source = ": ".join(lines[frames[-1] : frames[-1] + 2]) if frames else ""
-    made = node.args[0] if node.target is operator.getitem else node
-    target = made.target if isinstance(made, FxNode) else node.target
-    return Origin((node.name,), (str(target),), source)

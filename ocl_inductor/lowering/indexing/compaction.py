@@ -17,7 +17,6 @@ from ocl_inductor.ir.index import Size, as_size, contiguous_strides, loop_vars, 
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.core.refused_values import refused_unless
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     broadcast_sizes,
     cast_value,
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.core.shapes import (
 from ocl_inductor.lowering.core.values import Value, expand, reshape
 from ocl_inductor.lowering.reduce.scans import scan_along
 from ocl_inductor.lowering.sort.searchsorted import bisect
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -41,7 +41,6 @@ from ocl_inductor.lowering.core.indirect_load import (
 )
 from ocl_inductor.lowering.core.memory_order import has_order
 from ocl_inductor.lowering.core.refused_values import refused_unless
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     decide,
@@ -57,6 +56,7 @@ from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.matmul.product_operands import accumulator
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
 from ocl_inductor.lowering.sort.searchsorted import bisect
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.embedding.bags import BAGS, BagsParams
 
 aten = torch.ops.aten

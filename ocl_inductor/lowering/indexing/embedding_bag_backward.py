@@ -8,7 +8,6 @@ from ocl_inductor.ir.expr import cast, compare, const, index_value, op, where
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import as_coordinate, element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full, reused
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.indexing.embedding_bag import (
@@ -23,6 +22,7 @@ from ocl_inductor.lowering.indexing.embedding_bag import (
 )
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

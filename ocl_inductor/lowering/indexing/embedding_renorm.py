@@ -8,12 +8,12 @@ from ocl_inductor.ir.expr import compare, const, logical_and, op, where
 from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import as_coordinate, require_index
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full, reused
 from ocl_inductor.lowering.core.values import Value, reshape
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.norms.moments import lower_vector_norm
 from ocl_inductor.lowering.pointwise.in_float32 import in_float32
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

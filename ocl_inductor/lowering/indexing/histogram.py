@@ -7,11 +7,11 @@ import torch
 from ocl_inductor.ir.expr import cast, compare, const, logical_and, masked, op, where
 from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full, in_bounds, position_dtype, reused
 from ocl_inductor.lowering.core.values import Value, reindex, reshape
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.blocking import size_ceil_div
 
 aten = torch.ops.aten

@@ -18,9 +18,9 @@ from ocl_inductor.lowering.core.indirect_load import (
     require_index,
     users_index,
 )
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes, full, normalize_dim, position_dtype
 from ocl_inductor.lowering.core.values import ZERO, Value, reshape
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

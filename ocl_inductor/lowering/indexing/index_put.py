@@ -12,13 +12,13 @@ from ocl_inductor.ir.index import loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import clamp, element, in_memory
 from ocl_inductor.lowering.core.refused_values import refused_unless
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes, cast_value, position_dtype, size_expr
 from ocl_inductor.lowering.core.values import Value, expand, reshape
 from ocl_inductor.lowering.indexing.compaction import put_in_order
 from ocl_inductor.lowering.indexing.index import advanced_index
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.reduce.scans import scan_along
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

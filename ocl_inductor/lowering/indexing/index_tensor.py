@@ -10,10 +10,10 @@ from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import as_size, loop_vars
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.indexing.compaction import select_by_mask
 from ocl_inductor.lowering.indexing.index import advanced_index
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -15,7 +15,6 @@ from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import clamp, element, in_memory
 from ocl_inductor.lowering.core.refused_values import refused_unless
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     decide,
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.rows import constant
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
 from ocl_inductor.lowering.sort.searchsorted import bisect
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

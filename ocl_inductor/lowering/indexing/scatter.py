@@ -17,9 +17,9 @@ from ocl_inductor.ir.expr import Expr, cast, const, op, substitute
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, bind, require_index, users_index
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full, highest, lowest, normalize_dim
 from ocl_inductor.lowering.core.values import Value, expand, reshape
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -15,7 +15,6 @@ from ocl_inductor.ir.index import Size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element, in_memory
 from ocl_inductor.lowering.core.refused_values import refused_unless
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     full,
@@ -30,6 +29,7 @@ from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.pointwise.in_float32 import in_float32
 from ocl_inductor.lowering.reduce.scans import scan_along
 from ocl_inductor.lowering.sort.searchsorted import bisect
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -14,7 +14,6 @@ import torch
 from ocl_inductor.ir.expr import compare, const, index_value, where
 from ocl_inductor.ir.index import Size, loop_vars
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, reindex, transposed
 from ocl_inductor.lowering.linalg.matrices import (
@@ -24,6 +23,7 @@ from ocl_inductor.lowering.linalg.matrices import (
     without_check,
 )
 from ocl_inductor.lowering.reduce.reduce import binary, unary
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.linalg import factorisations as templates
 from ocl_inductor.templates.linalg.factorisations import FactorParams
 from ocl_inductor.templates.spec import TemplateSpec

@@ -9,10 +9,10 @@ import torch
 
 from ocl_inductor.ir.index import Size, is_static, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import StridedView, Value, reshape, strided_view
 from ocl_inductor.lowering.matmul.product_operands import accumulator
+from ocl_inductor.operators.registry import CannotLower
 from ocl_inductor.templates.linalg.factorisations import MOST_ROWS, FactorParams
 
 

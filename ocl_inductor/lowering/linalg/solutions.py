@@ -15,7 +15,6 @@ import torch
 from ocl_inductor.ir.expr import compare, const, index_value, where
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes, full
 from ocl_inductor.lowering.core.values import Value, expand, reshape, strided_view, transposed
 from ocl_inductor.lowering.linalg.factorisations import (
@@ -32,6 +31,7 @@ from ocl_inductor.lowering.linalg.matrices import (
     unflattened,
     without_check,
 )
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.linalg.substitution import (
     ROW_ORDER,
     SUBSTITUTION,

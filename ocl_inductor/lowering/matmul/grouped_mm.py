@@ -6,11 +6,11 @@ import torch
 
 from ocl_inductor.ir.index import same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register, register_by_name
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, strided_view, transposed
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype, matmul
 from ocl_inductor.lowering.matmul.product_operands import accumulator
+from ocl_inductor.operators.registry import CannotLower, register, register_by_name
 from ocl_inductor.templates.blocking import lanes_of
 from ocl_inductor.templates.gemm.grouped_gemm import GROUPED, GroupedParams
 from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS

@@ -10,7 +10,6 @@ from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, depends_on, from_sums, full
 from ocl_inductor.lowering.core.values import (
     ZERO,
@@ -31,6 +30,7 @@ from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_template import product_by_template
 from ocl_inductor.lowering.matmul.skinny_gemm import skinny_gemm
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
 aten = torch.ops.aten

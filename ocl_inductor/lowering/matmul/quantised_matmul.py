@@ -8,13 +8,13 @@ from ocl_inductor.ir.expr import op
 from ocl_inductor.ir.index import is_static, same
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, expand, transposed
 from ocl_inductor.lowering.matmul.matmul import binary, matmul
 from ocl_inductor.lowering.matmul.narrow_product import narrow_product
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.views.views import slice_view
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

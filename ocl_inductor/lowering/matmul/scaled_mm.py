@@ -7,10 +7,10 @@ import torch
 from ocl_inductor.ir.dtypes import FLOAT8
 from ocl_inductor.ir.index import Size, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.values import Value, reshape
 from ocl_inductor.lowering.matmul.matmul import binary, matmul
 from ocl_inductor.lowering.pointwise.copies import to_dtype
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -11,7 +11,6 @@ import torch
 from ocl_inductor.ir.expr import compare, const, op, where
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     decide,
@@ -31,6 +30,7 @@ from ocl_inductor.lowering.reduce.reduce import (
     unary,
     without,
 )
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -15,11 +15,11 @@ from torch.utils._sympy.functions import FloorDiv
 from ocl_inductor.ir.expr import Expr, cast, const, op
 from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full, reused, size_expr
 from ocl_inductor.lowering.core.values import ZERO, Value, expand, reindex
 from ocl_inductor.lowering.norms.moments import moments
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, keep_dims, mean_of, without
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -9,7 +9,6 @@ import torch
 from ocl_inductor.ir.expr import Expr, compare, const, op, where
 from ocl_inductor.ir.index import same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     from_sums,
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.reduce.reduce import (
     unary,
     without,
 )
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

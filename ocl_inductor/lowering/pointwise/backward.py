@@ -8,7 +8,6 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, compare, op, where
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.activations import gelu_gate, log_sigmoid
 from ocl_inductor.lowering.pointwise.formulas import Number, add, div, like, logical, mul
@@ -22,6 +21,7 @@ from ocl_inductor.lowering.pointwise.rows import (
     round_to,
     row,
 )
+from ocl_inductor.operators.registry import register
 
 
 def _sub(a: Expr, b: Expr) -> Expr:

@@ -11,7 +11,6 @@ from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import Expr, where
 from ocl_inductor.ir.index import loop_var
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes
 from ocl_inductor.lowering.core.values import HostValue, Value, expand, reindex
 from ocl_inductor.lowering.pointwise import activations
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.pointwise.rows import (
     elementwise,
     promote,
 )
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -11,8 +11,8 @@ from ocl_inductor.ir.expr import Expr, compare, const, op
 from ocl_inductor.ir.index import Ranges, Size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.refused_values import refused_unless
-from ocl_inductor.lowering.core.registry import CannotLower
 from ocl_inductor.lowering.core.value_range import value_range
+from ocl_inductor.operators.registry import CannotLower
 from ocl_inductor.plan.plan import DIVIDED_BY_ZERO
 
 Divisor = Callable[[Expr], Expr]

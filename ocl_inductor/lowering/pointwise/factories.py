@@ -9,15 +9,15 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from ocl_inductor.capture.torch_versions import truncates_int64_ranges
 from ocl_inductor.ir.expr import Expr, compare, index_value, op, where
 from ocl_inductor.ir.index import Size, as_size, is_static, loop_var
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import decide
 from ocl_inductor.lowering.core.values import Value, expand
 from ocl_inductor.lowering.pointwise.copies import require_cpu
 from ocl_inductor.lowering.pointwise.rows import Scalar, check_dtype, constant, convert
+from ocl_inductor.operators.registry import CannotLower, register
+from ocl_inductor.support.torch_versions import truncates_int64_ranges
 
 aten = torch.ops.aten
 

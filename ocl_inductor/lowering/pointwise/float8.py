@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ocl_inductor.ir.dtypes import FLOAT8
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import Lowering
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.copies import to_dtype
 from ocl_inductor.lowering.pointwise.rows import round_to
+from ocl_inductor.operators.registry import Lowering
 
 aten = torch.ops.aten
 

@@ -6,9 +6,9 @@ import torch
 
 from ocl_inductor.ir.expr import Expr, relabel
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.rows import check_dtype, rounded
+from ocl_inductor.operators.registry import CannotLower, register
 
 
 @register(torch.ops.aten.frexp.Tensor)

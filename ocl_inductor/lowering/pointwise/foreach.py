@@ -17,9 +17,9 @@ from torch._inductor import inductor_prims
 
 from ocl_inductor.ir.expr import Expr, op
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import LOWERINGS, register
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.rows import Row, overloads, register_rows
+from ocl_inductor.operators.registry import LOWERINGS, register
 
 
 @dataclass(frozen=True, slots=True)

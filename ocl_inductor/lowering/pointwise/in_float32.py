@@ -10,9 +10,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import Lowering
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.copies import to_dtype
+from ocl_inductor.operators.registry import Lowering
 
 
 def in_float32(lower: Lowering) -> Lowering:

@@ -21,15 +21,16 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 
-from ocl_inductor.capture.torch_versions import aten_overload
 from ocl_inductor.ir.dtypes import FLOAT8, HALF_TYPES, SUPPORTED_DTYPES
 from ocl_inductor.ir.expr import Expr, const, index_value, op, relabel
 from ocl_inductor.ir.expr import cast as cast_expr
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes
 from ocl_inductor.lowering.core.values import HostValue, Value, expand
 from ocl_inductor.lowering.pointwise.division import divisor_of
+from ocl_inductor.operators.arguments import bind
+from ocl_inductor.operators.registry import CannotLower, register
+from ocl_inductor.support.torch_versions import aten_overload
 
 Kind: TypeAlias = ELEMENTWISE_TYPE_PROMOTION_KIND
 DEFAULT = Kind.DEFAULT
@@ -271,20 +272,6 @@ def _parameters(compute: Callable[..., Expr]) -> tuple[int, frozenset[str]]:
     parameters = inspect.signature(compute).parameters.values()
     positional = sum(1 for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
     return positional, frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-
-
-def bind(target: Any, args: Sequence[object], kwargs: dict[str, object]) -> dict[str, Any]:
-    """The call's arguments by their schema names, defaults included."""
-    bound: dict[str, Any] = {}
-    schema = target._schema.arguments
-    for i, argument in enumerate(schema):
-        if i < len(args):
-            bound[argument.name] = args[i]
-        elif argument.name in kwargs:
-            bound[argument.name] = kwargs[argument.name]
-        else:
-            bound[argument.name] = argument.default_value
-    return bound
 
 
 def lower_row(

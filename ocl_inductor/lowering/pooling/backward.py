@@ -23,7 +23,6 @@ from ocl_inductor.ir.index import (
     same,
 )
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.shapes import all_of, cast_value, full, in_bounds, position_dtype
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pooling.pool import masked_read, tidy, window_divisor
@@ -34,13 +33,14 @@ from ocl_inductor.lowering.pooling.window_cover import (
     WindowCovering,
 )
 from ocl_inductor.lowering.pooling.windows import (
-    MAX_UNROLLED_POINTS,
     AdaptiveWindows,
     Windows,
     more_than,
     window_vars,
 )
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.operators.max_pool import MAX_UNROLLED_POINTS
+from ocl_inductor.operators.registry import register
 
 aten = torch.ops.aten
 

@@ -17,7 +17,6 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, logica
 from ocl_inductor.ir.index import Size, as_size, contiguous_strides, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import clamp, element
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     all_of,
     cast_value,
@@ -30,13 +29,14 @@ from ocl_inductor.lowering.core.values import Value, reshape
 from ocl_inductor.lowering.indexing.scatter import scatter_along
 from ocl_inductor.lowering.pooling.pool import is_larger, masked_read, max_pool, pool_arguments
 from ocl_inductor.lowering.pooling.windows import (
-    MAX_UNROLLED_POINTS,
     AdaptiveWindows,
     more_than,
-    per_dim,
     window_vars,
 )
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
+from ocl_inductor.operators.arguments import per_dim
+from ocl_inductor.operators.max_pool import MAX_UNROLLED_POINTS
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

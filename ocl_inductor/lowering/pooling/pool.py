@@ -23,11 +23,9 @@ from ocl_inductor.ir.expr import (
 )
 from ocl_inductor.ir.index import Size, contiguous_strides, linear, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full, lowest, position_dtype
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.pooling.windows import (
-    MAX_UNROLLED_POINTS,
     AdaptiveWindows,
     Windows,
     clipped_length,
@@ -35,6 +33,8 @@ from ocl_inductor.lowering.pooling.windows import (
     window_vars,
 )
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.operators.max_pool import MAX_UNROLLED_POINTS, OFFSET
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 
@@ -64,10 +64,6 @@ def is_larger(candidate: Expr, best: Expr) -> Expr:
     if not candidate.dtype.is_floating_point:
         return larger
     return op("logical_or", larger, compare("ne", candidate, candidate))
-
-
-#: What an offset in a window is stored as.
-OFFSET = torch.int8
 
 
 def max_pool(

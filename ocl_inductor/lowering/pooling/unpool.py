@@ -8,10 +8,10 @@ import torch
 
 from ocl_inductor.ir.index import Size, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import Value, reshape
 from ocl_inductor.lowering.indexing.scatter import scatter_along
+from ocl_inductor.operators.registry import register
 
 aten = torch.ops.aten
 

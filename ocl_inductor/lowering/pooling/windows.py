@@ -14,19 +14,9 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op
 from ocl_inductor.ir.index import Ranges, Size, as_size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import all_of, decide, in_bounds, size_expr
+from ocl_inductor.operators.arguments import per_dim
 
 INT32 = torch.int32
-
-#: Windows of at most this many points are written out in the body; larger ones are loops.
-MAX_UNROLLED_POINTS = 25
-
-
-def per_dim(values: int | Sequence[int], n: int, default: Sequence[int] = ()) -> list[int]:
-    """One number for each of ``n`` dimensions from a number, a list of one, or a list of n."""
-    given = [values] if isinstance(values, int) else list(values)
-    if not given:
-        return list(default)
-    return [int(v) for v in (given * n if len(given) == 1 else given)]
 
 
 def output_size(

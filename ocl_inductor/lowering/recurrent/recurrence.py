@@ -10,7 +10,6 @@ from torch.utils._sympy.functions import FloorDiv
 
 from ocl_inductor.ir.index import Size, is_static, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full
 from ocl_inductor.lowering.core.values import (
     StridedView,
@@ -19,7 +18,8 @@ from ocl_inductor.lowering.core.values import (
     strided_view,
 )
 from ocl_inductor.lowering.matmul.product_operands import accumulator
-from ocl_inductor.lowering.recurrent.operators import RECURRENCE, RECURRENCE_BACKWARD
+from ocl_inductor.operators.recurrence import RECURRENCE, RECURRENCE_BACKWARD
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.recurrent.recurrence import (
     CELLS,

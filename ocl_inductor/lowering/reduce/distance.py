@@ -9,10 +9,10 @@ import torch
 from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, where
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import broadcast_sizes, full, reused
 from ocl_inductor.lowering.core.values import Value, expand
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

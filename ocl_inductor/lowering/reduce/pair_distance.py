@@ -12,11 +12,11 @@ from ocl_inductor.ir.expr import Expr, compare, const, index_value, logical_and,
 from ocl_inductor.ir.index import loop_vars
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import clamp, element, in_memory
-from ocl_inductor.lowering.core.registry import register
 from ocl_inductor.lowering.core.shapes import full, position_dtype, static_sizes
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.reduce.distance import check_norm, has_slope, norm_of, slope, term_of
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
+from ocl_inductor.operators.registry import register
 
 aten = torch.ops.aten
 

@@ -15,7 +15,6 @@ from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import op
 from ocl_inductor.ir.index import Size, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     full,
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.core.shapes import (
 from ocl_inductor.lowering.core.values import Value, expand, reindex
 from ocl_inductor.lowering.pointwise.rows import rounded
 from ocl_inductor.lowering.reduce.two_stages import first_stage, identity
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

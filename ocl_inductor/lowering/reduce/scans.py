@@ -7,7 +7,6 @@ import torch
 from ocl_inductor.ir.expr import compare, const, index_value, op, where
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     full,
@@ -19,6 +18,7 @@ from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.rows import rounded
 from ocl_inductor.lowering.reduce.blocked_scan import scan_in_pieces
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

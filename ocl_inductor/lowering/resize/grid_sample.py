@@ -15,15 +15,13 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, logical_and, op, wh
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full, reused, static_sizes
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.pointwise.in_float32 import in_float32
+from ocl_inductor.operators.registry import CannotLower, register
+from ocl_inductor.operators.sampling import LINEAR, NEAREST, REFLECTION, ZEROS
 
 aten = torch.ops.aten
-
-LINEAR, NEAREST, CUBIC = 0, 1, 2
-ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
 def unnormalised(place: Expr, extent: int, align_corners: bool) -> Expr:

@@ -17,31 +17,22 @@ from ocl_inductor.ir.expr import Expr, compare, const, index_value, logical_and,
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full, static_sizes
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.pointwise.in_float32 import in_float32
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
-from ocl_inductor.lowering.resize.grid_sample import (
-    BORDER,
-    LINEAR,
-    NEAREST,
-    REFLECTION,
-    padded,
-    reflected,
-    tap,
-    unnormalised,
-)
+from ocl_inductor.lowering.resize.grid_sample import padded, reflected, tap, unnormalised
+from ocl_inductor.operators.registry import CannotLower, register
+from ocl_inductor.operators.sampling import BORDER, CUBIC, LINEAR, NEAREST, REFLECTION
 
 aten = torch.ops.aten
 
-_CUBIC = 2
 #: Keys' kernel with the parameter that ATen uses.
 _A = -0.75
 
 #: Taps that each interpolation reads on an axis.
-_TAPS = {LINEAR: 2, NEAREST: 1, _CUBIC: 4}
+_TAPS = {LINEAR: 2, NEAREST: 1, CUBIC: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,7 @@ class _Sampling:
         extent, dtype = self.extents[axis], place.dtype
         pixel = unnormalised(place, extent, self.align_corners)
         per_place = const((extent - 1 if self.align_corners else extent) / 2, dtype)
-        if self.mode == _CUBIC:
+        if self.mode == CUBIC:
             return self._cubic(pixel, per_place, extent, which)
         rate = op("mul", per_place, self._rate(pixel, extent))
         pixel = padded(pixel, extent, self.padding, self.align_corners)

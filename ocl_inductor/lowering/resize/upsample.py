@@ -17,10 +17,10 @@ from ocl_inductor.ir.expr import Expr, cast, const, index_value, op
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full, static_sizes
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

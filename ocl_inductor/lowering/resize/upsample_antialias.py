@@ -18,11 +18,11 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, op, wh
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import cast_value, full, reused, static_sizes
 from ocl_inductor.lowering.core.values import Value
 from ocl_inductor.lowering.indexing.scatter import scatter_points
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -11,7 +11,6 @@ from ocl_inductor.ir.expr import Expr, cast, compare, const, index_value, masked
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import element
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import full, normalize_dim, position_dtype, reused
 from ocl_inductor.lowering.core.values import Value, reshape
 from ocl_inductor.lowering.reduce.reduce import reduce_dims
@@ -25,6 +24,7 @@ from ocl_inductor.lowering.sort.sort import (
     rows_of,
     sort_rows,
 )
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -17,7 +17,6 @@ from ocl_inductor.lowering.core.indirect_load import (
     in_memory,
     users_index,
 )
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     decide,
     full,
@@ -27,6 +26,7 @@ from ocl_inductor.lowering.core.shapes import (
     size_expr,
 )
 from ocl_inductor.lowering.core.values import Value
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -19,7 +19,6 @@ from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     decide,
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.core.shapes import (
     position_dtype,
 )
 from ocl_inductor.lowering.core.values import ZERO, Value, permute, reindex, reshape
+from ocl_inductor.operators.registry import CannotLower, register
 from ocl_inductor.templates.blocking import size_ceil_div
 from ocl_inductor.templates.sort.ordering import (
     MERGE_RUNS,

@@ -24,9 +24,9 @@ from ocl_inductor.ir.index import (
 from ocl_inductor.ir.nodes import Extern
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.fakes import same_strides
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import decide, is_known
 from ocl_inductor.lowering.core.values import ZERO, Value, reindex, strided_view
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

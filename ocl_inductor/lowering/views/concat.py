@@ -15,7 +15,6 @@ from ocl_inductor.ir.expr import Expr, compare, const, index_value, masked, op
 from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.indirect_load import Coordinate, clamp, element, in_memory
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     all_of,
     cast_value,
@@ -28,6 +27,7 @@ from ocl_inductor.lowering.core.shapes import (
 )
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.views.views import clamp_slice, diagonal_geometry, lower_unsqueeze
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

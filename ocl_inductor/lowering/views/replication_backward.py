@@ -10,7 +10,6 @@ import torch
 from ocl_inductor.ir.expr import compare, const, index_value, masked, op, where
 from ocl_inductor.ir.index import Size, as_size, is_static, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     cast_value,
     decide,
@@ -22,6 +21,7 @@ from ocl_inductor.lowering.core.shapes import (
 )
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.reduce.reduce import accumulation_dtype, reduce_dims
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

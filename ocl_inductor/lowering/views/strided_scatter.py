@@ -17,10 +17,10 @@ from ocl_inductor.ir.index import (
     same,
 )
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import static_sizes
 from ocl_inductor.lowering.core.values import Value, permute, reshape
 from ocl_inductor.lowering.views.as_strided import eager_layout
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -12,7 +12,6 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing, Py
 from ocl_inductor.ir.expr import Expr, compare, const, index_value, masked
 from ocl_inductor.ir.index import Size, as_size, exact_quotient, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     decide,
     normalize_dim,
@@ -22,6 +21,7 @@ from ocl_inductor.lowering.core.shapes import (
     static_sizes,
 )
 from ocl_inductor.lowering.core.values import ZERO, Value, expand, permute, reindex, reshape
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

@@ -16,7 +16,6 @@ from ocl_inductor.ir.dtypes import HALF_TYPES
 from ocl_inductor.ir.expr import Expr, const, op
 from ocl_inductor.ir.index import Size, as_size, loop_vars, same
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.registry import CannotLower, register
 from ocl_inductor.lowering.core.shapes import (
     all_of,
     full,
@@ -27,6 +26,7 @@ from ocl_inductor.lowering.core.shapes import (
 from ocl_inductor.lowering.core.values import Value, reindex
 from ocl_inductor.lowering.pointwise.rows import from_compute, to_compute
 from ocl_inductor.lowering.views.concat import guarded
+from ocl_inductor.operators.registry import CannotLower, register
 
 aten = torch.ops.aten
 

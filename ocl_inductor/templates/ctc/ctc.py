@@ -2,7 +2,7 @@
 
 A. Graves, S. Fernández, F. Gomez, J. Schmidhuber, "Connectionist Temporal Classification" (2006).
 Logarithms of probabilities throughout, as eager has them; rows and columns of the states are those
-of :mod:`ocl_inductor.lowering.ctc.operators`. A length out of range counts as the nearest one
+of :mod:`ocl_inductor.operators.ctc`. A length out of range counts as the nearest one
 inside.
 
 ``ctc_states`` gives the logarithms of alpha (equation 6: what was said until a step, ending in a
@@ -75,7 +75,7 @@ class GradientParams(CtcParams):
 
 
 def ctc_columns(labels: Size, batch: Size) -> Size:
-    """Columns of the states: see :mod:`ocl_inductor.lowering.ctc.operators`."""
+    """Columns of the states: see :mod:`ocl_inductor.operators.ctc`."""
     return 2 * (labels + batch)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ocl_inductor.lowering.core.library import LIBRARY, ops
+from ocl_inductor.operators.library import LIBRARY, ops
 from ocl_inductor.templates.recurrent.recurrence import CELLS, RECURRENCE_GRADIENT, planes
 from ocl_inductor.templates.recurrent.recurrence import RECURRENCE as RECURRENCE_TEMPLATE
 

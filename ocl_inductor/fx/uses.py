@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import Node as FxNode
 
-from ocl_inductor.lowering.attention.written_attention import written_attention
+from ocl_inductor.operators.written_attention import written_attention
 
 #: Operators that only rename a tensor: a use through them is a use of what they view.
 VIEW_OPERATORS = frozenset(

@@ -12,7 +12,7 @@ import operator
 import torch
 from torch.fx import Graph, Node
 
-from ocl_inductor.lowering.graph.auto_functionalized import AUTO_FUNCTIONALIZED
+from ocl_inductor.fx.auto_functionalized import AUTO_FUNCTIONALIZED
 
 #: Collectives as functions. Custom operators may start work of that kind, too.
 NAMESPACE = "_c10d_functional"

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ocl_inductor.lowering.core.library import LIBRARY, ops
+from ocl_inductor.operators.library import LIBRARY, ops
 from ocl_inductor.templates.ctc.ctc import ctc_columns
 
 aten = torch.ops.aten

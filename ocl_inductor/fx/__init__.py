@@ -1,0 +1,1 @@
+"""What FX graphs of aten say, for the stages that read and rewrite them."""
