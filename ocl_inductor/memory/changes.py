@@ -9,6 +9,7 @@ cache and a scatter into it: the copy is dropped completely.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -26,7 +27,7 @@ Bounds: TypeAlias = Mapping[sympy.Symbol, tuple[int, Size]]
 def only_changes(schedule: Schedule, updated: Mapping[str, str]) -> Schedule:
     """``schedule`` with smaller loops where ``updated`` (buffer to input) allows.
 
-    Groups without work have no members then. Those of a combo kernel keep their loops, which have
+    A group that only copied old elements goes. Those of a combo kernel keep their loops, which have
     to be of one size.
     """
     together = {n for batch in schedule.batches for n in batch}
@@ -35,7 +36,19 @@ def only_changes(schedule: Schedule, updated: Mapping[str, str]) -> Schedule:
         if isinstance(group, LoopGroup):
             group = _without_copies(group, updated)
             groups[n] = group if n in together else _smaller(group, updated)
-    return dataclasses.replace(schedule, groups=tuple(groups))
+    return _without_idle(dataclasses.replace(schedule, groups=tuple(groups)))
+
+
+def _without_idle(schedule: Schedule) -> Schedule:
+    """``schedule`` without loops over nothing, and its batches where their groups are then."""
+    busy = [not isinstance(g, LoopGroup) or bool(g.members) for g in schedule.groups]
+    place = (0, *itertools.accumulate(busy))
+    moved = (range(place[b.start], place[b.stop]) for b in schedule.batches)
+    return dataclasses.replace(
+        schedule,
+        groups=tuple(itertools.compress(schedule.groups, busy)),
+        batches=tuple(b for b in moved if len(b) > 1),
+    )
 
 
 def _without_copies(group: LoopGroup, updated: Mapping[str, str]) -> LoopGroup:

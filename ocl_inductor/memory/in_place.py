@@ -38,10 +38,7 @@ def _pair(
     the result is stored last, the point has read the input by then. Codegen guarantees that a point
     is visited once (no overlapping vectors) and does not declare the two pointers ``restrict``.
     """
-    # only_changes() has left a group without work, if all that it did was to copy an old value.
-    if not group.members or group.inner:
-        return None
-    if any(m.kind != "pointwise" or m.row or m.base for m in group.members):
+    if group.inner or any(m.kind != "pointwise" or m.row or m.base for m in group.members):
         return None
     stored = [m for m in group.members if m.buffer.name in group.stored]
     result = stored[-1]
