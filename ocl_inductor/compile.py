@@ -125,8 +125,8 @@ def compile_with(
         compiler,
         device,
         settings,
-        # Plans on ``ocl`` tensors are not kept on disk yet.
-        keep_plans=observe is None and not resident,
+        # Who asks for the executor keeps its plan under a key of its own (eager/kept_plans.py).
+        keep_plans=observe is None and not unwrapped,
         unwrapped=unwrapped,
     )
 

@@ -1,7 +1,9 @@
-"""Plans of single operators on disk, so that another process need not compile them again.
+"""Plans of single operators and of lazy graphs on disk, so that another process need not compile
+them again.
 
-A whole graph's plan is found by AOTAutograd, after tracing (warm_start.py). An operator is
-determined by its call: the key is the text of ``Call``, with the dependencies of every plan.
+The plan of a compiled function is found by AOTAutograd, after tracing (warm_start.py). An operator
+is determined by its call, a lazy graph by its record: the key is the text of that, with the
+dependencies of every plan.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ocl_inductor.capture.warm.plan_key import plan_key
-from ocl_inductor.eager.calls import Call
 from ocl_inductor.log import logger
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan
@@ -25,16 +26,15 @@ _log = logger(__name__)
 
 
 class KeptPlan:
-    """The stored plan for one kind of call. ``numbers``: those that are constants of the plan."""
+    """The stored plan of what ``text`` determines: equal texts, equal graphs."""
 
-    def __init__(self, call: Call, numbers: object, settings: Settings) -> None:
+    def __init__(self, kind: str, text: object, settings: Settings) -> None:
         self._settings = settings
         self._files: PlanFiles | None = None
         if settings.cache and settings.debug_dir is None:
             self._files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
             around = plan_key(place().info.for_settings(settings), settings)
-            text = repr(("operator", around, call.form, numbers))
-            self._key = hashlib.sha256(text.encode()).hexdigest()
+            self._key = hashlib.sha256(repr((kind, around, text)).encode()).hexdigest()
 
     def read(self) -> Executor | None:
         """Its executor, if it is stored."""

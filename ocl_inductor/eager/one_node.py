@@ -141,7 +141,7 @@ def _made(
 
     try:
         settings = Settings.resolve(None, options)
-        return KeptPlan(call, numbers, settings).get(compile_it)
+        return KeptPlan("operator", (call.form, numbers), settings).get(compile_it)
     except Exception as error:
         _log.info("%s runs on the host: %s", op, error)
         return None

@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 CHECKS = [
     f"ocl_{k}checks.py"
-    for k in ("", "memory_", "operator_", "norm_", "half_", "address_", "interface_")
+    for k in ("", "memory_", "operator_", "warm_", "norm_", "half_", "address_", "interface_")
 ]
 
 
@@ -34,7 +34,7 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
         with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
             Allocator.of(device, "discrete")
         return
-    checks = CHECKS if memory == "discrete" else CHECKS[:3]
+    checks = CHECKS if memory == "discrete" else CHECKS[:4]
     _run(checks, device.short_name, memory, 600, plugin="ocl_sample")
 
 
@@ -66,7 +66,7 @@ def test_lazy_mode(device: Device, memory: str) -> None:
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
     if memory == "auto" or device.info.shared_memory:
-        files = [*CHECKS[:3], "ocl_half_checks.py"]
+        files = [*CHECKS[:4], "ocl_half_checks.py"]
         _run(files, device.short_name, memory, 900, plugin="ocl_lazily")
 
 

@@ -170,7 +170,10 @@ def keeping_plans(
 
     ``wanted``: if off, it does neither. Yields the factory of graph compilers.
     """
-    reason = _why_off(gm, settings) if wanted else "compiling is watched"
+    if not wanted:
+        yield Graphs(stored=False)
+        return
+    reason = _why_off(gm, settings)
     if reason is not None:
         if settings.cache:
             count("plan_bypasses")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ocl_inductor.compile import compile_with
+from ocl_inductor.eager.kept_plans import KeptPlan
 from ocl_inductor.eager.lazy.budget import Budget
 from ocl_inductor.eager.lazy.gates import storage_of
 from ocl_inductor.eager.lazy.graph import graph_of
@@ -19,6 +20,7 @@ from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
 Numbers: TypeAlias = tuple[object, ...]
@@ -30,6 +32,15 @@ _MOST_FORMS = 6
 def comparable(numbers: Sequence[float]) -> Numbers:
     """0.0 and -0.0 are equal, and no NaN equals itself; an integer is no real number."""
     return tuple(x if type(x) is int else (x, 0) if x and x == x else x.hex() for x in numbers)
+
+
+def fixed_numbers(
+    numbers: Sequence[float], groups: Sequence[tuple[Sequence[int], torch.dtype]]
+) -> Numbers:
+    """The numbers that are constants of a graph; None for those that change."""
+    changing = {place for places, _ in groups for place in places}
+    known = comparable(numbers)
+    return tuple(None if n in changing else x for n, x in enumerate(known))
 
 
 @dataclass(slots=True)
@@ -165,20 +176,24 @@ class LazyPlans:
         self, inputs: Sequence[Tensor], numbers: Sequence[float], groups: Any, fixed: Any
     ) -> LazyPlan | None:
         options = {"fallback": "error"}
+        slots = [p.slot for p in self._results]
+
+        def compile_it() -> Callable[..., Any]:
+            gm, fakes = graph_of(self._end.path(), inputs, numbers, groups, slots)
+            return compile_with(gm, fakes, options=options, unwrapped=True)
+
         try:
+            text = self._end.text(), slots, fixed_numbers(numbers, groups), groups
+            kept = KeptPlan("lazy", text, Settings.resolve(None, options))
             with torch.no_grad(), torch._C._DisableAutocast():
-                gm, fakes = graph_of(
-                    self._end.path(), inputs, numbers, groups, [p.slot for p in self._results]
-                )
-                made = compile_with(gm, fakes, options=options, unwrapped=True)
-            function = made.function() if hasattr(made, "function") else made
+                function = kept.get(compile_it)
         except Exception as error:
             self._note(error)
             self._closed = True
             return None
         count("lazy_graphs")
-        slots = [tensors.Number(dtype) for _, dtype in groups]
-        return LazyPlan(function, self._results, groups, fixed, slots)
+        given = [tensors.Number(dtype) for _, dtype in groups]
+        return LazyPlan(function, self._results, groups, fixed, given)
 
     def _note(self, error: Exception) -> None:
         """Record no call again that a graph cannot have."""

@@ -109,6 +109,25 @@ class RecordedStep:
             at = at.parent
         return found[::-1]
 
+    def text(self) -> object:
+        """What determines the graph of the record that ends here, numbers apart: equal in every
+        process that records the same."""
+        steps = [
+            (
+                step.kind,
+                str(step.operator and step.operator.op),
+                step.args,
+                sorted(step.kwargs.items()),
+                [
+                    piece and (piece.slot, piece.dtype, piece.size, piece.stride)
+                    for piece in step.made
+                ],
+            )
+            for step in self.path()
+        ]
+        settings = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+        return steps, sorted(self.aliased), settings
+
     def refuse(self) -> None:
         """Record no such call again."""
         self.operator.refused.add(self.form)
