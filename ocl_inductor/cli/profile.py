@@ -21,11 +21,23 @@ from ocl_inductor.cli.program import run_program, why_it_ended
 @click.option(
     "--rows", default=20, show_default=True, type=click.IntRange(1), help="Kernels shown."
 )
+@click.option(
+    "--sort",
+    default="time",
+    show_default=True,
+    type=click.Choice(("time", "memory", "launches")),
+    help="What kernels are ranked by: time, bytes read and written, or launches.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def profile(
-    script: Path, arguments: tuple[str, ...], trace: Path | None, rows: int, as_json: bool
+    script: Path,
+    arguments: tuple[str, ...],
+    trace: Path | None,
+    rows: int,
+    sort: str,
+    as_json: bool,
 ) -> None:
     """Run SCRIPT and show the time of each kernel of its compiled graphs.
 
@@ -54,9 +66,9 @@ def profile(
 
         out = console()
         if out.is_terminal:
-            out.print(report(result, shares, rows))
+            out.print(report(result, shares, rows, sort))
         else:
-            click.echo(text(result, shares, out.width, rows))
+            click.echo(text(result, shares, out.width, rows, sort))
     if trace is not None:
         try:
             result.export_chrome_trace(trace)

@@ -57,6 +57,38 @@ def test_table_and_trace(script: Path, tmp_path: Path) -> None:
     assert sum(e.get("cat") == "opencl_kernel" for e in events) == 3
 
 
+MANY_AND_LARGE = """
+import torch
+small = torch.compile(lambda x: x.softmax(-1), backend="opencl", dynamic=False)
+large = torch.compile(lambda x: x + 1, backend="opencl", dynamic=False)
+with torch.no_grad():
+    for _ in range(3):
+        small(torch.randn(2, 16))
+    large(torch.randn(1 << 16))
+"""
+
+
+@pytest.mark.parametrize(("sort", "first"), [("memory", "add"), ("launches", "softmax")])
+def test_ranks(sort: str, first: str, tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(MANY_AND_LARGE)
+    done = invoke("--sort", sort, path, columns="120")
+    assert done.exit_code == 0, done.output
+    rows = [line.split() for line in done.stdout.splitlines()]
+    kernels = [row for row in rows if row and row[0].startswith(("pointwise_", "reduction_"))]
+    assert len(kernels) == 2 and first in kernels[0][0]
+    megabytes = {row[0]: row[-4] for row in kernels}
+    (added,) = (m for name, m in megabytes.items() if "add" in name)
+    assert float(added) == pytest.approx(2 * 4 * (1 << 16) / 1e6, abs=0.05)
+
+
+def test_a_rank_that_does_not_exist(script: Path) -> None:
+    done = invoke("--sort", "size", script, 1)
+    assert done.exit_code == 2 and "'time', 'memory', 'launches'" in done.stderr
+    with pytest.raises(ValueError, match="none of time, memory, launches"):
+        Profile().table(sort="size")
+
+
 def test_json(script: Path) -> None:
     done = invoke("--json", script, 2)
     assert done.exit_code == 0, done.output

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -9,35 +12,48 @@ from rich.text import Text
 
 from ocl_inductor.observe.profiler.result import Breakdown, KernelTime, ProfileData
 
+#: What kernels can be ranked by, the largest first: the time, the bytes read and written, and the
+#: number of launches, each of all calls together.
+ORDERS: Final[dict[str, Callable[[KernelTime], int]]] = {
+    "time": lambda k: k.total_ns,
+    "memory": lambda k: k.nbytes,
+    "launches": lambda k: k.calls,
+}
 
-def text(profile: ProfileData, breakdown: Breakdown, width: int, rows: int) -> str:
-    """Plain text of ``width`` columns, without colours."""
+
+def text(
+    profile: ProfileData, breakdown: Breakdown, width: int, rows: int, sort: str = "time"
+) -> str:
+    """Plain text of ``width`` columns, without colours. ``sort``: one of ``ORDERS``."""
     console = Console(width=width, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(report(profile, breakdown, rows))
+        console.print(report(profile, breakdown, rows, sort))
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def report(profile: ProfileData, breakdown: Breakdown, rows: int) -> RenderableType:
+def report(
+    profile: ProfileData, breakdown: Breakdown, rows: int, sort: str = "time"
+) -> RenderableType:
     """Tables of kernels and host calls, and the shares of the time."""
     if not profile.calls:
         return Text(
             "No compiled graph ran. Is the model compiled with backend='opencl', and called "
             "inside of the profiled part?"
         )
-    parts: list[RenderableType] = [_kernels(profile, rows)]
+    parts: list[RenderableType] = [_kernels(profile, rows, sort)]
     if profile.host_calls:
         parts.append(_host(profile))
     parts.append(_shares(breakdown, len(profile.calls)))
     return Group(*parts)
 
 
-def _kernels(profile: ProfileData, rows: int) -> Table:
+def _kernels(profile: ProfileData, rows: int, sort: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("kernel: operators", overflow="fold")
-    for heading in ("calls", "total ms", "share", "GB/s", "GFLOP/s", "roof"):
+    for heading in ("calls", "total ms", "share", "MB", "GB/s", "GFLOP/s", "roof"):
         table.add_column(heading, justify="right", no_wrap=True)
-    shown = profile.kernels[:rows]
+    ranked = sorted(profile.kernels, key=ORDERS[sort], reverse=True)
+    shown = ranked[:rows]
     several = len({k.device for k in profile.kernels}) > 1
     for k in shown:
         label = Text(k.name, style="bold")
@@ -50,15 +66,17 @@ def _kernels(profile: ProfileData, rows: int) -> Table:
             str(k.calls),
             f"{k.total_ns / 1e6:.3f}",
             f"{k.share:.1%}",
+            _megabytes(k.nbytes),
             *_rates(k),
         )
-    left = profile.kernels[rows:]
+    left = ranked[rows:]
     if left:
         table.add_row(
             f"{len(left)} more",
             str(sum(k.calls for k in left)),
             f"{sum(k.total_ns for k in left) / 1e6:.3f}",
             f"{sum(k.share for k in left):.1%}",
+            _megabytes(sum(k.nbytes for k in left)),
             *("", "", ""),
         )
     return table
@@ -68,6 +86,10 @@ def _short(operator: str) -> str:
     """``relu`` for ``aten.relu.default``; others whole."""
     library, _, rest = operator.partition(".")
     return rest.split(".")[0] if library in ("aten", "prims") and rest else operator
+
+
+def _megabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e6:.1f}" if nbytes else "-"
 
 
 def _rates(k: KernelTime) -> tuple[str, str, str]:
