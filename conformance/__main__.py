@@ -14,11 +14,15 @@ from rich.console import Console
 from rich.progress import Progress
 
 from conformance import expectations, report
+from conformance.check import Limits, Mode, check_row
+from conformance.compiled import Compiled
+from conformance.eagerly import Eagerly
 from conformance.results import append_result, read_results
 from conformance.rows import DIRECTIONS, DTYPES, ON_REQUEST, Result, Row, Subject, all_rows
 from conformance.subjects import subjects
 
 _RESULTS = Path("conformance_results.jsonl")
+_EAGER_RESULTS = Path("conformance_eager.jsonl")
 _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 
 
@@ -32,7 +36,18 @@ _PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 @click.option("--limit", type=int, help="At most this many samples of a row, spread evenly.")
 @click.option("--seconds", default=30.0, help="No further sample of a row after so long.")
 @click.option("--hang", default=120.0, help="A row that takes longer is killed, and fails.")
-@click.option("--results", default=_RESULTS, type=click.Path(path_type=Path), help="JSON lines.")
+@click.option(
+    "--eager",
+    is_flag=True,
+    help="Nothing is compiled by torch.compile: operators run on `ocl` tensors, which have memory "
+    "of their own on a CPU's driver, too, unless OCL_INDUCTOR_MEMORY says otherwise.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    show_default=f"{_RESULTS}, {_EAGER_RESULTS} with --eager",
+    help="JSON lines.",
+)
 @click.option("--fresh", is_flag=True, help="Forget earlier results instead of resuming.")
 @click.option("--slice", "slice_seed", type=int, help="Rows in a random order of this seed.")
 @click.option("--budget", type=float, help="Start no further row after so much of CPU time.")
@@ -48,7 +63,8 @@ def main(
     limit: int | None,
     seconds: float,
     hang: float,
-    results: Path,
+    eager: bool,
+    results: Path | None,
     fresh: bool,
     slice_seed: int | None,
     budget: float | None,
@@ -64,6 +80,7 @@ def main(
     warnings.filterwarnings("ignore")
     torch.cuda.is_available = lambda: False  # rows run in forked processes, where it cannot be used
     console = Console()
+    results = results or (_EAGER_RESULTS if eager else _RESULTS)
     if fresh:
         results.unlink(missing_ok=True)
     found = read_results(results)
@@ -81,7 +98,8 @@ def main(
         console.print(f"random slice, seed {slice_seed}")
     if not report_only:
         waiting = [r for r in rows if r not in found]
-        for result in _checked(waiting, known, device, limit, seconds, hang, budget, console):
+        limits, mode = Limits(limit, seconds), Eagerly(device) if eager else Compiled(device)
+        for result in _checked(waiting, known, mode, limits, hang, budget, console):
             found[result.row] = result
             append_result(results, result)
     done = [found[r] for r in rows if r in found]
@@ -99,21 +117,16 @@ def main(
 def _checked(
     rows: Sequence[Row],
     known: dict[str, Subject],
-    device: str | None,
-    limit: int | None,
-    seconds: float,
+    mode: Mode,
+    limits: Limits,
     hang: float,
     budget: float | None,
     console: Console,
 ) -> Iterator[Result]:
-    from conformance.check import Limits, check_row
-    from conformance.fallbacks import FallbackLog
     from conformance.pool import run_rows
 
-    log = FallbackLog()
-
     def check(row: Row) -> Result:
-        return check_row(row, known[row.op], device, Limits(limit, seconds), log)
+        return check_row(row, known[row.op], mode, limits)
 
     spent = 0.0
     with Progress(console=console) as progress:

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-#: Compiles a function or module, or leaves it as it is.
-Wrap = Callable[[Any], Any]
+
+def _as_it_is(f: Any) -> Any:
+    return f
+
 
 _WIDE = {
     torch.float32: torch.float64,
@@ -21,14 +23,28 @@ _WIDE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """``results(wrap, seed, wide)``: everything that can be seen of one run, on fresh copies.
+class Way:
+    """How a sample is run: by default eagerly on the CPU.
 
-    ``wide``: in float64. ``random``: may draw random numbers; compared only if they do not matter.
-    ``values``: whether the numbers count at all.
+    ``wrap`` compiles a function or module, or leaves it as it is. ``device``: where the tensors
+    are. ``wide``: in float64.
     """
 
-    results: Callable[[Wrap, int, bool], Any]
+    wrap: Callable[[Any], Any] = _as_it_is
+    device: str = "cpu"
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``results(way, seed)``: everything that can be seen of one run, on fresh copies and then on
+    the CPU.
+
+    ``random``: may draw random numbers; compared only if they do not matter. ``values``: whether
+    the numbers count at all.
+    """
+
+    results: Callable[[Way, int], Any]
     random: bool = False
     values: bool = True
 
@@ -37,19 +53,26 @@ def tensors(tree: Any) -> list[torch.Tensor]:
     return [t for t in tree_leaves(tree) if isinstance(t, torch.Tensor)]
 
 
-def copied(tree: Any) -> Any:
-    """Leaves of their own with the strides, offsets and lazy bits of the originals."""
+def copied(tree: Any, device: str = "cpu") -> Any:
+    """Leaves of their own on ``device`` with the strides, offsets and lazy bits of the originals;
+    the CPU among the arguments becomes ``device``, too."""
 
     def one(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
-            return x
+            cpu = isinstance(x, (str, torch.device)) and str(x) == "cpu"
+            return torch.device(device) if cpu else x
         if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():
-            return x.detach().clone().requires_grad_(x.requires_grad)
-        storage = torch.tensor([], dtype=x.dtype).set_(x.untyped_storage().clone())
+            return x.detach().clone().to(device).requires_grad_(x.requires_grad)
+        storage = torch.tensor([], dtype=x.dtype).set_(x.untyped_storage().clone()).to(device)
         y = storage.as_strided(x.size(), x.stride(), x.storage_offset())
         return y.requires_grad_(x.requires_grad)
 
     return tree_map(one, tree)
+
+
+def at_home(tree: Any) -> Any:
+    """The same on the CPU."""
+    return tree_map(lambda x: x.cpu() if isinstance(x, torch.Tensor) else x, tree)
 
 
 def widened(tree: Any) -> Any:
@@ -68,7 +91,8 @@ def gradients(results: Any, leaves: Sequence[torch.Tensor], seed: int) -> Any:
     outs = [t for t in tensors(results) if t.requires_grad]
     generator = torch.Generator().manual_seed(seed)
     weights = [
-        torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in outs
+        torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype).to(t.device)
+        for t in outs
     ]
     return torch.autograd.grad(outs, leaves, weights, allow_unused=True)
 

@@ -1,4 +1,4 @@
-"""Check one row: compile each of its samples, run it, and compare."""
+"""Check one row: run each of its samples in a mode, and compare with eager on the CPU."""
 
 from __future__ import annotations
 
@@ -7,31 +7,14 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch._dynamo.utils import counters
 
-from conformance.cases import Case
+from conformance.cases import Case, Way
 from conformance.compare import problem
-from conformance.fallbacks import FallbackLog
 from conformance.rows import EAGER_FAILS, FAIL, FALLBACK, NATIVE, RANK, Result, Row, Subject
-from tests.device.agreement import poisoned_memory
-
-#: Operators with a size or a number that depends on data, for which PyTorch is told to keep the
-#: call in the graph; by default Dynamo leaves the graph there. (With the settings on, Dynamo
-#: itself fails for ``combinations``, and promises too few results of a masked_select that
-#: broadcasts.)
-_CAPTURED = frozenset(
-    {
-        "argwhere",
-        "item",
-        "nn.functional.gaussian_nll_loss",
-        "nonzero",
-        "unique",
-        "unique_consecutive",
-    }
-)
 
 #: Distinct messages of failing samples that a result keeps.
 MESSAGES = 3
@@ -48,13 +31,23 @@ class Limits:
     seconds: float = 30.0
 
 
+class Mode(Protocol):
+    """How samples are run: compiled, or operator by operator on ``ocl``."""
+
+    def results(self, op: str, case: Case, seed: int) -> Any:
+        """Of one sample; raises whatever the sample does."""
+        ...
+
+    def on_host(self) -> dict[str, str]:
+        """What the last sample ran on the host, with the reasons."""
+        ...
+
+
 class _EagerFails(Exception):
     """Eager itself raises for this sample."""
 
 
-def check_row(
-    row: Row, subject: Subject, device: str | None, limits: Limits, log: FallbackLog
-) -> Result:
+def check_row(row: Row, subject: Subject, mode: Mode, limits: Limits) -> Result:
     """Never raises for what an operator does; a crash of the process is the caller's matter."""
     start = time.process_time()
     # Not hash(): it differs from process to process.
@@ -71,7 +64,7 @@ def check_row(
         if count and time.process_time() - start > limits.seconds:
             break
         try:
-            wrong, found = _check_case(row.op, cases[k], device, seed + k, log)
+            wrong, found = _check_case(row.op, cases[k], mode, seed + k)
         except _EagerFails as e:
             details = details or [str(e)]
             continue
@@ -96,49 +89,26 @@ def spread(total: int, wanted: int | None) -> Sequence[int]:
     return sorted({k * (total - 1) // max(1, wanted - 1) for k in range(wanted)})
 
 
-def _check_case(
-    op: str, case: Case, device: str | None, seed: int, log: FallbackLog
-) -> tuple[str | None, dict[str, str]]:
+def _check_case(op: str, case: Case, mode: Mode, seed: int) -> tuple[str | None, dict[str, str]]:
     """What is wrong, if anything, and what did not run on the device."""
     try:
-        eager = case.results(lambda f: f, seed, False)
+        eager = case.results(Way(), seed)
     except Exception as e:
         raise _EagerFails(_line(e)) from e
     values = case.values
     if values and case.random:
-        others = (case.results(lambda f: f, seed + k, False) for k in range(1, SEEDS))
+        others = (case.results(Way(), seed + k) for k in range(1, SEEDS))
         values = all(problem(other, eager, None) is None for other in others)
     exact = None
     if values:
         with suppress(Exception):  # not everything goes along in float64
-            exact = case.results(lambda f: f, seed, True)
-    torch._dynamo.reset()
+            exact = case.results(Way(wide=True), seed)
     counters.clear()
-    log.reasons.clear()
-
-    def wrap(f: Any) -> Any:
-        return torch.compile(f, backend="opencl", dynamic=False, options=_options(device))
-
     try:
-        with poisoned_memory(), torch._dynamo.config.patch(_captured(op)):
-            actual = case.results(wrap, seed, False)
+        actual = mode.results(op, case, seed)
     except Exception as e:
-        return _raised(e), log.found()
-    return problem(actual, eager, exact, values=values), log.found()
-
-
-def _options(device: str | None) -> dict[str, Any]:
-    return {"verify": True} | ({"device": device} if device else {})
-
-
-def _captured(op: str) -> dict[str, bool]:
-    """What Dynamo keeps in the graph. Without the first it leaves recurrent modules alone."""
-    sizes = op in _CAPTURED
-    return {
-        "allow_rnn": True,
-        "capture_dynamic_output_shape_ops": sizes,
-        "capture_scalar_outputs": sizes,
-    }
+        return _raised(e), mode.on_host()
+    return problem(actual, eager, exact, values=values), mode.on_host()
 
 
 def _raised(e: BaseException) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.cases import Case, Wrap, copied, detached, gradients, tensors, widened
+from conformance.cases import Case, Way, at_home, copied, detached, gradients, tensors, widened
 from conformance.rows import BACKWARD, FORWARD, MODULE, Row
 
 
@@ -42,19 +42,22 @@ class Module:
         forward = sample.forward_input
         arguments = tuple(forward.args), dict(forward.kwargs)
 
-        def results(wrap: Wrap, seed: int, wide: bool) -> Any:
-            module, (args, kwargs) = copy.deepcopy(made), copied(arguments)
-            if wide:
+        def results(way: Way, seed: int) -> Any:
+            wrap = way.wrap
+            module, (args, kwargs) = copy.deepcopy(made), copied(arguments, way.device)
+            module = module.to(way.device)
+            if way.wide:
                 module, (args, kwargs) = module.double(), widened((args, kwargs))
             torch.manual_seed(seed)
             if row.direction == FORWARD:
                 with torch.no_grad():
                     out = wrap(module)(*args, **kwargs)
-                return _plain(out), list(module.buffers())
+                return at_home((_plain(out), list(module.buffers())))
             out = _plain(wrap(module)(*args, **kwargs))
             every = (*tensors((args, kwargs)), *module.parameters())
             leaves = [t for t in every if t.requires_grad]
-            return detached(out), list(module.buffers()), gradients(out, leaves, seed)
+            found = gradients(out, leaves, seed)
+            return at_home((detached(out), list(module.buffers()), found))
 
         # Dropout and its like: which modules they are is seen from their results.
         return Case(results, random=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.cases import Case, Wrap, copied, detached, gradients, tensors, widened
+from conformance.cases import Case, Way, at_home, copied, detached, gradients, tensors, widened
 from conformance.random_operators import RANDOM, UNINITIALISED
 from conformance.rows import BACKWARD, FORWARD, Row
 from conformance.ties import without_positions
@@ -39,12 +39,12 @@ class Operator:
         def called(args: Any, kwargs: Any) -> Any:
             return function(*args, **kwargs)
 
-        def results(wrap: Wrap, seed: int, wide: bool) -> Any:
-            inputs = copied(arguments)
+        def results(way: Way, seed: int) -> Any:
+            inputs = copied(arguments, way.device)
             torch.manual_seed(seed)
-            inputs = widened(inputs) if wide else inputs
-            found, *others = run(wrap(called), inputs, sample, seed)
-            return without_positions(row.op, inputs[0][0], sample, found), *others
+            inputs = widened(inputs) if way.wide else inputs
+            found, *others = at_home(run(way.wrap(called), inputs, sample, seed))
+            return without_positions(row.op, at_home(inputs[0][0]), sample, found), *others
 
         return Case(results, row.op in RANDOM, row.op not in UNINITIALISED)
 

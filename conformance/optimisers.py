@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.cases import Case, Wrap, tensors
+from conformance.cases import Case, Way, at_home, tensors
 from conformance.rows import OPTIMISER, STEP, Row
 
 STEPS = 3
@@ -36,13 +36,13 @@ class Optimiser:
     def _case(self, row: Row, kwargs: dict[str, Any]) -> Case:
         matrices = self.entry.optim_cls.__name__ == "Muon"
 
-        def results(wrap: Wrap, seed: int, wide: bool) -> Any:
-            dtype = torch.float64 if wide else getattr(torch, row.dtype)
+        def results(way: Way, seed: int) -> Any:
+            dtype = torch.float64 if way.wide else getattr(torch, row.dtype)
             g = torch.Generator().manual_seed(seed)
             shapes = MATRICES if matrices else SHAPES
 
             def numbers(shape: tuple[int, ...]) -> torch.Tensor:
-                return torch.randn(shape, generator=g).to(dtype)
+                return torch.randn(shape, generator=g).to(way.device, dtype)
 
             params = [torch.nn.Parameter(numbers(s)) for s in shapes]
             # A tensor among the arguments (a learning rate, say) belongs to one run.
@@ -51,12 +51,12 @@ class Optimiser:
             if self.entry.only_supports_sparse_grads:
                 raise NotImplementedError("gradients are sparse")
             gradients = [[numbers(s) for s in shapes] for _ in range(STEPS)]
-            step = wrap(self._step(optimiser, params))
+            step = way.wrap(self._step(optimiser, params))
             for grads in gradients:
                 for p, grad in zip(params, grads):
                     p.grad = grad.clone()
                 step()
-            return [p.detach() for p in params], _state(optimiser, params)
+            return at_home(([p.detach() for p in params], _state(optimiser, params)))
 
         return Case(results)
 

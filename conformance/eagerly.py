@@ -1,0 +1,91 @@
+"""Samples run operator by operator on ``ocl`` tensors, without torch.compile."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+from conformance.cases import Case, Way
+from ocl_inductor.log import logger
+from tests.device.agreement import POISON
+
+_PREFIX = "eager on host: "
+
+
+class Eagerly:
+    """``device``: the OpenCL device that ``ocl`` is, None for the first one.
+
+    It may be made in a process that forks: ``ocl`` is registered at the first sample.
+    """
+
+    def __init__(self, device: str | None) -> None:
+        # On a CPU's driver as well: with the host's memory its kernels work in place, and nothing
+        # would be checked.
+        os.environ.setdefault("OCL_INDUCTOR_MEMORY", "discrete")
+        os.environ.setdefault("OCL_INDUCTOR_VERIFY", "1")
+        if device is not None:
+            os.environ["OCL_INDUCTOR_DEVICE"] = device
+        self._log = HostLog()
+        self._ready = False
+
+    def results(self, op: str, case: Case, seed: int) -> Any:
+        if not self._ready:
+            import ocl_inductor.eager  # noqa: F401  # it takes PyTorch's slot for devices
+
+            poison_memory()
+            self._ready = True
+        return case.results(Way(device="ocl"), seed)
+
+    def on_host(self) -> dict[str, str]:
+        """Operators that ran on the host since the counters were cleared, with their reasons."""
+        names = [k[len(_PREFIX) :] for k in counters["opencl"] if k.startswith(_PREFIX)]
+        return {name: self._log.reasons.get(name, "") for name in names}
+
+
+class HostLog(logging.Filter):
+    """Collects the reasons for which operators run on the host, instead of printing them.
+
+    A reason is told when a form of an operator is first called, so they are kept.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: dict[str, str] = {}
+        for module in ("one_node", "compiled"):
+            log = logger(f"ocl_inductor.eager.{module}")
+            log.setLevel(logging.INFO)
+            log.addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple) and len(record.args) == 2:
+            operator, reason = map(str, record.args)
+            lines = reason.strip().splitlines() or [type(record.args[1]).__name__]
+            self.reasons.setdefault(operator, lines[0][:300])
+        return False
+
+
+def poison_memory() -> None:
+    """From now on memory of ``ocl`` tensors starts as NaN in this process."""
+    from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+    from ocl_inductor.resident.allocator import Allocator, Block
+    from ocl_inductor.resident.tensors import shared
+
+    take = Allocator.take
+
+    def poisoned(self: Allocator, size: int, wanted: int = 0) -> Block:
+        block = take(self, size, wanted)
+        if self.in_place:
+            self.device.queue.finish()
+            ctypes.memset(block.pointer, POISON, size)
+        else:
+            pattern = torch.tensor([POISON], dtype=torch.uint8).numpy()
+            where = shared(block.pointer, size)
+            load_pyopencl().enqueue_svm_memfill(self.device.queue, where, pattern)
+        return block
+
+    Allocator.take = poisoned  # type: ignore[method-assign]
