@@ -8,11 +8,13 @@ continue with the old ones. So such a move swaps the tensors of each parameter.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from ocl_inductor.resident.places import NAME, is_resident
 
@@ -28,11 +30,37 @@ def keep_identity_of_parameters() -> None:
             return apply(self, fn, recurse)
         future.set_swap_module_params_on_conversion(True)
         try:
-            return apply(self, fn, recurse)
+            with _lazy_ones_moved(self, fn):
+                return apply(self, fn, recurse)
         finally:
             future.set_swap_module_params_on_conversion(False)
 
     nn.Module._apply = swapping  # type: ignore[method-assign,assignment]
+
+
+@contextlib.contextmanager
+def _lazy_ones_moved(module: nn.Module, fn: Callable[[object], object]) -> Iterator[None]:
+    """Move the parameters that have no size yet, and hide them: PyTorch would swap each with a
+    parameter of size 0."""
+    hidden = [
+        (owner, key, parameter)
+        for owner in module.modules()
+        for key, parameter in owner._parameters.items()
+        if isinstance(parameter, UninitializedParameter)
+    ]
+    for owner, key, _ in hidden:
+        owner._parameters[key] = None
+    try:
+        yield
+    finally:
+        for owner, key, parameter in hidden:
+            owner._parameters[key] = parameter
+    for parameter in {id(p): p for *_, p in hidden}.values():
+        with torch.no_grad():
+            like = fn(torch.empty(0, dtype=parameter.dtype, device=parameter.device))
+        assert isinstance(like, torch.Tensor)
+        moved = UninitializedParameter(parameter.requires_grad, like.device, like.dtype)
+        torch.utils.swap_tensors(parameter, moved)
 
 
 def _crosses(module: nn.Module, fn: Callable[[object], object]) -> bool:
