@@ -6,8 +6,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ocl_inductor.resident.places import place_device
+from ocl_inductor.resident.schemas import may_write, written
 
 _default_dtype = torch.get_default_dtype
 _deterministic = torch._C._get_deterministic_algorithms
@@ -37,9 +39,23 @@ def call_of(
         form.append(name)
         if not _add((kwargs[name],), form, tensors, numbers):
             return None
-    if len(tensors) > 1 and not _apart(tensors):
+    if len(tensors) > 1 and may_write(op) and not _apart(tensors, written(op, args, kwargs)):
         return None
     return Call(tensors, tuple(form), tuple(numbers))
+
+
+def why_not(args: Sequence[object], kwargs: dict[str, object]) -> str:
+    """Why ``call_of`` gives None, for the log."""
+    for x in tree_leaves((args, kwargs)):
+        if isinstance(x, complex) or (isinstance(x, torch.Tensor) and x.is_complex()):
+            return "complex numbers"
+        if isinstance(x, torch.Generator):
+            return "a generator of random numbers"
+        if isinstance(x, torch.Tensor) and x.layout is not torch.strided:
+            return f"a sparse tensor ({x.layout})"
+        if isinstance(x, torch.Tensor) and x.device != place_device():
+            return f"a tensor on {x.device}"
+    return "an argument that is written shares memory with another"
 
 
 def _add(
@@ -87,7 +103,11 @@ def _add(
     return True
 
 
-def _apart(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether no two share memory: such ones would have to be traced as views."""
+def _apart(tensors: Sequence[torch.Tensor], targets: Sequence[object]) -> bool:
+    """Whether none that is written shares memory with another tensor: such ones would have to be
+    traced as views."""
     storages = [x.untyped_storage()._cdata for x in tensors if x.numel()]
-    return len(set(storages)) == len(storages)
+    return not any(
+        isinstance(x, torch.Tensor) and x.numel() and storages.count(x.untyped_storage()._cdata) > 1
+        for x in tree_leaves(targets)
+    )

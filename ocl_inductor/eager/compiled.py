@@ -9,6 +9,7 @@ where the memory is the host's, as its kernels exist already.
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.eager.calls import Call, call_of
+from ocl_inductor.eager.calls import Call, call_of, why_not
 from ocl_inductor.eager.changing import name_of, range_of_numbers
 from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.eager.on_host import on_host_of
@@ -27,15 +28,21 @@ from ocl_inductor.eager.one_node import (
     compiled_for_any,
     places_that_change,
 )
+from ocl_inductor.eager.out_sizes import Sizes, outs_of, resize_outs, sizes_of_outs
+from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
 from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support.torch_versions import untraced
 
+_log = logger(__name__)
+
 #: Most forms of an operator (sizes, strides, types), and most numbers of a form, that are compiled;
 #: further ones run on the host.
 _MOST_FORMS, _MOST_NUMBERS = 256, 8
+#: Calls whose results' sizes are kept.
+_MOST_SIZES = 4096
 
 #: Takes the tensors of a call and its numbers; None: the host has to run it.
 Entry = Callable[[Sequence[torch.Tensor], tuple[Hashable, ...]], object]
@@ -104,6 +111,7 @@ class _GraphFunctions:
         self.forms: dict[Hashable, _Form] = {}
         self._lock = threading.RLock()
         self._counts: Counter[Any] = Counter()
+        self._outs: dict[Hashable, Sizes] = {}
         #: Whether the thread is compiling, whose own operators are not compiled in turn.
         self.here = _Here()
 
@@ -134,6 +142,33 @@ class _GraphFunctions:
         if isinstance(made, _Changing):
             return made(call.tensors, call.numbers)
         return made(*call.tensors)
+
+    def resized(
+        self,
+        op: torch._ops.OpOverload,
+        args: Sequence[object],
+        kwargs: dict[str, Any],
+        call: Call,
+    ) -> bool:
+        """Give tensors for results that have no elements their size; whether any had another."""
+        if all(kwargs[name].numel() for name in outs_of(op) if name in kwargs):
+            return False
+        key = call.form, call.numbers
+        try:
+            sizes = self._outs.get(key)
+        except TypeError:  # an argument that is not hashable
+            return False
+        if sizes is None:
+            try:
+                sizes = sizes_of_outs(op, args, kwargs)
+            except Exception:  # the host knows them, or raises
+                sizes = {}
+            if len(self._outs) >= _MOST_SIZES:
+                self._outs.clear()
+            self._outs[key] = sizes
+        sizes = {name: x for name, x in sizes.items() if not kwargs[name].numel()}
+        resize_outs(kwargs, sizes)
+        return bool(sizes)
 
     def _new(
         self,
@@ -204,6 +239,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
     on_host = on_host_of(op)
     if op.overloadpacket in _ON_HOST:
         return untraced(lambda *args, **kwargs: on_host(args, kwargs))
+    outs = outs_of(op)
     in_place, here, functions = tensors.in_place, _functions.here, _functions
     deferred, operator = Deferred, Operator(op)
 
@@ -216,12 +252,16 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
         if in_place() or here.compiling:
             return on_host(args, kwargs)
         own = call_of(op, args, kwargs)
+        if outs and own is not None and functions.resized(op, args, kwargs, own):
+            own = call_of(op, args, kwargs)
         found = None if own is None else functions.run(op, args, kwargs, own)
         if found is None:
+            if own is None and _log.isEnabledFor(logging.INFO):
+                _log.info("%s runs on the host: %s", op, why_not(args, kwargs))
             return on_host(args, kwargs)
         count("eager_compiled")
         if writes:
-            return result_of_writing(op, args, kwargs)
+            return result_of_writing(op, args, kwargs, found)  # type: ignore[arg-type]
         return found[0] if results == 1 else tuple(found)
 
     return untraced(call)

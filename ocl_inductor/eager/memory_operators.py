@@ -105,6 +105,17 @@ def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Te
     return target
 
 
+def equal(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether two tensors have the same size and elements; waits for it.
+
+    Raises:
+        RuntimeError: they are of different types, or on different devices.
+    """
+    if x.dtype != y.dtype or not (is_resident(x) and is_resident(y)) or x.dtype.is_complex:
+        return bool(run(aten.equal.default, x, y))
+    return x.size() == y.size() and bool(x.eq(y).all().item())
+
+
 def item(x: torch.Tensor) -> object:
     return tensors.to_host(x).item()
 
@@ -206,6 +217,7 @@ KERNELS: dict[str, Callable[..., object]] = {
     "_copy_from": copy_from,
     "_copy_from_and_resize": copy_from_and_resize,
     "_local_scalar_dense": item,
+    "equal": equal,
     "resize_": resize,
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,

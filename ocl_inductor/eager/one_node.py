@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ocl_inductor.compile import compile_with
 from ocl_inductor.eager.calls import Call
@@ -23,13 +24,14 @@ from ocl_inductor.eager.changing import (
     range_of_numbers,
 )
 from ocl_inductor.eager.kept_plans import KeptPlan
+from ocl_inductor.eager.out_sizes import outs_of, sizes_of_outs
 from ocl_inductor.log import logger
-from ocl_inductor.resident.schemas import takes_numbers
+from ocl_inductor.resident.schemas import own_results, takes_numbers
 from ocl_inductor.settings import Settings
 
 _log = logger(__name__)
 
-#: Takes the tensors of a call; returns its results, none where it writes its arguments.
+#: Takes the tensors of a call; returns those of its results that are none of its arguments.
 Function: TypeAlias = Callable[..., object]
 
 
@@ -40,6 +42,8 @@ def compiled(
 
     def graph(mode: FakeTensorMode, fakes: list[object]) -> GraphModule:
         check_arguments(op, args, kwargs)
+        if outs_of(op) and sizes_of_outs(op, args, kwargs):
+            raise ValueError("out= has another size")
         return _graph(op, args, kwargs, call)
 
     return _made(op, graph, call, call.numbers)
@@ -134,6 +138,8 @@ def _made(
 
     def compile_it() -> Function:
         mode = FakeTensorMode()
+        if torch.Tag.dynamic_output_shape in op.tags:
+            mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True)
         # Autocast has been applied to the call already.
         with torch.no_grad(), torch._C._DisableAutocast():
             fakes: list[object] = [mode.from_tensor(x.detach()) for x in call.tensors]
@@ -150,7 +156,7 @@ def _made(
 def _graph(
     op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object], call: Call
 ) -> GraphModule:
-    """The operator as a graph. One that writes its arguments returns nothing."""
+    """The operator as a graph, which returns those results that are none of its arguments."""
     graph = Graph()
     inputs = [graph.placeholder(f"x{n}") for n in range(len(call.tensors))]
     given = _Arguments(call, inputs, [None] * len(call.numbers))
@@ -158,13 +164,10 @@ def _graph(
     target = takes_numbers(op, args, kwargs)
     named = {k: given(kwargs[k]) for k in sorted(kwargs)}
     made = graph.call_function(target, tuple(there), named)
-    results = len(op._schema.returns)
-    if op._schema.is_mutable:
-        graph.output(())
-    elif results == 1:
-        graph.output((made,))
+    if len(op._schema.returns) == 1:
+        graph.output((made,) if own_results(op) else ())
     else:
-        graph.output(tuple(graph.call_function(getitem, (made, n)) for n in range(results)))
+        graph.output(tuple(graph.call_function(getitem, (made, n)) for n in own_results(op)))
     return GraphModule(torch.nn.Module(), graph)
 
 

@@ -63,7 +63,7 @@ def register() -> None:
     rest = torch.library.Library("_", "IMPL")
     # Dynamo would trace the kernels where a program that it compiles calls operators eagerly.
     rest.fallback(untraced(run), "PrivateUse1")
-    for name in operators_in_two_steps():
+    for name in (*operators_in_two_steps(), *_WHOLE):
         overload = aten_overload(name)
         if overload is not None:
             aten.impl(name, kernel_of(overload), "PrivateUse1")
@@ -80,6 +80,10 @@ def register() -> None:
 _RESIZING = (
     "abs", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "nan_to_num",
 )  # fmt: skip
+
+
+#: PyTorch's implementation of these is for any device, by an operator that has no lowering.
+_WHOLE = ("cummax", "cummin", "index_put_")
 
 
 def operators_in_two_steps() -> list[str]:

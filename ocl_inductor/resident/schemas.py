@@ -75,12 +75,22 @@ def written_arguments(
         yield from filter(is_resident, x if isinstance(x, (list, tuple)) else (x,))
 
 
+def own_results(op: torch._ops.OpOverload) -> tuple[int, ...]:
+    """Which of its results are none of its arguments."""
+    return tuple(n for n, r in enumerate(op._schema.returns) if r.alias_info is None)
+
+
 def result_of_writing(
-    op: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+    op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    own: Sequence[object] = (),
 ) -> Any:
-    """The result of an operator that writes its arguments: these, or nothing."""
-    results = _told(op, args, kwargs)
-    match len(op._schema.returns):
+    """The result of an operator that writes its arguments: these, or nothing, and ``own``, those
+    that are none of its arguments."""
+    returns, told, made = op._schema.returns, iter(_told(op, args, kwargs)), iter(own)
+    results = [next(made) if r.alias_info is None else next(told) for r in returns]
+    match len(results):
         case 0:
             return None
         case 1:

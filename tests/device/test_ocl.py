@@ -23,7 +23,17 @@ HERE = Path(__file__).parent
 
 CHECKS = [
     f"ocl_{k}checks.py"
-    for k in ("", "memory_", "operator_", "warm_", "norm_", "half_", "address_", "interface_")
+    for k in (
+        "",
+        "memory_",
+        "operator_",
+        "warm_",
+        "result_",
+        "norm_",
+        "half_",
+        "address_",
+        "interface_",
+    )
 ]
 
 

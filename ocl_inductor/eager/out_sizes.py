@@ -1,0 +1,66 @@
+"""Sizes of the tensors for results (``out=``): PyTorch gives them their size in the call, which a
+graph cannot do."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ocl_inductor.resident.places import place_device
+from ocl_inductor.resident.schemas import takes_numbers
+
+#: By name of the argument: the size and the strides.
+Sizes: TypeAlias = dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+@functools.cache
+def outs_of(op: torch._ops.OpOverload) -> tuple[str, ...]:
+    """The names of its arguments for results."""
+    return tuple(a.name for a in op._schema.arguments if a.is_out)
+
+
+def sizes_of_outs(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, Any]
+) -> Sizes:
+    """Those that PyTorch gives to the tensors for results, where they have none of these sizes.
+
+    Raises:
+        Exception: unknown, as they depend on data, say; or eager's own error about the arguments.
+    """
+    mode = FakeTensorMode()
+    fakes: dict[int, Tensor] = {}
+
+    def fake(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [fake(y) for y in x]
+        if not isinstance(x, Tensor):
+            return x
+        if id(x) not in fakes:
+            fakes[id(x)] = torch.empty_strided(
+                x.size(), x.stride(), dtype=x.dtype, device=place_device()
+            )
+        return fakes[id(x)]
+
+    with torch.no_grad(), torch._C._DisableAutocast(), mode:
+        there, named = fake(args), {k: fake(x) for k, x in kwargs.items()}
+        takes_numbers(op, args, kwargs)(*there, **named)
+    found = {}
+    for name in outs_of(op):
+        x = kwargs.get(name)
+        if isinstance(x, Tensor) and x.size() != named[name].size():
+            found[name] = tuple(named[name].size()), tuple(named[name].stride())
+    return found
+
+
+def resize_outs(kwargs: dict[str, Any], sizes: Sizes) -> None:
+    """Give the tensors for results these sizes."""
+    for name, (size, stride) in sizes.items():
+        x = kwargs[name]
+        x.resize_(size)
+        if x.stride() != stride:
+            torch.ops.aten.as_strided_.default(x, size, stride)

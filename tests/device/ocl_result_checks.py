@@ -1,0 +1,147 @@
+"""What ``test_ocl.py`` runs in a process of its own: where the results of single operators go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.utils import counters
+from torch.utils._pytree import tree_leaves
+
+import ocl_inductor.eager  # noqa: F401
+
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+aten = torch.ops.aten
+
+Function = Callable[..., Any]
+
+
+def on_host() -> list[str]:
+    return [k for k in counters["opencl"] if k.startswith("eager on host")]
+
+
+def check(function: Function, *args: Tensor) -> None:
+    """Same results as on the CPU; with memory of the device's own, by kernels."""
+    expected = tree_leaves(function(*args))
+    for _ in range(2):
+        counters.clear()
+        found = tree_leaves(function(*(x.to("ocl") for x in args)))
+        assert len(found) == len(expected)
+        for a, e in zip(found, expected, strict=True):
+            assert (a.dtype, a.shape, a.stride()) == (e.dtype, e.shape, e.stride())
+            torch.testing.assert_close(a.cpu(), e, equal_nan=True)
+        assert not DISCRETE or not on_host()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.kthvalue(x, 2),
+        lambda x: torch.kthvalue(x, 2, keepdim=True),
+        lambda x: torch.kthvalue(x.reshape(5, 1), 2, 0, keepdim=True),
+        lambda x: torch.median(x, 0, keepdim=True),
+        lambda x: torch.median(x, 0),
+        lambda x: torch.mode(x, 0),
+        lambda x: torch.arange(1, 6, device=x.device),
+        lambda x: torch.eye(3, 4, device=x.device),
+        lambda x: torch.linspace(0, 1, 7, device=x.device),
+        lambda x: torch.mm(x.outer(x), x.outer(x), out=x.new_empty(0)),
+        lambda x: torch.add(x, 1, out=x.new_empty(0)),
+    ],
+)
+def test_memory_for_a_result_gets_its_size(function: Function) -> None:
+    """A graph that wrote one element into a result without elements would write nothing."""
+    check(function, torch.tensor([3.0, 1.0, 2.0, 5.0, 4.0]))
+
+
+def test_a_result_of_another_size() -> None:
+    x = torch.randn(5)
+    there, target = x.to("ocl"), torch.ones(3, device="ocl")
+    with pytest.warns(UserWarning, match="resized"):
+        torch.add(there, 1, out=target)
+    torch.testing.assert_close(target.cpu(), x + 1)
+
+
+def normalised(x: Tensor, mean: Tensor, variance: Tensor) -> Any:
+    mean, variance = mean.clone(), variance.clone()
+    found = aten._native_batch_norm_legit.default(x, None, None, mean, variance, True, 0.1, 1e-5)
+    return *found, mean, variance
+
+
+def test_results_beside_arguments_that_are_written() -> None:
+    check(normalised, torch.randn(4, 3), torch.zeros(3), torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[1:] - x[:-1],
+        lambda x: x @ x.t(),
+        lambda x: torch.cat((-x[:, 3:], x[:, :3]), 1),
+        lambda x: x[0] * x[:, :1],
+        lambda x: torch.add(x[1:], x[:-1], out=x.new_empty(5, 6)),
+        lambda x: x.clone().mul_(x[0]),
+        lambda x: torch.diff(x),
+    ],
+)
+def test_reading_two_parts_of_one_memory(function: Function) -> None:
+    check(function, torch.randn(6, 6))
+
+
+def test_writing_a_part_of_what_is_read() -> None:
+    x = torch.randn(6, 6)
+    there = x.to("ocl")
+    for y in (x, there):
+        y[:, :3].add_(y[:, 3:])
+        y[0].copy_(y[:, 0].clone())
+        torch.mul(y[1:3], y[3:5], out=y[1:3])
+    torch.testing.assert_close(there.cpu(), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nonzero(x > 0),
+        lambda x: x[x > 0],
+        lambda x: torch.argwhere(x),
+        lambda x: torch.masked_select(x, x != 0),
+    ],
+)
+def test_as_many_results_as_there_are(function: Function, dtype: torch.dtype) -> None:
+    check(function, torch.tensor([[0, 1, -2], [3, 0, 0]]).to(dtype))
+    check(function, torch.zeros(2, 3, dtype=dtype))
+
+
+def indexed(x: Tensor, index: Tensor) -> Tensor:
+    y = x.clone()
+    y[index] = x[: len(index)] * 2
+    y.index_put_((index, index % 2), x[0, 0], accumulate=True)
+    y[y > 1] = 0
+    return y
+
+
+def test_indexed_places() -> None:
+    check(indexed, torch.randn(6, 3), torch.tensor([4, 0, 2]))
+
+
+def test_cumulative_extrema() -> None:
+    check(lambda x: (torch.cummax(x, 0), torch.cummin(x, 1)), torch.randn(4, 5))
+
+
+def test_equal() -> None:
+    x = torch.randn(4)
+    there = x.to("ocl")
+    counters.clear()
+    assert there.equal(there.clone())
+    assert not there.equal(there + 1)
+    assert not there.equal(there[:3])
+    assert not (there * torch.nan).equal(there * torch.nan)
+    assert there[:0].equal(there[:0])
+    assert not DISCRETE or not on_host()
+    with pytest.raises(RuntimeError):
+        there.equal(x)
