@@ -59,7 +59,9 @@ def _lazy_ones_moved(module: nn.Module, fn: Callable[[object], object]) -> Itera
         with torch.no_grad():
             like = fn(torch.empty(0, dtype=parameter.dtype, device=parameter.device))
         assert isinstance(like, torch.Tensor)
-        moved = UninitializedParameter(parameter.requires_grad, like.device, like.dtype)
+        moved = UninitializedParameter(  # type: ignore[call-arg]
+            requires_grad=parameter.requires_grad, device=like.device, dtype=like.dtype
+        )
         torch.utils.swap_tensors(parameter, moved)
 
 
