@@ -236,7 +236,12 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
 
         return untraced(view)
     writes, results = op._schema.is_mutable, len(op._schema.returns)
-    on_host = on_host_of(op)
+    uncounted, counter = on_host_of(op), f"eager on host: {op}"
+
+    def on_host(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        count(counter)
+        return uncounted(args, kwargs)
+
     if op.overloadpacket in _ON_HOST:
         return untraced(lambda *args, **kwargs: on_host(args, kwargs))
     outs = outs_of(op)
@@ -249,7 +254,9 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
             recorded = recorder.add(operator, args, kwargs)
             if recorded is not UNRECORDED:
                 return recorded
-        if in_place() or here.compiling:
+        if here.compiling:  # PyTorch tries out what it does not know: no call of the program's
+            return uncounted(args, kwargs)
+        if in_place():
             return on_host(args, kwargs)
         own = call_of(op, args, kwargs)
         if outs and own is not None and functions.resized(op, args, kwargs, own):

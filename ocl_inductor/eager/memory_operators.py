@@ -144,6 +144,35 @@ def resize(
     return x
 
 
+def index_put_impl(
+    x: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    values: torch.Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> torch.Tensor:
+    """What the gradient of indexing calls: it has a lowering by its other name."""
+    return run(aten.index_put_.default, x, indices, values, accumulate)  # type: ignore[no-any-return]
+
+
+def random_from(
+    x: torch.Tensor, low: int, high: int | None = None, *, generator: object = None
+) -> torch.Tensor:
+    """Integers from ``low`` to below ``high``, by an operator that has a lowering.
+
+    (A graph cannot have this one: its overload is called ``from``, which is no name in Python.)
+    """
+    if high is None or generator is not None or tensors.in_place():
+        own = getattr(aten.random_, "from")
+        return run(own, x, low, high, generator=generator)  # type: ignore[no-any-return]
+    copy_from(run(aten.randint_like.low_dtype, x, low, high), x)
+    return x
+
+
+def random_to(x: torch.Tensor, high: int, *, generator: object = None) -> torch.Tensor:
+    return random_from(x, 0, high, generator=generator)
+
+
 def convolution(*args: object) -> torch.Tensor:
     return run(aten.convolution.default, *args)
 
@@ -219,6 +248,9 @@ KERNELS: dict[str, Callable[..., object]] = {
     "_local_scalar_dense": item,
     "equal": equal,
     "resize_": resize,
+    "_index_put_impl_": index_put_impl,
+    "random_.from": random_from,
+    "random_.to": random_to,
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,
     "as_strided": as_strided,

@@ -12,7 +12,6 @@ import torch
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
 from ocl_inductor.resident.schemas import may_write, takes_numbers
-from ocl_inductor.runtime.counters import count
 
 #: Operators of which an argument may be on the CPU: indices, lengths, and what is copied.
 _FROM_CPU = frozenset((
@@ -30,12 +29,11 @@ def on_host_of(
     It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
     the CPU beside those on ``ocl``, as PyTorch does for two devices of which neither is Python's.
     """
-    counter, writes = f"eager on host: {op}", may_write(op)
+    writes = may_write(op)
     name = op._schema.name.partition("::")[2].removesuffix("_")
     apart = op.namespace == "aten" and name not in _FROM_CPU
 
     def call(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        count(counter)
         borrowed = Borrowed()
         argument = borrowed.argument
         given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs

@@ -83,7 +83,7 @@ _RESIZING = (
 
 
 #: PyTorch's implementation of these is for any device, by an operator that has no lowering.
-_WHOLE = ("cummax", "cummin", "index_put_")
+_WHOLE = ("cummax", "cummin", "index_put_", "logcumsumexp")
 
 
 def operators_in_two_steps() -> list[str]:

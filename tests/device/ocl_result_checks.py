@@ -85,7 +85,7 @@ def test_results_beside_arguments_that_are_written() -> None:
         lambda x: x[0] * x[:, :1],
         lambda x: torch.add(x[1:], x[:-1], out=x.new_empty(5, 6)),
         lambda x: x.clone().mul_(x[0]),
-        lambda x: torch.diff(x),
+        torch.diff,
     ],
 )
 def test_reading_two_parts_of_one_memory(function: Function) -> None:
@@ -108,7 +108,7 @@ def test_writing_a_part_of_what_is_read() -> None:
     [
         lambda x: torch.nonzero(x > 0),
         lambda x: x[x > 0],
-        lambda x: torch.argwhere(x),
+        torch.argwhere,
         lambda x: torch.masked_select(x, x != 0),
     ],
 )
@@ -129,8 +129,44 @@ def test_indexed_places() -> None:
     check(indexed, torch.randn(6, 3), torch.tensor([4, 0, 2]))
 
 
-def test_cumulative_extrema() -> None:
-    check(lambda x: (torch.cummax(x, 0), torch.cummin(x, 1)), torch.randn(4, 5))
+def gradient_of_indexing(x: Tensor, index: Tensor) -> Tensor:
+    x = x.clone().requires_grad_()
+    (found,) = torch.autograd.grad((x[index] * x[0]).sum(), x)
+    return found
+
+
+def test_the_gradient_of_indexing() -> None:
+    check(gradient_of_indexing, torch.randn(6, 3), torch.tensor([4, 0, 2, 4]))
+
+
+def test_cumulative_operators() -> None:
+    x = torch.randn(4, 5)
+    check(lambda x: (torch.cummax(x, 0), torch.cummin(x, 1), x.logcumsumexp(1)), x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.randint_like(x, 3),
+        lambda x: torch.randint_like(x, 2, 5),
+        lambda x: torch.randint(2, 5, (100,), device=x.device),
+        lambda x: torch.normal(1.0, 2.0, (100,), device=x.device),
+        lambda x: x.clone().normal_(1, 2),
+        lambda x: x.clone().random_(7),
+        lambda x: torch.nn.functional.rrelu(-x, training=True),
+    ],
+)
+def test_random_numbers_are_those_of_the_seed(function: Function) -> None:
+    x = torch.ones(100, device="ocl")
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        counters.clear()
+        first, second = function(x), function(x)
+        assert not DISCRETE or not on_host()
+        assert not first.equal(second)
+        assert first.isfinite().all()
+        torch.manual_seed(seed)
+        assert function(x).equal(first)
 
 
 def test_equal() -> None:
