@@ -61,8 +61,10 @@ fuzz: setup ## Compile random programs and compare with eager (MINUTES=60); then
 	$(PY) -m pytest tests/faults -m slow || failed=1; \
 	exit $$failed
 
+# CONFORMANCE="--eager" runs them one by one on ocl tensors instead; --help lists the options.
+CONFORMANCE ?=
 conformance: setup ## Compile every operator of PyTorch's own list and compare with eager; hours
-	$(PY) -m conformance
+	$(PY) -m conformance $(CONFORMANCE)
 
 # GPU_CHECK="--update" puts on record what got better; --help lists the options.
 GPU_CHECK ?=

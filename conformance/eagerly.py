@@ -9,8 +9,14 @@ from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
 
 from conformance.cases import Case, Way
+from conformance.reasons import UNKNOWN
+from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.log import logger
 from tests.device.agreement import POISON
 
@@ -18,10 +24,7 @@ _PREFIX = "eager on host: "
 
 
 class Eagerly:
-    """``device``: the OpenCL device that ``ocl`` is, None for the first one.
-
-    It may be made in a process that forks: ``ocl`` is registered at the first sample.
-    """
+    """``device``: the OpenCL device that ``ocl`` is, None for the first one."""
 
     def __init__(self, device: str | None) -> None:
         # On a CPU's driver as well: with the host's memory its kernels work in place, and nothing
@@ -30,15 +33,13 @@ class Eagerly:
         os.environ.setdefault("OCL_INDUCTOR_VERIFY", "1")
         if device is not None:
             os.environ["OCL_INDUCTOR_DEVICE"] = device
+        # Before any backward pass. Processes may fork behind it: OpenCL is asked for nothing yet.
+        import ocl_inductor.eager  # noqa: F401
+
         self._log = HostLog()
-        self._ready = False
+        poison_memory()
 
     def results(self, op: str, case: Case, seed: int) -> Any:
-        if not self._ready:
-            import ocl_inductor.eager  # noqa: F401  # it takes PyTorch's slot for devices
-
-            poison_memory()
-            self._ready = True
         return case.results(Way(device="ocl"), seed)
 
     def on_host(self) -> dict[str, str]:
@@ -62,11 +63,19 @@ class HostLog(logging.Filter):
             log.addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple) and len(record.args) == 2:
-            operator, reason = map(str, record.args)
-            lines = reason.strip().splitlines() or [type(record.args[1]).__name__]
-            self.reasons.setdefault(operator, lines[0][:300])
+        operator, said = record.args  # type: ignore[misc]
+        self.reasons.setdefault(str(operator), _reason(said))
         return False
+
+
+def _reason(said: object) -> str:
+    """In one line, of what the log is told: a reason, or the error that stopped a compilation."""
+    if isinstance(said, UnsupportedOperatorError):
+        return str(said.facts["reason"])
+    if isinstance(said, (DynamicOutputShapeException, DataDependentOutputException)):
+        return UNKNOWN
+    lines = str(said).strip().splitlines() or [type(said).__name__]
+    return lines[0][:300]
 
 
 def poison_memory() -> None:

@@ -28,6 +28,8 @@ from conformance.rows import (
 )
 
 FILE = Path(__file__).with_name("expected.jsonl")
+#: The same for operators that run one by one on ``ocl`` tensors (``--eager``).
+EAGER_FILE = FILE.with_name("expected_eager.jsonl")
 
 
 #: What the file has been written from, as (dtype, direction): float32 and bool with up to twelve

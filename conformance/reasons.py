@@ -12,7 +12,7 @@ UNKNOWN = "no lowering for this operator"
 #: Kinds of operators without a lowering; the first pattern that matches a whole name counts.
 KINDS: tuple[tuple[str, str], ...] = (
     (
-        r"aten\.(_?linalg_.*|cholesky.*|geqrf.*|ormqr.*|lu_unpack.*|triangular_solve.*|qr.*)",
+        r"aten\.(_?linalg_.*|_?cholesky.*|geqrf.*|ormqr.*|lu_unpack.*|triangular_solve.*|qr.*)",
         "matrix factorisation: LAPACK on the host is better than anything in OpenCL",
     ),
     (r"aten\.(_fft_.*|_conj.*|view_as_.*|complex.*|polar.*|real.*|imag.*)", "complex numbers"),

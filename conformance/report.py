@@ -72,9 +72,9 @@ def summary_table(results: Iterable[Result]) -> Table:
     return table
 
 
-def write_summary(results: Iterable[Result], page: Path) -> None:
-    """Put the table between the markers of ``docs/conformance.md``."""
-    begin, end = "<!-- summary:begin -->\n", "<!-- summary:end -->"
+def write_summary(results: Iterable[Result], page: Path, section: str = "summary") -> None:
+    """Put the table between the markers of a section of ``docs/conformance.md``."""
+    begin, end = f"<!-- {section}:begin -->\n", f"<!-- {section}:end -->"
     before, rest = page.read_text().split(begin)
     _, after = rest.split(end)
     page.write_text(before + begin + markdown(results) + end + after)
