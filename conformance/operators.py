@@ -11,6 +11,9 @@ from conformance.random_operators import RANDOM, UNINITIALISED
 from conformance.rows import BACKWARD, FORWARD, Row
 from conformance.ties import without_positions
 
+#: On every device, arguments behind the first one are on the CPU.
+_REST_ON_CPU = frozenset({"tensor_split"})
+
 
 class Operator:
     """One entry, in the dtypes that eager supports on the CPU."""
@@ -40,13 +43,19 @@ class Operator:
             return function(*args, **kwargs)
 
         def results(way: Way, seed: int) -> Any:
-            inputs = copied(arguments, way.device)
+            inputs = _placed(row.op, arguments, way.device)
             torch.manual_seed(seed)
             inputs = widened(inputs) if way.wide else inputs
             found, *others = at_home(run(way.wrap(called), inputs, sample, seed))
             return without_positions(row.op, at_home(inputs[0][0]), sample, found), *others
 
         return Case(results, row.op in RANDOM, row.op not in UNINITIALISED)
+
+
+def _placed(op: str, arguments: Any, device: str) -> Any:
+    (first, *rest), kwargs = arguments
+    there = "cpu" if op in _REST_ON_CPU else device
+    return (copied(first, device), *copied(rest, there)), copied(kwargs, there)
 
 
 def _forward(f: Any, inputs: Any, sample: Any, seed: int) -> Any:

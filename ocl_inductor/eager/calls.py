@@ -39,7 +39,7 @@ def call_of(
         form.append(name)
         if not _add((kwargs[name],), form, tensors, numbers):
             return None
-    if len(tensors) > 1 and may_write(op) and not _apart(tensors, written(op, args, kwargs)):
+    if len(tensors) > 1 and may_write(op) and not _apart(tensors, op, args, kwargs):
         return None
     return Call(tensors, tuple(form), tuple(numbers))
 
@@ -103,11 +103,18 @@ def _add(
     return True
 
 
-def _apart(tensors: Sequence[torch.Tensor], targets: Sequence[object]) -> bool:
+def _apart(
+    tensors: Sequence[torch.Tensor],
+    op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: dict[str, object],
+) -> bool:
     """Whether none that is written shares memory with another tensor: such ones would have to be
     traced as views."""
     storages = [x.untyped_storage()._cdata for x in tensors if x.numel()]
+    if len(set(storages)) == len(storages):
+        return True
     return not any(
         isinstance(x, torch.Tensor) and x.numel() and storages.count(x.untyped_storage()._cdata) > 1
-        for x in tree_leaves(targets)
+        for x in tree_leaves(written(op, args, kwargs))
     )

@@ -398,3 +398,17 @@ def test_modules_that_move() -> None:
     model.cpu()
     assert a.weight is b.weight
     assert a.weight.equal(twin[0].weight.cpu())
+
+
+def test_modules_that_move_before_they_have_a_size() -> None:
+    model = nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d())
+    weight = model[0].weight
+    model.to("ocl")
+    assert model[0].weight is weight
+    assert weight.device.type == "ocl"
+    x = torch.randn(2, 3, 8)
+    model(x.to("ocl")).sum().backward()
+    assert weight.shape == (4, 3, 3)
+    assert weight.grad is not None
+    twin = copy.deepcopy(model).cpu()
+    torch.testing.assert_close(model(x.to("ocl")).cpu(), twin(x))
