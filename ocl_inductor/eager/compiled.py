@@ -1,9 +1,9 @@
 """Operators on ``ocl`` tensors as compiled graphs of one node.
 
 Each overload is compiled for the sizes and strides of its call, and for the first number or, where
-that changes, for any. Operators without a lowering, with results whose sizes depend on data, or
-with many different numbers of another kind (dimensions, counts) run on the host; so does everything
-where the memory is the host's, as its kernels exist already.
+that changes, for any. Operators without a lowering, that write what they also read as another
+tensor, or with many different numbers of another kind (dimensions, counts) run on the host; so does
+everything where the memory is the host's, as its kernels exist already.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _GraphFunctions:
             return False
         if sizes is None:
             try:
-                sizes = sizes_of_outs(op, args, kwargs)
+                sizes = self._compiling(partial(sizes_of_outs, op, args, kwargs))
             except Exception:  # the host knows them, or raises
                 sizes = {}
             if len(self._outs) >= _MOST_SIZES:

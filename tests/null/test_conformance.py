@@ -13,7 +13,15 @@ import torch
 from conformance.cases import copied
 from conformance.check import spread
 from conformance.compare import problem
-from conformance.expectations import Expected, read_expected, update, worse, write_expected
+from conformance.expectations import (
+    EAGER_FILE,
+    FILE,
+    Expected,
+    read_expected,
+    update,
+    worse,
+    write_expected,
+)
 from conformance.pool import run_rows
 from conformance.results import append_result, read_results
 from conformance.rows import FAIL, FALLBACK, NATIVE, Result, Row
@@ -71,6 +79,15 @@ def test_copies_keep_layout() -> None:
     assert y.data_ptr() != x.data_ptr()
 
 
+def test_copies_on_another_device() -> None:
+    x = torch.arange(24.0)[3:].view(3, 7)[:, ::2]
+    found = copied({"x": x, "device": "cpu", "other": torch.device("cpu"), "mode": "mean"}, "meta")
+    y = found.pop("x")
+    assert (y.device.type, y.stride(), y.storage_offset()) == ("meta", x.stride(), 3)
+    device = torch.device("meta")
+    assert found == {"device": device, "other": device, "mode": "mean"}
+
+
 def test_samples_are_spread() -> None:
     assert list(spread(3, 5)) == [0, 1, 2]
     assert list(spread(101, 3)) == [0, 50, 100]
@@ -124,7 +141,8 @@ def test_expectations_are_what_was_found(tmp_path: Path) -> None:
     assert update(new, [Result(ROW, NATIVE)]) == {}
 
 
-def test_each_expectation_has_a_reason() -> None:
-    expected = read_expected()
+@pytest.mark.parametrize("path", [FILE, EAGER_FILE])
+def test_each_expectation_has_a_reason(path: Path) -> None:
+    expected = read_expected(path)
     assert list(expected) == sorted(expected)
     assert [row for row, e in expected.items() if not e.reason or e.status == NATIVE] == []
