@@ -113,6 +113,42 @@ class NoSharedMemoryError(OpenCLInductorError):
         )
 
 
+class UnsupportedCollectiveError(OpenCLInductorError):
+    """An operator for communication that this package does not know."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(
+            f"The collective c10d::{operator} does not take tensors on ocl: this version of "
+            "ocl_inductor does not know which of its arguments it writes. Call it with CPU tensors "
+            "(x.cpu(), then copy_ the results), or use another collective (docs/ocl.md).",
+            operator=operator,
+        )
+
+
+class MixedCollectiveError(OpenCLInductorError):
+    """A collective on tensors of several devices."""
+
+    def __init__(self, operator: str, devices: Sequence[str]) -> None:
+        super().__init__(
+            "Expected all tensors to be on the same device, but the collective "
+            f"c10d::{operator} was given tensors on {', '.join(devices)}. Move them to one.",
+            operator=operator,
+            devices=tuple(devices),
+        )
+
+
+class NoHostGroupError(OpenCLInductorError):
+    """A collective on ``ocl`` tensors in a process group that has nothing for CPU tensors."""
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        super().__init__(
+            "Collectives on ocl tensors go through the host, and this process group has a backend "
+            f"only for {', '.join(devices)}. Make it with init_process_group(), which takes the "
+            'backend "ocl" by itself, or with "gloo" or "cpu:gloo,ocl:ocl".',
+            devices=tuple(devices),
+        )
+
+
 class ForeignBackendError(OpenCLInductorError):
     """Another package has PyTorch's one slot for devices of its kind."""
 

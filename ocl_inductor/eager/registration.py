@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.distributed
 from torch.utils import backend_registration
 
 from ocl_inductor.eager import memory_operators
@@ -74,6 +75,10 @@ def register() -> None:
     keep_identity_of_parameters()
     register_loading()
     copy_storages_here()
+    if torch.distributed.is_available():
+        from ocl_inductor.eager.distributed.registration import register_communication
+
+        _libraries.append(register_communication())
 
 
 #: Not structured, but implemented by resizing an empty result, which graphs cannot do.

@@ -23,6 +23,12 @@ CASES = [
     (errors.PlaceTakenError("a (cpu)", "b (gpu)"), ["a (cpu)", "b (gpu)", "before the first"]),
     (errors.OtherDeviceError("pocl", "a (cpu)"), ["'pocl'", "a (cpu)", "move the tensors"]),
     (errors.NoSharedMemoryError("a (gpu)"), ["a (gpu)", "OpenCL 2.0", "CPU tensors"]),
+    (errors.UnsupportedCollectiveError("ring_"), ["c10d::ring_", "CPU tensors", "docs/ocl.md"]),
+    (
+        errors.MixedCollectiveError("allreduce_", ["ocl:0", "cpu"]),
+        ["c10d::allreduce_", "ocl:0, cpu", "same device"],
+    ),
+    (errors.NoHostGroupError(["ocl"]), ["only for ocl", "init_process_group()"]),
     (errors.ForeignBackendError("npu"), ["'npu'", "PrivateUse1"]),
     (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
     (errors.UnsupportedLayoutError([2, 3]), ["[2, 3]", "x.to_dense()"]),
