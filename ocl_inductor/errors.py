@@ -149,6 +149,18 @@ class NoHostGroupError(OpenCLInductorError):
         )
 
 
+class FreedStorageError(OpenCLInductorError):
+    """A tensor whose memory was given back by ``UntypedStorage.resize_(0)``."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__(
+            f"The memory of this tensor of shape {list(shape)} was freed, as FSDP does with a "
+            "parameter between two uses. Read a parameter of a sharded model inside of forward(), "
+            "or after model.unshard().",
+            shape=tuple(shape),
+        )
+
+
 class ForeignBackendError(OpenCLInductorError):
     """Another package has PyTorch's one slot for devices of its kind."""
 

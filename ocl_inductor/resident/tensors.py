@@ -10,6 +10,7 @@ import torch
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.errors import FreedStorageError
 from ocl_inductor.resident.allocator import Block, allocator_of
 from ocl_inductor.resident.deferred import settle
 from ocl_inductor.resident.places import place, place_device
@@ -146,9 +147,13 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
     """The memory of an ``ocl`` tensor that is the host's (``in_place``) as a CPU tensor.
 
     The caller ensures that no enqueued command still uses it.
+
+    Raises:
+        FreedStorageError: it has none any more.
     """
     base = _host_base(x.untyped_storage(), x.dtype)
     if base is None:
+        _check_memory(x)
         plain = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
     else:
         plain = _reinterpret_tensor(base, x.size(), x.stride(), x.storage_offset())
@@ -173,17 +178,27 @@ def _host_base(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tenso
 
 
 def to_host(x: torch.Tensor) -> torch.Tensor:
-    """A copy of an ``ocl`` tensor on the CPU; waits for it."""
+    """A copy of an ``ocl`` tensor on the CPU; waits for it.
+
+    Raises:
+        FreedStorageError: its memory was freed.
+    """
     settle((x,))
     if in_place():
         synchronize()
         return host_view(x).clone()
     # Includes elements in the gaps of the tensor.
+    _check_memory(x)
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
     _fetch(memory.data_ptr(), x.data_ptr(), nbytes)
     plain = torch.empty(0, dtype=x.dtype)
     return _as_seen(plain.set_(memory.untyped_storage(), 0, x.size(), x.stride()), x)
+
+
+def _check_memory(x: torch.Tensor) -> None:
+    if x.numel() and not x.untyped_storage().nbytes():
+        raise FreedStorageError(tuple(x.shape))
 
 
 def _as_seen(memory: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ CASES = [
         ["c10d::allreduce_", "ocl:0, cpu", "same device"],
     ),
     (errors.NoHostGroupError(["ocl"]), ["only for ocl", "init_process_group()"]),
+    (errors.FreedStorageError((2, 3)), ["[2, 3]", "freed", "unshard()"]),
     (errors.ForeignBackendError("npu"), ["'npu'", "PrivateUse1"]),
     (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
     (errors.UnsupportedLayoutError([2, 3]), ["[2, 3]", "x.to_dense()"]),
