@@ -101,5 +101,5 @@ def _leaves(x: object) -> Iterator[torch.Tensor]:
 
 def _each(function: Callable[[torch.Tensor], torch.Tensor], x: object) -> object:
     if isinstance(x, torch.Tensor):
-        return function(x.detach())
+        return function(x)
     return [_each(function, y) for y in x] if isinstance(x, (list, tuple)) else x

@@ -11,6 +11,7 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from ocl_inductor.eager.distributed.staging import Staging
+from ocl_inductor.support.torch_versions import untraced
 
 #: As PyTorch's ``kNoTimeout``: as long as the process group allows.
 _NO_TIMEOUT = timedelta(0)
@@ -34,6 +35,7 @@ class ResidentWork(Work):
         self._future: torch.futures.Future[Any] | None = None
         self._waited_for.add(self)
 
+    @untraced  # C++ calls it in the middle of compiled code, as it does the next ones
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Raises RuntimeError: what went wrong, here or in another process; or the time is over."""
         try:
@@ -43,6 +45,7 @@ class ResidentWork(Work):
             self._waited_for.discard(self)
         return True
 
+    @untraced
     def is_completed(self) -> bool:
         if not self._host.is_completed():
             return False
@@ -69,6 +72,7 @@ class ResidentWork(Work):
         """The ``ocl`` tensors that the collective writes, in one list."""
         return self._staging.results
 
+    @untraced
     def get_future(self) -> torch.futures.Future[Any]:
         """Of ``result()``; ``DistributedDataParallel`` and its hooks wait for this."""
         with self._lock:
@@ -77,6 +81,7 @@ class ResidentWork(Work):
             return self._future
 
     def _new_future(self) -> torch.futures.Future[Any]:
+        @untraced
         def over(future: torch.futures.Future[Any]) -> list[torch.Tensor]:
             self._waited_for.discard(self)
             future.value()  # raises what went wrong
