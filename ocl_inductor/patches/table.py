@@ -341,8 +341,8 @@ _PYTORCH = (
         "ocl_storages",
         "PyTorch",
         "`UntypedStorage.clone` copies storages of the device `ocl`, and `resize_` resizes them.",
-        "`copy.deepcopy` of an `ocl` tensor, and FSDP, which frees parameters between two uses, want "
-        "an allocator written in C++.",
+        "`copy.deepcopy` of an `ocl` tensor, and FSDP, which frees parameters between two uses, "
+        "want an allocator written in C++.",
         _TORCH_OF_OCL,
         "ocl_inductor.eager.interface.storages:copy_storages_here",
         required="tensors on `ocl` could not be copied, nor a model on it be sharded",

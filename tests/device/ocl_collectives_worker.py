@@ -24,6 +24,7 @@ from two_processes import PATIENCE
 
 import ocl_inductor.eager  # noqa: F401 - the device
 from ocl_inductor.eager.distributed.collectives import kernels
+from ocl_inductor.eager.distributed.works import ResidentWork
 from ocl_inductor.errors import MixedCollectiveError, NoHostGroupError
 from ocl_inductor.resident import tensors
 
@@ -359,6 +360,7 @@ def main() -> None:
         check_dtensors,
     ):
         check()
+        assert not ResidentWork._unfinished, check.__name__
         print(check.__name__, flush=True)
     print("all collectives agree")
     dist.destroy_process_group()

@@ -39,14 +39,14 @@ class Model(nn.Module):
         return self.last(self.third(x).tanh())
 
 
-def in_tensors(mesh: DeviceMesh) -> nn.Module:
+def in_tensors(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     """Columns of one weight and rows of the next in each process."""
     first, last = ColwiseParallel(), RowwiseParallel()
     shared = {"first": first, "second": last, "third": first, "last": last}
-    return parallelize_module(Model(), mesh, shared)
+    return parallelize_module(model, mesh, shared)
 
 
-def in_sequences(mesh: DeviceMesh) -> nn.Module:
+def in_sequences(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     """The same, and a part of the rows in each process in between."""
     shared = {
         "first": ColwiseParallel(),
@@ -55,29 +55,30 @@ def in_sequences(mesh: DeviceMesh) -> nn.Module:
         "third": ColwiseParallel(input_layouts=Shard(0)),
         "last": RowwiseParallel(),
     }
-    return parallelize_module(Model(), mesh, shared)
+    return parallelize_module(model, mesh, shared)
 
 
-def sharded(mesh: DeviceMesh) -> nn.Module:
+def sharded(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     """A half of each parameter in each process; a half of the batch."""
-    model = Model()
     for layer in (model.first, model.second, model.third, model):
         fully_shard(layer, mesh=mesh)
     return model
 
 
-def replicated(mesh: DeviceMesh) -> nn.Module:
-    return DistributedDataParallel(Model())
+def replicated(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    return DistributedDataParallel(model)
 
 
-def train(forward: nn.Module, part: slice) -> torch.Tensor:
-    """The losses on ``part`` of each batch."""
-    optimiser = torch.optim.SGD(forward.parameters(), 0.1, momentum=0.9)
+def train(forward: nn.Module, part: slice, device: str = "cpu", first: int = 0) -> torch.Tensor:
+    """The losses on ``part`` of each batch; ``first``: the seed of the first one."""
+    # Several tensors at a time, a model may not have tensors of both kinds: of a mesh and others.
+    optimiser = torch.optim.SGD(forward.parameters(), 0.1, momentum=0.9, foreach=False)
+    dtype = next(forward.parameters()).dtype
     losses = []
     for step in range(STEPS):
-        generator = torch.Generator().manual_seed(step)
-        x = torch.randn(BATCH, 16, generator=generator)[part]
-        y = torch.randint(0, 4, (BATCH,), generator=generator)[part]
+        generator = torch.Generator().manual_seed(first + step)
+        x = torch.randn(BATCH, 16, generator=generator)[part].to(device, dtype)
+        y = torch.randint(0, 4, (BATCH,), generator=generator)[part].to(device)
         optimiser.zero_grad()
         loss = nn.functional.cross_entropy(forward(x), y)
         loss.backward()
@@ -93,7 +94,7 @@ def main(device: str) -> None:
     half = BATCH // 2 * dist.get_rank()
     for share in (in_tensors, in_sequences, sharded, replicated):
         torch._dynamo.reset()
-        model = share(mesh)
+        model = share(Model(), mesh)
         compiled = torch.compile(model, backend="opencl", options={"device": device})
         if share in (in_tensors, in_sequences):
             losses = train(compiled, slice(0, BATCH))

@@ -68,7 +68,7 @@ def _kernel(name: str, first: str) -> Kernel:
             return found
         several = isinstance(found, tuple)
         host = Work.unbox(found[-1] if several else found)
-        work = ResidentWork(host, staging).boxed()
+        work = ResidentWork(host, staging, receives=name.startswith("recv_")).boxed()
         return (args[0], work) if several else work
 
     return kernel
