@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 		--editable '.[cpu,sweep,dev]'
 	touch $@
 
-demo: setup ## Train a small network, run two larger ones; compare with eager and Inductor
+demo: setup ## Train a small network, on `ocl` too, run two larger ones; compare with eager and Inductor
 	$(PY) -m benchmarks.demo
 
 # Instruction sets that the drivers of CPUs are told to make code for, in place of this processor's.

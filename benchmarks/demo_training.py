@@ -6,25 +6,17 @@ from the same weights and see the same batches, so that their losses can be comp
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
 import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor, nn
-from torch._dynamo.utils import counters
 
 from benchmarks import digits
-from benchmarks.contenders import device_of, opencl, preload, prepare
+from benchmarks.contenders import opencl, preload
+from benchmarks.demo_ocl import learn_on_ocl
+from benchmarks.learner import Learner, Record
 from benchmarks.report import milliseconds, ratio
 from benchmarks.steps import step
-from benchmarks.worker import opencl_counters
-from ocl_inductor.sweep.performance.timing import SETTLE_SECONDS
 from ocl_inductor.sweep.process.child import short_message
 
 EPOCHS = 12
@@ -35,105 +27,53 @@ LOSS_SHARE, LOSS_FLOOR = 0.05, 0.005
 SHOWN = 8  # digits drawn, in rows of four
 
 
-@dataclass(slots=True)
-class Learner:
-    """One contender's network, optimiser and results."""
-
-    name: str
-    model: nn.Module
-    optimiser: torch.optim.Optimizer
-    loss_of: Callable[..., Any]
-    update: Callable[..., Any]
-    first_step_s: float = 0.0
-    losses: list[float] = field(default_factory=list)
-    epoch_ms: list[float] = field(default_factory=list)
-    counters: dict[str, int] = field(default_factory=dict)
-
-    @staticmethod
-    def of(contender: str) -> Learner:
-        """Ready to learn; nothing is compiled yet."""
-        model = digits.network().train()
-        optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
-
-        def loss_of(images: Tensor, labels: Tensor) -> Tensor:
-            return nn.functional.cross_entropy(model(images), labels)
-
-        return Learner(
-            device_of(contender),
-            model,
-            optimiser,
-            prepare(contender, loss_of),
-            prepare(contender, optimiser.step),
-        )
-
-    def learn(self, images: Tensor, labels: Tensor) -> Tensor:
-        """One step of training; the loss before it."""
-        self.optimiser.zero_grad()
-        loss: Tensor = self.loss_of(images, labels)
-        loss.backward()
-        self.update()
-        return loss.detach()
-
-    def epoch(self, data: digits.Digits, number: int) -> None:
-        """All batches once; the very first one is timed for itself, as it compiles."""
-        losses, given = [], digits.batches(data, number)
-        if number == 1:
-            counters.clear()
-            start = time.perf_counter()
-            losses.append(self.learn(*next(given)))
-            self.first_step_s = time.perf_counter() - start
-            self.counters = opencl_counters()
-        # Threads of the contender before spin for a while after their last work.
-        time.sleep(SETTLE_SECONDS)
-        start = time.perf_counter()
-        losses += [self.learn(images, labels) for images, labels in given]
-        self.epoch_ms.append((time.perf_counter() - start) * 1e3)
-        self.losses.append(torch.stack(losses).mean().item())
-
-    @torch.no_grad()
-    def predictions(self, images: Tensor) -> Tensor:
-        self.model.eval()
-        return self.model(images).argmax(-1)
-
-    @property
-    def epoch_median_ms(self) -> float:
-        return statistics.median(self.epoch_ms[1:])
-
-
 def train_digits(
-    console: Console, drivers: list[str], baselines: tuple[str, ...] = ("eager", "inductor")
+    console: Console,
+    drivers: list[str],
+    baselines: tuple[str, ...] = ("eager", "inductor"),
+    epochs: int = EPOCHS,
 ) -> bool:
-    """Train with all and compare; True if every driver learned as eager, the first one, did."""
+    """Train with all and compare; True if every driver learned as eager, the first one, did.
+
+    The first driver is then the device ``ocl`` of further processes, which do the same with their
+    tensors there.
+    """
     console.rule("Learning to read handwritten digits")
     data = digits.load()
     learners, passed = start(console, data, drivers, baselines)
+    there = dict(learn_on_ocl(console, drivers[0], epochs))
+    passed &= None not in there.values()
+    resident = [record for record in there.values() if record is not None]
+    records = [*(learner.record for learner in learners), *resident]
     console.print(
         f"  mean loss over {len(data.train_labels)} scans, same weights and batches for all:"
     )
-    row(console, "epoch", [learner.name for learner in learners])
-    for number in range(1, EPOCHS + 1):
+    names = [record.name for record in records]
+    row(console, "epoch", names, names)
+    for number in range(1, epochs + 1):
         if number > 1:
             shift = number % len(learners)
             for learner in learners[shift:] + learners[:shift]:
                 learner.epoch(data, number)
-        row(console, str(number), [f"{learner.losses[-1]:.5f}" for learner in learners])
-    eager = learners[0]
-    read = {learner.name: learner.predictions(data.test_images) for learner in learners}
-    right = {name: digits.accuracy(found, data.test_labels) for name, found in read.items()}
-    console.print(table_of(learners, right))
+        row(console, str(number), [f"{r.losses[number - 1]:.5f}" for r in records], names)
+    for learner in learners:
+        learner.read(data.test_images)
+    right = {r.name: digits.accuracy(torch.tensor(r.reads), data.test_labels) for r in records}
+    console.print(table_of(records, right))
     console.print(
-        f"Right: of {len(data.test_labels)} held-out digits. Medians of {EPOCHS - 1} epochs of "
+        f"Right: of {len(data.test_labels)} held-out digits. Medians of {epochs - 1} epochs of "
         f"{len(data.train_labels) // digits.BATCH} steps, in turns: forward with loss, backward, "
-        "Adam. “to …”: how many times faster OpenCL is. First step: compilation included.",
+        "Adam. “to …”: how many times faster OpenCL is. First step: compilation included. "
+        f"“ocl …”: tensors on the device `ocl`, by {drivers[0]}, each in a process of its own.",
         highlight=False,
     )
-    for learner in learners:
-        if learner.name not in drivers:
+    for record in records:
+        if record.name not in (*drivers, *there):
             continue
-        for problem in problems(learner, eager, right[learner.name]):
+        for problem in problems(record, records[0], right[record.name]):
             passed = False
-            console.print(f"{learner.name}: {problem}", style="red", markup=False)
-    show(console, data, read[learners[-1].name])
+            console.print(f"{record.name}: {problem}", style="red", markup=False)
+    show(console, data, learners[-1].record.reads)
     return passed
 
 
@@ -145,38 +85,39 @@ def start(
     for contender in (*baselines, *map(opencl, drivers)):
         preload(contender)
         learner = Learner.of(contender)
+        name = learner.record.name
         try:
-            with step(console, f"first epoch, {learner.name}"):
+            with step(console, f"first epoch, {name}"):
                 learner.epoch(data, 1)
         except Exception as error:
             # Inductor needs a C++ compiler, which need not be there.
-            console.print(
-                f"  {learner.name} failed: {short_message(error)}", style="red", markup=False
-            )
-            passed &= learner.name not in drivers
+            console.print(f"  {name} failed: {short_message(error)}", style="red", markup=False)
+            passed &= name not in drivers
             continue
         learners.append(learner)
     return learners, passed
 
 
-def problems(learner: Learner, eager: Learner, accuracy: float) -> list[str]:
+def problems(found: Record, eager: Record, accuracy: float) -> list[str]:
     """What is wrong with how a driver learned, in words."""
-    found = []
-    for number, (loss, wanted) in enumerate(zip(learner.losses, eager.losses, strict=True), 1):
+    wrong = []
+    for number, (loss, wanted) in enumerate(zip(found.losses, eager.losses, strict=True), 1):
         if not abs(loss - wanted) <= LOSS_SHARE * wanted + LOSS_FLOOR:
-            found.append(f"the loss of epoch {number} is {loss:.5f}, eager's is {wanted:.5f}")
+            wrong.append(f"the loss of epoch {number} is {loss:.5f}, eager's is {wanted:.5f}")
     if accuracy < MIN_ACCURACY:
-        found.append(f"reads {accuracy:.1%} right, expected at least {MIN_ACCURACY:.0%}")
-    if learner.counters.get("fallbacks"):
-        found.append(f"{learner.counters['fallbacks']} operators ran on the host")
-    return found
+        wrong.append(f"reads {accuracy:.1%} right, expected at least {MIN_ACCURACY:.0%}")
+    if found.counters.get("fallbacks"):
+        wrong.append(f"{found.counters['fallbacks']} operators ran on the host")
+    return wrong
 
 
-def row(console: Console, first: str, rest: list[str]) -> None:
-    console.print(f"  {first:>5}" + "".join(f"{x:>12}" for x in rest), highlight=False)
+def row(console: Console, first: str, rest: list[str], names: list[str]) -> None:
+    """A line of numbers under their names."""
+    cells = (f"{x:>{max(9, len(name) + 2)}}" for x, name in zip(rest, names, strict=True))
+    console.print(f"  {first:>5}" + "".join(cells), highlight=False)
 
 
-def table_of(learners: list[Learner], right: dict[str, float]) -> Table:
+def table_of(records: list[Record], right: dict[str, float]) -> Table:
     """One row a contender: time for an epoch, against eager and Inductor, and what it learned."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("trained with", no_wrap=True)
@@ -185,29 +126,30 @@ def table_of(learners: list[Learner], right: dict[str, float]) -> Table:
         "first\nstep s",
     ):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=True)
-    medians = {learner.name: learner.epoch_median_ms for learner in learners}
-    for learner in learners:
-        ours = bool(learner.counters)
-        ms = medians[learner.name]
+    medians = {record.name: record.epoch_median_ms for record in records}
+    for record in records:
+        ours = record.name not in ("eager", "inductor")
+        compiled = ours and "kernels" in record.counters
+        ms = medians[record.name]
         table.add_row(
-            learner.name,
+            record.name,
             milliseconds(ms),
             ratio(medians.get("eager"), ms) if ours else "",
             ratio(medians.get("inductor"), ms) if ours else "",
-            f"{right[learner.name]:.1%}",
-            str(learner.counters["kernels"]) if ours else "",
-            str(learner.counters.get("fallbacks", 0)) if ours else "",
-            f"{learner.first_step_s:.1f}",
+            f"{right[record.name]:.1%}",
+            str(record.counters["kernels"]) if compiled else "",
+            str(record.counters.get("fallbacks", 0)) if compiled else "",
+            f"{record.first_step_s:.1f}",
         )
     return table
 
 
-def show(console: Console, data: digits.Digits, predictions: Tensor) -> None:
+def show(console: Console, data: digits.Digits, reads: list[int]) -> None:
     """Some held-out digits with what the network reads."""
     labels = data.test_labels[:SHOWN].tolist()
     captions = [
         f"reads {guess}" if guess == label else f"reads {guess}, is {label}"
-        for guess, label in zip(predictions[:SHOWN].tolist(), labels, strict=True)
+        for guess, label in zip(reads[:SHOWN], labels, strict=True)
     ]
     shades = " ░▒▓█" if console.encoding.startswith("utf") else " .:*#"
     console.print()

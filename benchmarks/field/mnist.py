@@ -144,6 +144,6 @@ def main(ways: str, images: int, seconds: float, device: str | None, output: Pat
         here.show(
             table_of(here.lines.read()),
             f"Batches of {digits.BATCH}, Adam; each in a process of its own. The epoch without its "
-            f"first {FIRST} steps, which compile from empty caches. Loss: mean of the last tenth of the "
-            "steps. Right: of the held-out digits.",
+            f"first {FIRST} steps, which compile from empty caches. Loss: mean of the last tenth "
+            "of the steps. Right: of the held-out digits.",
         )

@@ -9,26 +9,27 @@ import torch
 from rich.console import Console
 
 from benchmarks import digits
-from benchmarks.demo_training import Learner, problems, train_digits
+from benchmarks.demo_ocl import TITLES
+from benchmarks.demo_training import problems, train_digits
 from benchmarks.drivers import present_drivers
+from benchmarks.learner import Record
+from benchmarks.ways import possible
 
 
-def learner(name: str, losses: list[float], fallbacks: int = 0) -> Learner:
-    made = Learner.of("eager")
-    made.name, made.losses, made.counters = name, losses, {"kernels": 1, "fallbacks": fallbacks}
-    return made
+def record(name: str, losses: list[float], fallbacks: int = 0) -> Record:
+    return Record(name, losses=losses, counters={"kernels": 1, "fallbacks": fallbacks})
 
 
 def test_wrong_losses_accuracies_and_fallbacks_are_problems() -> None:
-    eager = learner("eager", [1.0, 0.1])
-    assert problems(learner("intel", [1.01, 0.1]), eager, 0.99) == []
-    (problem,) = problems(learner("intel", [1.0, 0.2]), eager, 0.99)
+    eager = record("eager", [1.0, 0.1])
+    assert problems(record("intel", [1.01, 0.1]), eager, 0.99) == []
+    (problem,) = problems(record("intel", [1.0, 0.2]), eager, 0.99)
     assert "epoch 2" in problem
-    (problem,) = problems(learner("intel", [float("nan"), 0.1]), eager, 0.99)
+    (problem,) = problems(record("intel", [float("nan"), 0.1]), eager, 0.99)
     assert "epoch 1" in problem
-    (problem,) = problems(learner("intel", [1.0, 0.1]), eager, 0.96)
+    (problem,) = problems(record("intel", [1.0, 0.1]), eager, 0.96)
     assert "96.0%" in problem
-    (problem,) = problems(learner("intel", [1.0, 0.1], 2), eager, 0.99)
+    (problem,) = problems(record("intel", [1.0, 0.1], 2), eager, 0.99)
     assert "host" in problem
 
 
@@ -49,4 +50,5 @@ def test_drivers_learn_as_eager_does() -> None:
         pytest.skip("no OpenCL driver on this machine")
     console = Console(file=io.StringIO(), width=80)
     assert train_digits(console, drivers, ("eager",)), console.file.getvalue()
-    assert all(driver in console.file.getvalue() for driver in drivers)
+    names = [*drivers, *(TITLES[way] for way in possible(TITLES))]
+    assert all(name in console.file.getvalue() for name in names)
