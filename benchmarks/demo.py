@@ -1,8 +1,8 @@
 """Demonstration: ``python -m benchmarks.demo``.
 
-First a network learns to read real handwritten digits, on every driver that is here, in eager mode,
-with Inductor, and with its tensors on the device ``ocl`` (eagerly, lazily, compiled); then ResNet-18
-and BERT, timed against both.
+First a network learns to read real handwritten digits, on every driver that is here, in eager
+mode, with Inductor, and with its tensors on the device ``ocl`` (eagerly, lazily, compiled); then
+ResNet-18 and BERT, timed against both.
 """
 
 from __future__ import annotations
