@@ -387,6 +387,19 @@ class NotComputedError(OpenCLInductorError):
         )
 
 
+class CallLineError(OpenCLInductorError):
+    """A line of a list of calls that is none (``ocl-inductor prebuild --list``)."""
+
+    def __init__(self, line: str, reason: str) -> None:
+        shown = line if len(line) <= 120 else f"{line[:117]}..."
+        super().__init__(
+            f"this line is no call of an operator: {shown} ({reason}). A list is what "
+            "`ocl-inductor prebuild TARGET --export FILE` writes.",
+            line=line,
+            reason=reason,
+        )
+
+
 class IndexOutOfRangeError(OpenCLInductorError, IndexError):
     """An index that is no position of the dimension it is for.
 

@@ -15,13 +15,14 @@ from ocl_inductor.cli.cache import cache
 from ocl_inductor.cli.devices import devices
 from ocl_inductor.cli.doctor import doctor
 from ocl_inductor.cli.explain import explain
+from ocl_inductor.cli.prebuild import prebuild
 from ocl_inductor.cli.profile import profile
 from ocl_inductor.cli.sweep import sweep
 from ocl_inductor.cli.tune import tune
 from ocl_inductor.errors import OpenCLInductorError, UnknownOptionError
 
 #: Commands that run a script or a model in their own process.
-RUN_USERS_CODE = ("explain", "profile", "tune")
+RUN_USERS_CODE = ("explain", "prebuild", "profile", "tune")
 
 
 class _Command(click.Group):
@@ -57,3 +58,4 @@ main.add_command(cache)
 main.add_command(explain)
 main.add_command(sweep)
 main.add_command(tune)
+main.add_command(prebuild)

@@ -6,11 +6,14 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from ocl_inductor.cli.program import run_program
+
+#: A model and its example inputs, as they are to be called.
+Prepare: TypeAlias = Callable[[Any, Any], tuple[Callable[..., Any], Any]]
 
 #: For a command's help.
 TARGETS = """\
@@ -21,8 +24,28 @@ TARGETS = """\
 """
 
 
-def runner(target: str, args: tuple[str, ...], train: bool) -> Callable[[], None]:
-    """What runs ``target``; ``train``: a model's backward pass too.
+def compiled(model: Any, inputs: Any) -> tuple[Callable[..., Any], Any]:
+    """With this backend, on CPU tensors."""
+    import torch
+
+    return torch.compile(model, backend="opencl"), inputs
+
+
+def on_ocl(model: Any, inputs: Any) -> tuple[Callable[..., Any], Any]:
+    """Without torch.compile, on the device."""
+    import torch
+
+    import ocl_inductor.eager  # noqa: F401  (`ocl` is a device from here on)
+
+    there = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.to("ocl"), inputs)
+    return model.to("ocl") if isinstance(model, torch.nn.Module) else model, there
+
+
+def runner(
+    target: str, args: tuple[str, ...], train: bool, prepare: Prepare = compiled
+) -> Callable[[], None]:
+    """What runs ``target``; ``train``: a model's backward pass too; ``prepare``: how a model is
+    called.
 
     Raises:
         click.UsageError: there is no such thing.
@@ -36,7 +59,7 @@ def runner(target: str, args: tuple[str, ...], train: bool) -> Callable[[], None
     if args:
         raise click.UsageError(f"only a script takes arguments; {target!r} is not a .py file")
     build = _factory(target) if ":" in target else _torchvision(target)
-    return lambda: _run_model(build, train)
+    return lambda: _run_model(build, train, prepare)
 
 
 def _factory(target: str) -> Callable[[], tuple[object, object]]:
@@ -83,7 +106,7 @@ def _torchvision(name: str) -> Callable[[], tuple[object, object]]:
     return build
 
 
-def _run_model(build: Callable[[], tuple[Any, Any]], train: bool) -> None:
+def _run_model(build: Callable[[], tuple[Any, Any]], train: bool, prepare: Prepare) -> None:
     import torch
 
     made = build()
@@ -93,10 +116,10 @@ def _run_model(build: Callable[[], tuple[Any, Any]], train: bool) -> None:
         raise TypeError("the function must return (model, example_inputs)") from None
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
+    call, inputs = prepare(model, inputs)
     args, named = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
-    compiled = torch.compile(model, backend="opencl")
     with torch.set_grad_enabled(train):
-        result = compiled(*args, **named)
+        result = call(*args, **named)
     if train:
         leaves = torch.utils._pytree.tree_leaves(
             dict(result) if hasattr(result, "keys") else result

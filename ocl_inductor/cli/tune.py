@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import click
 from ocl_inductor.cli.console import console, plain_table, print_json
 from ocl_inductor.cli.program import why_it_ended
 from ocl_inductor.cli.target import TARGETS, runner
+from ocl_inductor.cli.watching import progress, watching
 
 if TYPE_CHECKING:
     from ocl_inductor.device.facts import DeviceInfo
@@ -126,9 +126,10 @@ def _measured(title: str, run: Callable[[], None]) -> tuple[list[TunedChoice], b
     """Each choice once, and whether the user's code failed."""
     from ocl_inductor.observe.explain import observed
     from ocl_inductor.templates.contributed import problem
+    from ocl_inductor.tune.choice import TunedChoice, log
 
     found: dict[str, TunedChoice] = {}
-    with _progress() as say:
+    with progress("measuring") as say:
 
         def told(choice: TunedChoice) -> None:
             key = problem(choice.template, choice.sizes)
@@ -136,44 +137,9 @@ def _measured(title: str, run: Callable[[], None]) -> tuple[list[TunedChoice], b
                 found[key] = choice
                 say(f"{len(found)}: {_size(choice)}: {choice}")
 
-        with observed(), _watching(told), contextlib.redirect_stdout(sys.stderr):
+        with observed(), watching(log, TunedChoice, told), contextlib.redirect_stdout(sys.stderr):
             failed = bool(why_it_ended(run, title))
     return [c for c in found.values() if c.seconds], failed
-
-
-@contextlib.contextmanager
-def _watching(told: Callable[[TunedChoice], None]) -> Iterator[None]:
-    """Inside of the block ``told`` gets each choice that is made, in any thread."""
-    from ocl_inductor.tune.choice import TunedChoice, log
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if isinstance(record.args, tuple):
-                for value in record.args:
-                    if isinstance(value, TunedChoice):
-                        told(value)
-
-    handler, level, propagates = Handler(), log.level, log.propagate
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    # Who asked for the log with TORCH_LOGS has it all the same.
-    log.propagate = propagates and level <= logging.INFO and level != logging.NOTSET
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-        log.propagate = propagates
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """A line a choice on standard error, below them what is going on where that is a terminal."""
-    from rich.console import Console
-
-    screen = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-    with screen.status("measuring") if screen.is_terminal else contextlib.nullcontext():
-        yield screen.print
 
 
 def _size(choice: TunedChoice) -> str:

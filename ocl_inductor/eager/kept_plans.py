@@ -26,10 +26,14 @@ _log = logger(__name__)
 
 
 class KeptPlan:
-    """The stored plan of what ``text`` determines: equal texts, equal graphs."""
+    """The stored plan of what ``text`` determines: equal texts, equal graphs.
+
+    ``found``: whether ``get`` has found it on disk.
+    """
 
     def __init__(self, kind: str, text: object, settings: Settings) -> None:
         self._settings = settings
+        self.found = False
         self._files: PlanFiles | None = None
         if settings.cache and settings.debug_dir is None:
             self._files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
@@ -61,6 +65,7 @@ class KeptPlan:
     def get(self, compile_it: Callable[[], Any]) -> Callable[..., Any]:
         """The function of the stored plan, or else of a compiled one, which is stored."""
         kept = self.read()
+        self.found = kept is not None
         if kept is not None:
             return kept.function()
         found = compile_it()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import getitem
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from ocl_inductor.eager.changing import (
 )
 from ocl_inductor.eager.kept_plans import KeptPlan
 from ocl_inductor.eager.out_sizes import outs_of, sizes_of_outs
+from ocl_inductor.eager.prebuild.told import tell
 from ocl_inductor.log import logger
 from ocl_inductor.resident.schemas import own_results, takes_numbers
 from ocl_inductor.settings import Settings
@@ -46,7 +48,7 @@ def compiled(
             raise ValueError("out= has another size")
         return _graph(op, args, kwargs, call)
 
-    return _made(op, graph, call, call.numbers)
+    return _made(op, args, kwargs, graph, call, call.numbers)
 
 
 def check_arguments(
@@ -124,12 +126,14 @@ def compiled_for_any(
         return _graph_for_any(op, args, kwargs, call, numbers, fakes)
 
     rest = [x for n, x in enumerate(call.numbers) if n not in numbers]
-    made = _made(op, graph, call, ("any", str(dtype), tuple(numbers), rest))
+    made = _made(op, args, kwargs, graph, call, ("any", str(dtype), tuple(numbers), rest))
     return None if made is None else (made, dtype)
 
 
 def _made(
     op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: dict[str, object],
     graph: Callable[[FakeTensorMode, list[object]], GraphModule],
     call: Call,
     numbers: object,
@@ -146,12 +150,18 @@ def _made(
             fakes: list[object] = [mode.from_tensor(x.detach()) for x in call.tensors]
             return compile_with(graph(mode, fakes), fakes, options=options, unwrapped=True)
 
+    begun = time.perf_counter()
     try:
         settings = Settings.resolve(None, options)
-        return KeptPlan("operator", (call.form, numbers), settings).get(compile_it)
+        kept = KeptPlan("operator", (call.form, numbers), settings)
+        made = kept.get(compile_it)
     except Exception as error:
         _log.info("%s runs on the host: %s", op, error)
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        tell(op, args, kwargs, time.perf_counter() - begun, on_host=why)
         return None
+    tell(op, args, kwargs, time.perf_counter() - begun, kept=kept.found)
+    return made
 
 
 def _graph(

@@ -20,7 +20,8 @@ from other_user import NOBODY, as_nobody, needs_another_user, open_to_all, place
 from store_samples import sample
 
 from ocl_inductor.capture.warm import torch_sources
-from ocl_inductor.cli import cache_upkeep, main
+from ocl_inductor.cli import main
+from ocl_inductor.cli.cache import upkeep
 from ocl_inductor.device import probe
 from ocl_inductor.device.driver import discovery, inventory
 from ocl_inductor.runtime.store import artifacts
@@ -384,7 +385,7 @@ def _hostile() -> Any:
 def test_the_commands_print_nothing_that_steers_a_terminal(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_upkeep, "present_devices", dict)
+    monkeypatch.setattr(upkeep, "present_devices", dict)
     store, entry = _store(root), _hostile()
     assert store.write(entry) and store.write(ENTRY)
     key = entry.key[:12]

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from ocl_inductor.cli.cache_entries import SHOWN, Cache, chosen, filters, find_key, listed
-from ocl_inductor.cli.cache_show import as_json_option
+from ocl_inductor.cli.cache.entries import SHOWN, Cache, chosen, filters, find_key, listed
+from ocl_inductor.cli.cache.show import as_json_option
 from ocl_inductor.cli.console import print_json, printable
 from ocl_inductor.runtime.store.entry import KEY_PATTERN, DamagedEntryError, decode
 from ocl_inductor.runtime.store.kernel_store import ENTRY_SUFFIX

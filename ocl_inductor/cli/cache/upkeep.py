@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ocl_inductor.cli.cache_entries import (
+from ocl_inductor.cli.cache.entries import (
     AGE,
     SHOWN,
     SIZE,
@@ -18,7 +18,7 @@ from ocl_inductor.cli.cache_entries import (
     chosen,
     listed,
 )
-from ocl_inductor.cli.cache_show import as_json_option
+from ocl_inductor.cli.cache.show import as_json_option
 from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
 from ocl_inductor.runtime.store.entry import DamagedEntryError, Entry, Metadata, salvage
 from ocl_inductor.runtime.store.plan_scan import StoredGraph, plan_leftovers

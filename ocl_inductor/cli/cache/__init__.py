@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from ocl_inductor.cli.cache_bench import bench
-from ocl_inductor.cli.cache_entries import open_cache
-from ocl_inductor.cli.cache_show import diff, list_, show, source, stats
-from ocl_inductor.cli.cache_transport import export, import_
-from ocl_inductor.cli.cache_upkeep import clear, prune, verify
+from ocl_inductor.cli.cache.bench import bench
+from ocl_inductor.cli.cache.entries import open_cache
+from ocl_inductor.cli.cache.show import diff, list_, show, source, stats
+from ocl_inductor.cli.cache.transport import export, import_
+from ocl_inductor.cli.cache.upkeep import clear, prune, verify
 
 
 @click.group()

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ocl_inductor.cli.cache_entries import SHOWN, Cache, read_entry
-from ocl_inductor.cli.cache_show import as_json_option
+from ocl_inductor.cli.cache.entries import SHOWN, Cache, read_entry
+from ocl_inductor.cli.cache.show import as_json_option
 from ocl_inductor.cli.console import cell, console, plain_table, print_json, printable
 from ocl_inductor.runtime.store.entry import Entry
 from ocl_inductor.support.units import format_seconds, format_size
@@ -61,7 +61,7 @@ def bench(cache: Cache, keys: tuple[str, ...], seconds: float, as_json: bool) ->
 
 
 def _bench(cache: Cache, entry: Entry, seconds: float) -> dict[str, Any]:
-    from ocl_inductor.cli.cache_upkeep import present_devices
+    from ocl_inductor.cli.cache.upkeep import present_devices
     from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
     from ocl_inductor.runtime.build.driver_programs import program_from_binary
     from ocl_inductor.tune.kernel_bench import bench_kernel

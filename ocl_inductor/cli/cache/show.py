@@ -13,7 +13,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from ocl_inductor.cli.cache_entries import (
+from ocl_inductor.cli.cache.entries import (
     ORDERS,
     SHOWN,
     Cache,

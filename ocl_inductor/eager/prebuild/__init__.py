@@ -1,0 +1,1 @@
+"""Graphs of single operators before a program needs them: ``ocl-inductor prebuild``."""
