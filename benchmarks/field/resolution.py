@@ -134,6 +134,17 @@ def table_of(lines: list[dict[str, Any]]) -> Table:
     return table
 
 
+def known_kind(name: str) -> str:
+    """``name`` itself.
+
+    Raises:
+        ValueError: it is neither inference nor training.
+    """
+    if name not in KINDS:
+        raise ValueError(f"no kind {name!r}; there are {', '.join(KINDS)}")
+    return name
+
+
 @click.command("resolution", help=__doc__.splitlines()[0])
 @click.option("--model", default="resnet50", show_default=True, help="Of the zoo's.")
 @click.option("--kinds", default=",".join(KINDS), show_default=True)
@@ -159,12 +170,13 @@ def main(
     output: Path | None,
 ) -> None:
     """The command."""
-    wanted = [kind for kind in KINDS if kind in several(kinds)]
+    wanted, names = several(kinds, known_kind), possible(several(ways, known))
+    several(model, known_model)
     grid = sorted((s, b) for s in several(sizes, int) for b in several(batches, int))
     cells = (
-        Cell(known_model(model), kind, way, batch, size)
+        Cell(model, kind, way, batch, size)
         for kind in wanted
-        for way in possible(several(ways, known))
+        for way in names
         for size, batch in grid
     )
     most = psutil.virtual_memory().available * _SHARE if memory is None else memory * 2**30
