@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 from agreement import two_drivers
+from click.testing import CliRunner
 
+from ocl_inductor.cli import main
 from ocl_inductor.eager.prebuild.call_lines import call_of_line, line_of
 from ocl_inductor.errors import CallLineError
 
@@ -82,9 +84,9 @@ def test_lines_that_are_no_calls(folder: Path) -> None:
 def test_nothing_to_build_and_wrong_usage(folder: Path) -> None:
     said = prebuild(folder, "here", "small:make", memory="auto")
     assert "nothing to build" in said and said.endswith("exit code 0")
-    for arguments in ((), ("small:make", "--list", "small.py")):
-        said = prebuild(folder, "here", *arguments)
-        assert "give a TARGET or --list" in said and said.endswith("exit code 2")
+    for arguments in ([], ["small:make", "--list", str(folder / "small.py")]):
+        done = CliRunner().invoke(main, ["prebuild", *arguments])
+        assert "give a TARGET or --list" in done.stderr and done.exit_code == 2
 
 
 def test_lines() -> None:
