@@ -17,6 +17,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from two_processes import PATIENCE
 
@@ -34,10 +35,11 @@ def in_small_buckets(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     return found
 
 
-def of_one_process(expected: torch.Tensor, share: Share, first: int, *, compiled: bool) -> None:
+def check_way(
+    expected: torch.Tensor, share: Share, mesh: DeviceMesh, first: int, *, compiled: bool
+) -> None:
     torch._dynamo.reset()
     counters.clear()
-    mesh = init_device_mesh("ocl", (2,))
     model = share(Model().to("ocl"), mesh)
     forward = torch.compile(model, backend="opencl") if compiled else model
     if share in (in_tensors, in_sequences):
@@ -53,14 +55,13 @@ def of_one_process(expected: torch.Tensor, share: Share, first: int, *, compiled
         print(f"graphs {table['graphs']}, fallbacks {table['fallbacks']}")
 
 
-def check_freed_parameters() -> None:
+def check_freed_parameters(mesh: DeviceMesh) -> None:
     """Of a sharded model, between two uses: an error, and no numbers."""
-    layer = sharded_layer()
-    x = torch.randn(3, 8, device="ocl")
-    layer(x).sum().backward()
-    whole = layer.unshard() or layer.weight
+    layer = fully_shard(nn.Linear(8, 8).to("ocl"), mesh=mesh)
+    layer(torch.randn(3, 8, device="ocl")).sum().backward()
+    layer.unshard()
     weight = layer.weight
-    assert weight.shape == (8, 8) and whole is not None
+    assert weight.cpu().shape == (8, 8)
     layer.reshard()
     try:
         weight.cpu()
@@ -70,12 +71,6 @@ def check_freed_parameters() -> None:
         raise AssertionError("freed memory was read")
 
 
-def sharded_layer() -> nn.Module:
-    from torch.distributed.fsdp import fully_shard
-
-    return fully_shard(nn.Linear(8, 8).to("ocl"), mesh=init_device_mesh("ocl", (2,)))
-
-
 def main() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)
     dist.init_process_group("gloo", timeout=PATIENCE)
@@ -83,14 +78,15 @@ def main() -> None:
     dist.broadcast(drawn, 0)
     first = int(drawn)
     print("seed", first)
+    mesh = init_device_mesh("ocl", (2,))
     expected = train(Model().double(), slice(0, BATCH), first=first).double()
     ways = [(replicated, False), (replicated, True), (in_small_buckets, False)]
     ways += [(in_tensors, False), (in_sequences, True)]
     if storages_take_memory():  # FSDP frees parameters: since PyTorch 2.13
         ways += [(sharded, False), (sharded, True)]
-        check_freed_parameters()
+        check_freed_parameters(mesh)
     for share, compiled in ways:
-        of_one_process(expected, share, first, compiled=compiled)
+        check_way(expected, share, mesh, first, compiled=compiled)
     print("all losses agree")
     dist.destroy_process_group()
 
