@@ -15,10 +15,10 @@ from two_processes import in_two_processes
 from ocl_inductor.device.select import select_device
 
 
-def cases() -> list[object]:
-    """The first of two drivers always, the other with the slow tests."""
+def cases(quick: str) -> list[object]:
+    """The first of two drivers with one kind of memory always, the others with the slow tests."""
     return [
-        pytest.param(name, memory, marks=[pytest.mark.slow] * (k > 0))
+        pytest.param(name, memory, marks=[pytest.mark.slow] * (k > 0 or memory != quick))
         for k, name in enumerate(two_drivers())
         for memory in ("auto", "discrete")
         if memory == "auto" or select_device(name).info.shared_memory
@@ -31,14 +31,14 @@ def on_ocl(worker: str, driver: str, memory: str, env: dict[str, str]) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("driver", "memory"), cases())
+@pytest.mark.parametrize(("driver", "memory"), cases(quick="discrete"))
 def test_collectives(driver: str, memory: str, clean_env: dict[str, str]) -> None:
     found = on_ocl("ocl_collectives_worker.py", driver, memory, clean_env)
     assert len(re.findall("all collectives agree", found)) == 2
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("driver", "memory"), cases())
+@pytest.mark.parametrize(("driver", "memory"), cases(quick="auto"))
 def test_training(driver: str, memory: str, clean_env: dict[str, str]) -> None:
     """Replicated, sharded, and in parts of tensors and sequences."""
     found = on_ocl("ocl_parallel_worker.py", driver, memory, clean_env)
