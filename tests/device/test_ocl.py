@@ -53,7 +53,7 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_all_about_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
     if memory == "auto" or device.info.shared_memory:
-        _run(CHECKS, device.short_name, memory, 1200)
+        _run([*CHECKS, "ocl_program_checks.py"], device.short_name, memory, 1200)
 
 
 with_lazy_mode = pytest.mark.skipif(
