@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves
 
 from ocl_inductor.compile import compile_with
 from ocl_inductor.eager.calls import Call
@@ -24,6 +25,7 @@ from ocl_inductor.eager.changing import (
     name_of,
     range_of_numbers,
 )
+from ocl_inductor.eager.gradients import FORMULAS
 from ocl_inductor.eager.kept_plans import KeptPlan
 from ocl_inductor.eager.out_sizes import outs_of, sizes_of_outs
 from ocl_inductor.eager.prebuild.told import tell
@@ -46,6 +48,8 @@ def compiled(
         check_arguments(op, args, kwargs)
         if outs_of(op) and sizes_of_outs(op, args, kwargs):
             raise ValueError("out= has another size")
+        if op in FORMULAS:
+            return _graph_of_formula(op, args, kwargs, call, fakes)
         return _graph(op, args, kwargs, call)
 
     return _made(op, args, kwargs, graph, call, call.numbers)
@@ -77,8 +81,10 @@ def check_arguments(
         takes_numbers(op, args, kwargs)(*there, **named)
     target = named.pop("out", there[0] if op._schema.name.endswith("_") else None)
     plain = getattr(torch.ops.aten, name, None)
-    random = torch.Tag.nondeterministic_seeded in op.tags  # they fill any type
-    if isinstance(target, torch.Tensor) and plain is not None and not random:
+    # What makes tensors, or fills them with random numbers, makes them of the target's type.
+    random = torch.Tag.nondeterministic_seeded in op.tags
+    made = random or not any(isinstance(x, torch.Tensor) for x in tree_leaves(there))
+    if isinstance(target, torch.Tensor) and plain is not None and not made:
         with contextlib.suppress(NotImplementedError):  # likewise
             _check_cast(plain(*there, **named), target)
 
@@ -180,6 +186,24 @@ def _graph(
     else:
         graph.output(tuple(graph.call_function(getitem, (made, n)) for n in own_results(op)))
     return GraphModule(torch.nn.Module(), graph)
+
+
+def _graph_of_formula(
+    op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: dict[str, Any],
+    call: Call,
+    fakes: Sequence[Any],
+) -> GraphModule:
+    """Several operators that compute this one."""
+
+    def run(*inputs: object) -> Any:
+        given = _Arguments(call, inputs, [None] * len(call.numbers))
+        there, named = [given(x) for x in args], {k: given(kwargs[k]) for k in sorted(kwargs)}
+        return (FORMULAS[op](*there, **named),)
+
+    with fakes[0].fake_mode:
+        return make_fx(run)(*fakes)
 
 
 def _graph_for_any(

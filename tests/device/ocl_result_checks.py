@@ -181,3 +181,25 @@ def test_equal() -> None:
     assert not DISCRETE or not on_host()
     with pytest.raises(RuntimeError):
         there.equal(x)
+
+
+def resized(mode: str, size: Any, corners: bool | None) -> Function:
+    def function(x: Tensor) -> Any:
+        x = x.clone().requires_grad_()
+        weights = torch.arange(1.0, 4, device=x.device)
+        y = torch.nn.functional.interpolate(x, size, mode=mode, align_corners=corners)
+        return y, torch.autograd.grad((y * weights[0] * y).sum(), x)
+
+    return function
+
+
+@pytest.mark.parametrize("size", [3, 7])
+@pytest.mark.parametrize(
+    "mode", ["linear", "bilinear", "trilinear", "bicubic", "nearest", "nearest-exact"]
+)
+def test_gradients_of_resizing(mode: str, size: int) -> None:
+    ranks = {"linear": (3,), "trilinear": (5,), "bilinear": (4,), "bicubic": (4,)}
+    for rank in ranks.get(mode, (3, 4, 5)):
+        x = torch.randn(2, 3, *(5, 4, 6)[: rank - 2])
+        for corners in (True, False) if "near" not in mode else (None,):
+            check(resized(mode, size, corners), x)
