@@ -16,6 +16,7 @@ KINDS: tuple[tuple[str, str], ...] = (
         "matrix factorisation: LAPACK on the host is better than anything in OpenCL",
     ),
     (r"aten\.(_fft_.*|_conj.*|view_as_.*|complex.*|polar.*|real.*|imag.*)", "complex numbers"),
+    (r"aten\._?to_sparse.*", "sparse tensors"),
     (r"aten\.hash_tensor\..*", "unsigned 64-bit integers"),
     (r"aten\.(sort|topk|kthvalue|.*median|mode)\..*", "needs sorting"),
     (r"aten\.(searchsorted|bucketize)\..*", "binary search"),

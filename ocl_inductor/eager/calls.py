@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import may_write, written
@@ -42,6 +42,26 @@ def call_of(
     if len(tensors) > 1 and may_write(op) and not _apart(tensors, op, args, kwargs):
         return None
     return Call(tensors, tuple(form), tuple(numbers))
+
+
+def with_numbers_here(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]] | None:
+    """The arguments with tensors of no dimensions on the CPU copied to ``ocl``, which every
+    operator may have beside tensors of a device; None where there are none of them to be read."""
+    targets = {id(x) for x in tree_leaves(written(op, args, kwargs))}
+
+    def is_number(x: object) -> bool:
+        on_cpu = isinstance(x, torch.Tensor) and x.is_cpu and x.dim() == 0
+        return on_cpu and id(x) not in targets
+
+    if not any(map(is_number, tree_leaves((args, kwargs)))):
+        return None
+
+    def here(x: Any) -> Any:
+        return x.to(place_device()) if is_number(x) else x
+
+    return tree_map(here, tuple(args)), tree_map(here, kwargs)
 
 
 def why_not(args: Sequence[object], kwargs: dict[str, object]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.eager.calls import Call, call_of, why_not
+from ocl_inductor.eager.calls import Call, call_of, why_not, with_numbers_here
 from ocl_inductor.eager.changing import name_of, range_of_numbers
 from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.eager.on_host import on_host_of
@@ -259,6 +259,9 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
         if in_place():
             return on_host(args, kwargs)
         own = call_of(op, args, kwargs)
+        if own is None and (moved := with_numbers_here(op, args, kwargs)) is not None:
+            args, kwargs = moved
+            own = call_of(op, args, kwargs)
         if outs and own is not None and functions.resized(op, args, kwargs, own):
             own = call_of(op, args, kwargs)
         found = None if own is None else functions.run(op, args, kwargs, own)

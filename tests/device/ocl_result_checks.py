@@ -169,6 +169,20 @@ def test_random_numbers_are_those_of_the_seed(function: Function) -> None:
         assert function(x).equal(first)
 
 
+def test_numbers_on_the_cpu() -> None:
+    x, number = torch.randn(4), torch.tensor(2.5)
+    there = x.to("ocl")
+    counters.clear()
+    torch.testing.assert_close((there * number + torch.tensor(3)).cpu(), x * 2.5 + 3)
+    there.mul_(number).clamp_(max=torch.tensor(1.0, dtype=torch.float64))
+    torch.testing.assert_close(there.cpu(), (x * 2.5).clamp(max=1))
+    assert not DISCRETE or not on_host()
+    with pytest.raises(RuntimeError):
+        number.add_(there)
+    with pytest.raises(RuntimeError):
+        there + x
+
+
 def test_equal() -> None:
     x = torch.randn(4)
     there = x.to("ocl")
