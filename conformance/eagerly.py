@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import re
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ def _reason(said: object) -> str:
     if isinstance(said, (DynamicOutputShapeException, DataDependentOutputException)):
         return UNKNOWN
     lines = str(said).strip().splitlines() or [type(said).__name__]
-    return lines[0][:300]
+    return re.sub(r" at 0x[0-9a-f]+", "", lines[0])[:300]
 
 
 def poison_memory() -> None:

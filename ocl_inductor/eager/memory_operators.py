@@ -92,6 +92,8 @@ def _copy_by_kernel(target: torch.Tensor, source: torch.Tensor) -> None:
     if getattr(_copying, "now", False):
         tensors.from_host(target, tensors.to_host(source))
         return
+    if source.untyped_storage()._cdata == target.untyped_storage()._cdata:
+        source = source.clone()  # a graph cannot write a tensor beside another of its memory
     _copying.now = True
     try:
         run(aten.copy_.default, target, source)

@@ -92,6 +92,18 @@ def test_reading_two_parts_of_one_memory(function: Function) -> None:
     check(function, torch.randn(6, 6))
 
 
+def test_copies_within_one_memory() -> None:
+    def function(x: Tensor) -> Tensor:
+        x = x.clone()
+        x[:, 4:].copy_(x[:, :2])
+        x[3:].copy_(x[:3].flip(0))
+        x[0].copy_(x[1])
+        return x
+
+    check(function, torch.randn(6, 6))
+    check(lambda x: torch.nn.functional.pad(x, (1, 2), mode="circular"), torch.randn(2, 3, 5))
+
+
 def test_writing_a_part_of_what_is_read() -> None:
     x = torch.randn(6, 6)
     there = x.to("ocl")
