@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ocl_inductor.cli.console import print_json
 from ocl_inductor.cli.program import why_it_ended
 from ocl_inductor.cli.target import TARGETS, on_ocl, runner
 from ocl_inductor.cli.watching import progress, watching
@@ -52,6 +54,7 @@ Exit codes: 0 fine; 1 the script or the model failed, or a line of the list did
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write the calls that have a graph to this file, for --list.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Every call, as JSON.")
 def prebuild(
     target: str | None,
     args: tuple[str, ...],
@@ -59,6 +62,7 @@ def prebuild(
     train: bool,
     device: str | None,
     export: Path | None,
+    as_json: bool,
 ) -> None:
     if (target is None) == (listed is None):
         raise click.UsageError("give a TARGET or --list, one of them")
@@ -70,6 +74,9 @@ def prebuild(
         assert listed is not None
         title, run = str(listed), partial(_calls, listed.read_text(encoding="utf-8"))
     if _runs_in_place():
+        if as_json:
+            print_json({"in_place": True, "calls": []})
+            return
         click.echo(
             "This device works in the host's memory: operators run there by PyTorch's own CPU "
             "kernels, and there is nothing to build."
@@ -79,7 +86,10 @@ def prebuild(
     if export is not None:
         lines = dict.fromkeys(g.line for g in found if g.line and not g.on_host)
         export.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    _show(found)
+    if as_json:
+        print_json({"in_place": False, "calls": [dataclasses.asdict(g) for g in found]})
+    else:
+        _show(found)
     if failed:
         sys.exit(1)
 
