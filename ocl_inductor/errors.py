@@ -172,6 +172,17 @@ class ForeignBackendError(OpenCLInductorError):
         )
 
 
+class RegisteredTooLateError(OpenCLInductorError):
+    """PyTorch's engine ran before the device ``ocl`` was registered, and has no queue for it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "backward() cannot reach tensors on `ocl`: a backward pass of this process ran before "
+            "the device was registered, and PyTorch's engine learns of no device after its first "
+            "run. Put `import ocl_inductor.eager` with the program's other imports."
+        )
+
+
 class DriverChangedError(OpenCLInductorError):
     """A driver does not list a device any more that it listed when it was asked last."""
 

@@ -348,6 +348,16 @@ _PYTORCH = (
         required="tensors on `ocl` could not be copied, nor a model on it be sharded",
     ),
     Patch(
+        "ocl_late_backward",
+        "PyTorch",
+        "`torch.autograd` says what to do where `backward()` cannot reach the device `ocl`.",
+        "After a backward pass that ran before `ocl` was registered, PyTorch ends the next one "
+        "with an internal assertion.",
+        _TORCH_OF_OCL,
+        "ocl_inductor.eager.interface.late_backward:explain_late_registration",
+        required="it changes nothing but this error",
+    ),
+    Patch(
         "ocl_lazy",
         "PyTorch",
         "`Tensor.data_ptr` and `Tensor.untyped_storage` compute what is recorded first, in "
@@ -356,6 +366,16 @@ _PYTORCH = (
         _TORCH_OF_OCL,
         "ocl_inductor.eager.lazy.gates:open_gates",
         required="programs would read memory that is not there",
+    ),
+    Patch(
+        "lazy_steps",
+        "PyTorch",
+        "A hook behind the step of every optimiser computes what is recorded, in "
+        "`torch.ocl.lazy()`.",
+        "A loop of training that asks for no number became four times as many graphs, which ended "
+        "within its steps.",
+        _TORCH_OF_OCL,
+        f"{_OURS}.pytorch.lazy_steps:after_each_step",
     ),
 )
 

@@ -135,6 +135,28 @@ except ForeignBackendError as error:
     assert "other" in ended.stdout
 
 
+def test_a_backward_pass_before_the_device_was_registered() -> None:
+    """PyTorch's engine has no queue for it then; the error says what to do."""
+    code = """
+import torch
+x = torch.ones(3, requires_grad=True)
+x.sum().backward()
+import ocl_inductor.eager
+from ocl_inductor.errors import RegisteredTooLateError
+for run in (torch.Tensor.backward, lambda loss: torch.autograd.grad(loss, y)):
+    y = torch.ones(3, device="ocl", requires_grad=True)
+    try:
+        run(y.sum())
+    except RegisteredTooLateError as error:
+        print("refused", error)
+x.sum().backward()
+print(x.grad.tolist())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.count("refused") == 2
+    assert "[2.0, 2.0, 2.0]" in ended.stdout
+
+
 STATE = """
 import sys, torch
 def state():

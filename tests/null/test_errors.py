@@ -31,6 +31,7 @@ CASES = [
     (errors.NoHostGroupError(["ocl"]), ["only for ocl", "init_process_group()"]),
     (errors.FreedStorageError((2, 3)), ["[2, 3]", "freed", "unshard()"]),
     (errors.ForeignBackendError("npu"), ["'npu'", "PrivateUse1"]),
+    (errors.RegisteredTooLateError(), ["import ocl_inductor.eager", "backward()"]),
     (errors.CallLineError("neg(3)", "no JSON"), ["neg(3)", "no JSON", "--export"]),
     (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
     (errors.UnsupportedLayoutError([2, 3]), ["[2, 3]", "x.to_dense()"]),

@@ -31,10 +31,10 @@ their calls), complex numbers, operators without a lowering.
 (``gates.py``). Kernels of single operators, compiled functions, copies, ``torch.save`` and printing
 all come through these.
 
-**Limits.** A record ends after some number of operators or bytes. A loop that never asks for a
-value is cut where it comes around: at the call that began the record, once that is long enough, so
-that all rounds have few structures. Structures that keep changing exhaust a budget of compilations
-(``budget.py``); then they run operator by operator.
+**Limits.** A record ends after some number of operators or bytes, and after an optimiser's step. A
+loop without an optimiser that never asks for a value is cut where it comes around: at the call that
+began the record, once that is long enough, so that all rounds have few structures. Structures that
+keep changing exhaust a budget of compilations (``budget.py``); then they run operator by operator.
 
 **Errors.** What PyTorch's shape functions refuse is raised by the call, as in eager. Later errors
 name the line of the call (``sites.py``); tensors whose computation failed raise it again when they

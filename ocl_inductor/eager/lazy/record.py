@@ -39,6 +39,8 @@ _deterministic = torch._C._get_deterministic_algorithms
 
 #: Operators of a record at most; and those after which a loop is cut where it comes around.
 MOST_CALLS, CALLS_OF_A_LOOP = 512, 64
+#: Operators since an optimiser's step after which a loop is no loop of training any more.
+_CALLS_OF_A_STEP = 16 * MOST_CALLS
 #: Bytes of the results of a record's operators, whether they live or not.
 MOST_BYTES = 1 << 30
 #: Steps of all records; then they are forgotten.
@@ -70,6 +72,8 @@ class LazyRecord:
         self._roots: dict[tuple[torch.dtype, bool], RecordedStep] = {}
         self._steps = 0
         self._errors: dict[Operator, int] = {}
+        #: Operators since an optimiser's step, but for this record's.
+        self._since_step = _CALLS_OF_A_STEP
         self._dtype, self._fixed = _default_dtype(), _deterministic()
         #: Storages that were allocated and have no memory yet.
         self._fresh: list[weakref.ref[torch.UntypedStorage]] = []
@@ -113,9 +117,7 @@ class LazyRecord:
             if self._dtype is not _default_dtype() or self._fixed is not _deterministic():
                 self.flush()
                 self._begin()
-            elif self._at.calls >= CALLS_OF_A_LOOP and (
-                self._first == (operator, where) or self._at.calls >= self.most_calls
-            ):
+            elif self._at.calls >= CALLS_OF_A_LOOP and self._ends_before(operator, where):
                 self.flush()
             try:
                 try:
@@ -126,6 +128,13 @@ class LazyRecord:
             except _NOT_HERE:
                 self.settle(args, kwargs)
                 return UNRECORDED
+
+    def _ends_before(self, operator: Operator, where: Site) -> bool:
+        """Whether a record of some length is long enough, or a loop comes around with this call.
+        Loops of training come around with their optimiser (``end_of_step``)."""
+        calls = self._at.calls
+        training = self._since_step + calls < _CALLS_OF_A_STEP
+        return calls >= self.most_calls or (not training and self._first == (operator, where))
 
     def _add(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], where: Site
@@ -424,6 +433,7 @@ class LazyRecord:
             if self._flushing or self._at.kind == "root":
                 return
             self._flushing = True
+            self._since_step += self._at.calls
             ended = Ended(self._at, self._live, self._inputs, self._numbers, self._sites)
             for block in self._blocks:
                 block.piece = None
@@ -432,6 +442,13 @@ class LazyRecord:
                 finish(ended, self._budget)
             finally:
                 self._flushing = False
+
+    def end_of_step(self) -> None:
+        """Compute what is recorded, as an optimiser has finished: so each step of training is one
+        graph, wherever its loop asks for numbers."""
+        with self._lock:
+            self.flush()
+            self._since_step = 0
 
     def end(self) -> None:
         """Compute everything, and allocate what has no memory yet."""

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from ocl_inductor.eager.lazy.gates import close_gates, open_gates
 from ocl_inductor.eager.lazy.record import LazyRecord
 from ocl_inductor.errors import NoLazyModeError
+from ocl_inductor.patches.pytorch.lazy_steps import after_each_step
 from ocl_inductor.resident.deferred import Deferred
 from ocl_inductor.support.torch_versions import storages_take_memory
 
@@ -20,6 +22,8 @@ class _State:
 
     depth = 0
     record: LazyRecord | None = None
+    #: What tells the record of each optimiser's step.
+    steps: RemovableHandle | None = None
     lock = threading.RLock()
 
 
@@ -62,6 +66,13 @@ def _enter() -> None:
         if _State.depth == 1:
             open_gates(_State.record.ready)
             Deferred.recorder = _State.record
+            _State.steps = after_each_step(_stepped)
+
+
+def _stepped(*_: object) -> None:
+    """An optimiser's step is over. Those that are compiled record nothing."""
+    if not torch.compiler.is_compiling() and _State.record is not None:
+        _State.record.end_of_step()
 
 
 def _leave() -> None:
@@ -77,5 +88,7 @@ def _leave() -> None:
             record.flush()
         finally:
             Deferred.recorder = None
+            if _State.steps is not None:
+                _State.steps.remove()
             record.end()
             close_gates()
