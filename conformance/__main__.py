@@ -90,14 +90,13 @@ def main(
     rows = list(all_rows(known, dtype or DTYPES, directions, only))
     # Eagerly, all devices are expected to do the same.
     kept = (expectations.EAGER_FILE, None) if eager else (expectations.FILE, device)
-    covered = expectations.EAGER_COVERED if eager else expectations.COVERED
     expected = expectations.read_expected(*kept)
     if not_native:
         rows = [r for r in rows if r in expected]
     first, step = _part(part)
     rows = rows[first::step]
     if slice_seed is not None:
-        rows = [r for r in rows if expectations.is_expected_to_pass(r, expected, covered)]
+        rows = [r for r in rows if expectations.is_expected_to_pass(r, expected)]
         random.Random(slice_seed).shuffle(rows)
         console.print(f"random slice, seed {slice_seed}")
     if not report_only:
@@ -112,7 +111,7 @@ def main(
         expectations.write_expected(expectations.update(expected, done), *kept)
         report.write_summary(done, _PAGE, "eager" if eager else "summary")
         return
-    worse = {r.row: text for r in done if (text := expectations.worse(r, expected, covered))}
+    worse = {r.row: text for r in done if (text := expectations.worse(r, expected))}
     for row, text in worse.items():
         console.print(f"{row.op} {row.dtype} {row.direction}: {text}", markup=False)
     sys.exit(1 if worse else 0)
