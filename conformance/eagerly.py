@@ -93,7 +93,7 @@ def poison_memory() -> None:
             self.device.queue.finish()
             ctypes.memset(block.pointer, POISON, size)
         else:
-            pattern = torch.tensor([POISON], dtype=torch.uint8).numpy()
+            pattern = torch.tensor([POISON], dtype=torch.uint8, device="cpu").numpy()
             where = shared(block.pointer, size)
             load_pyopencl().enqueue_svm_memfill(self.device.queue, where, pattern)
         return block

@@ -20,6 +20,7 @@ from fuzz.compare import Verdict
 from fuzz.program import Program
 from fuzz.reproducer import save, source
 from fuzz.shrink import shrink
+from fuzz.there import MODES
 
 FOUND = Path(__file__).parents[1] / "tests" / "fuzz_found"
 
@@ -40,6 +41,11 @@ MEMORIES = ("auto", "discrete")
 @click.option("--device", multiple=True, help="As options={'device': ...} takes it; repeatable.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Only this one.")
 @click.option("--memory", type=click.Choice(MEMORIES), help="Only this kind of memory.")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    help="On tensors of the device `ocl`: one by one, recorded, or compiled.",
+)
 @click.option("--first", default=0, help="Number of the first program.")
 @click.option("--programs", type=int, help="At most so many.")
 @click.option("--stop-at", default=20, help="Give up after so many programs that fail.")
@@ -53,6 +59,7 @@ def main(
     device: tuple[str, ...],
     profile: str | None,
     memory: str | None,
+    mode: str | None,
     first: int,
     programs: int | None,
     stop_at: int,
@@ -68,13 +75,16 @@ def main(
     warnings.filterwarnings("ignore")
     console = Console(stderr=as_json, soft_wrap=True)
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
+    profiles = (profile,) if profile else PROFILES
+    if mode is not None and profile is not None:
+        raise click.UsageError("--profile goes with compiled functions of CPU tensors, not --mode")
     targets = [
-        Target(d, p, m)
+        Target(d, p, m, mode or "")
         for d in device or ("intel", "pocl")
-        for p in ((profile,) if profile else PROFILES)
+        for p in (profiles if mode is None else ("auto",))
         for m in ((memory,) if memory else MEMORIES)
     ]
-    simulator = simulator and oclgrind_library() is not None
+    simulator = simulator and mode is None and oclgrind_library() is not None
     console.print(f"seed {seed}, " + "; ".join(map(str, targets)))
     hunt = _Hunt(seed, found, seconds, console)
     end = time.monotonic() + 60 * minutes
@@ -112,10 +122,8 @@ class _Hunt:
         self.seed, self.found, self.console = seed, found, console
         self.count: Counter[str] = Counter(programs=0, elements=0, undecided=0)
         self.failures: list[dict[str, str]] = []
-        self._children = {
-            True: Child(check_job, chunk=60, seconds=seconds),
-            False: Child(check_job, chunk=60, seconds=seconds),
-        }
+        self._seconds = seconds
+        self._children: dict[tuple[str, ...], Child] = {}
 
     def __enter__(self) -> _Hunt:
         return self
@@ -146,7 +154,11 @@ class _Hunt:
             self._failed(job, outcome.program, outcome.verdict.wrong)
 
     def _ask(self, job: Job) -> Outcome:
-        answer = self._children[job.target.device == OCLGRIND].ask(job)
+        child = self._children.get(job.target.process)
+        if child is None:
+            child = Child(check_job, chunk=60, seconds=self._seconds)
+            self._children[job.target.process] = child
+        answer = child.ask(job)
         if not isinstance(answer, Died):
             return answer
         program = job.program

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from fuzz import there
 from fuzz.compare import Verdict, compare
 from fuzz.generator import generate
 from fuzz.noise import MANY, Reference, reference
@@ -29,14 +30,27 @@ OCLGRIND = "oclgrind"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where programs run. ``device``, ``memory``: as ``options={"device": ...}`` takes them."""
+    """Where programs run. ``device``, ``memory``: as ``options={"device": ...}`` takes them.
+
+    ``mode``: how they do it on tensors of the device ``ocl``, one of ``there.MODES``; empty where
+    they are compiled for tensors on the CPU.
+    """
 
     device: str
     profile: str
     memory: str = "auto"
+    mode: str = ""
 
     def __str__(self) -> str:
-        return ", ".join((self.device, self.profile, *([self.memory] * (self.memory != "auto"))))
+        how = (self.mode,) if self.mode else (self.profile,)
+        return ", ".join((self.device, *how, *([self.memory] * (self.memory != "auto"))))
+
+    @property
+    def process(self) -> tuple[str, ...]:
+        """Targets of which this is equal may share a process."""
+        if self.mode:
+            return "ocl", self.device, self.memory
+        return (OCLGRIND,) if self.device == OCLGRIND else ()
 
     @property
     def right_numbers(self) -> bool:
@@ -80,7 +94,7 @@ class Outcome:
 
 def check_job(job: Job) -> Outcome:
     """Runs in a child: prepares the process at its first call."""
-    _prepare(job.target.device)
+    _prepare(job.target)
     program = job.program or generate(job.seed, job.number, small=job.target.device == OCLGRIND)
     if program is None:
         return Outcome(None, Verdict())
@@ -105,6 +119,8 @@ def check_program(program: Program, target: Target, *, cache: bool = True) -> Ve
         expected = [reference(program, s) for s in program.sizes]
     except Exception as e:
         raise EagerFails(str(e)) from e
+    if target.mode:
+        return _check_there(program, target, cache, eager, expected)
     compiled = partial(torch.compile, program.function(), dynamic=program.dynamic)
     options = {"verify": True, "cache": cache, **target.options()}
     with _Complaints() as complaints, poisoned_memory():
@@ -122,18 +138,52 @@ def check_program(program: Program, target: Target, *, cache: bool = True) -> Ve
     return verdict
 
 
+def _check_there(
+    program: Program,
+    target: Target,
+    cache: bool,
+    eager: Sequence[list[Any]],
+    expected: Sequence[Reference],
+) -> Verdict:
+    """The same on tensors of ``ocl``."""
+    from ocl_inductor.errors import HiddenLayoutError
+
+    function = program.function()
+    if target.mode == there.COMPILED:
+        torch._dynamo.reset()
+        options = {"cache": cache}
+        function = torch.compile(
+            function, dynamic=program.dynamic, backend="opencl", options=options
+        )
+    with _Complaints():
+        verdict = _judge(program, function, eager, expected, mode=target.mode)
+    if HiddenLayoutError.__name__ in verdict.wrong:
+        return Verdict(refused=verdict.wrong)
+    if verdict.wrong and target.mode == there.COMPILED:
+        torch._dynamo.reset()
+        plain = torch.compile(program.function(), dynamic=program.dynamic, backend="aot_eager")
+        theirs = _judge(program, plain, eager, expected)
+        return Verdict(foreign=theirs.wrong) if theirs.wrong else verdict
+    return verdict
+
+
 def _judge(
     program: Program,
     call: Callable[..., Any],
     eager: Sequence[list[Any]],
     expected: Sequence[Reference],
     numbers: bool = True,
+    mode: str = "",
 ) -> Verdict:
-    """What ``call``, a compiled form of the program, does beside eager; ``numbers``: right ones."""
+    """What ``call``, a form of the program, does beside eager; ``numbers``: right ones."""
     elements = undecided = 0
     for sizes, its, wanted in zip(program.sizes, eager, expected):
         try:
-            mine = run(program, call, sizes)
+            if mode:
+                inputs = there.inputs_there(program, sizes)
+                mine = there.run_there(inputs, call, program.backward, mode)
+            else:
+                mine = run(program, call, sizes)
         except Exception as e:
             return Verdict(_raised(e))
         verdict = compare(mine, its, wanted)
@@ -143,7 +193,10 @@ def _judge(
             verdict = compare(mine, its, reference(program, sizes, MANY))
         if verdict.wrong:
             return verdict
-        if said := wrong_strides(program, sizes, mine[: len(program.outputs)], its):
+        # Of a convolution each device has its own: the CPU's are oneDNN's choice.
+        own_strides = mode and any("conv" in step.text for step in program.steps)
+        said = wrong_strides(program, sizes, mine[: len(program.outputs)], its)
+        if said and not own_strides:
             return Verdict(said)
         elements, undecided = elements + verdict.elements, undecided + verdict.undecided
     return Verdict("", elements, undecided)
@@ -158,14 +211,16 @@ def _raised(e: BaseException) -> str:
 _prepared = False
 
 
-def _prepare(device: str) -> None:
+def _prepare(target: Target) -> None:
     global _prepared
     if _prepared:
         return
     _prepared = True
     # Programs are small, and other processes want to run too.
     torch.set_num_threads(1)
-    if device == OCLGRIND:
+    if target.mode:
+        there.prepare(target.device, target.memory)
+    if target.device == OCLGRIND:
         os.environ["OCL_ICD_VENDORS"] = str(oclgrind_library())
         os.environ["OCLGRIND_DATA_RACES"] = "1"
         import ocl_inductor.device.facts as ours

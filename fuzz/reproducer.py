@@ -19,6 +19,7 @@ from fuzz.values import filled
 
 DYNAMIC, BACKWARD = {dynamic}, {backward}
 DEVICE, PROFILE, MEMORY = {device!r}, {profile!r}, {memory!r}
+MODE = {mode!r}
 
 
 {program}
@@ -50,6 +51,7 @@ def source(program: Program, title: str, where: str, target: Target) -> str:
         device=target.device,
         profile=target.profile,
         memory=target.memory,
+        mode=target.mode,
     )
 
 

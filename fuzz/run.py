@@ -41,7 +41,7 @@ def weight(x: torch.Tensor, seed: int) -> torch.Tensor:
     """Multiples of 1/4 between -1 and 1 without 0."""
     g = torch.Generator().manual_seed(seed)
     numbers = torch.randint(0, 8, x.shape, generator=g)
-    return ((numbers - 4 + (numbers >= 4)) / 4).to(x.dtype)
+    return ((numbers - 4 + (numbers >= 4)) / 4).to(x.dtype).to(x.device)
 
 
 def plain(x: Any) -> Any:

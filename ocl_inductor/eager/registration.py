@@ -89,8 +89,12 @@ _RESIZING = (
 )  # fmt: skip
 
 
-#: PyTorch's implementation of these is for any device, by an operator that has no lowering.
-_WHOLE = ("cummax", "cummin", "index_put_", "logcumsumexp")
+#: PyTorch's implementation of these is for any device: by an operator that has no lowering, or by
+#: the size of the storage, which has none yet in lazy mode.
+_WHOLE = (
+    "cummax", "cummin", "index_put_", "logcumsumexp",
+    "as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter",
+)  # fmt: skip
 
 
 def operators_in_two_steps() -> list[str]:

@@ -82,7 +82,9 @@ def _origins(
     """For each dimension the first coordinate of every window, to be broadcast over windows."""
     n = len(extents)
     return [
-        (torch.arange(counts[k]) * stride[k] - padding[k]).reshape(-1, *[1] * (n - 1 - k))
+        (torch.arange(counts[k], device="cpu") * stride[k] - padding[k]).reshape(
+            -1, *[1] * (n - 1 - k)
+        )
         for k in range(n)
     ]
 

@@ -44,19 +44,19 @@ LIBRARY.define(
 @torch.library.impl(LIBRARY, "draw_seed", "CompositeExplicitAutograd")
 def draw_seed(place: str) -> torch.Tensor:
     """A seed from the default generator; ``place`` only keeps the seeds of two places apart."""
-    return torch.randint(-(2**63), 2**63 - 1, ())
+    return torch.randint(-(2**63), 2**63 - 1, (), device="cpu")
 
 
 @torch.library.register_fake("ocl_inductor::draw_seed", lib=LIBRARY)
 def _draw_seed_fake(place: str) -> torch.Tensor:
-    return torch.empty((), dtype=torch.int64)
+    return torch.empty((), dtype=torch.int64, device="cpu")
 
 
 @torch.library.impl(LIBRARY, "random", "CompositeExplicitAutograd")
 def random_on_host(
     seed: torch.Tensor, stream: int, size: Sequence[int], kind: str, dtype: torch.dtype
 ) -> torch.Tensor:
-    position = torch.arange(math.prod(size)).reshape(list(size))
+    position = torch.arange(math.prod(size), device="cpu").reshape(list(size))
     key, stream = int(seed), FIRST_STREAM + stream
 
     def bits(count: int) -> torch.Tensor:
@@ -90,16 +90,16 @@ def _random_fake(
     kind: str,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    return torch.empty(size, dtype=dtype)
+    return torch.empty(size, dtype=dtype, device="cpu")
 
 
 @torch.library.impl(LIBRARY, "random_integers", "CompositeExplicitAutograd")
 def random_integers_on_host(
     seed: torch.Tensor, stream: int, size: Sequence[int], low: int, high: int
 ) -> torch.Tensor:
-    position = torch.arange(math.prod(size)).reshape(list(size))
+    position = torch.arange(math.prod(size), device="cpu").reshape(list(size))
     bits = philox.random64(position, int(seed), FIRST_STREAM + stream)
-    span = torch.tensor(_wrapped(high - low))
+    span = torch.tensor(_wrapped(high - low), device="cpu")
     return low + philox.multiply_high(bits, span)
 
 
@@ -111,7 +111,7 @@ def _random_integers_fake(
     low: int | torch.SymInt,
     high: int | torch.SymInt,
 ) -> torch.Tensor:
-    return torch.empty(size, dtype=torch.int64)
+    return torch.empty(size, dtype=torch.int64, device="cpu")
 
 
 def _wrapped(n: int) -> int:

@@ -209,7 +209,7 @@ class Allocator:
             raise self.out_of_memory(size)  # some drivers crash instead of refusing
         if self.in_place:
             try:
-                host = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
+                host = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device="cpu")
             except RuntimeError as error:  # what PyTorch's allocator raises
                 raise self.out_of_memory(size) from error
             return -(-host.data_ptr() // ALIGNMENT) * ALIGNMENT, host

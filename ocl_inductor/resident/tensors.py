@@ -154,7 +154,7 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
     base = _host_base(x.untyped_storage(), x.dtype)
     if base is None:
         _check_memory(x)
-        plain = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
+        plain = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device="cpu")
     else:
         plain = _reinterpret_tensor(base, x.size(), x.stride(), x.storage_offset())
     return _as_seen(plain, x)
@@ -173,7 +173,7 @@ def _host_base(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tenso
         there = _storage(storage.data_ptr(), _cpu, storage.nbytes())
         there.block = getattr(storage, "block", None)
         with torch.inference_mode(False):  # such a tensor could not be written outside of it
-            base = known[dtype] = torch.empty(0, dtype=dtype).set_(there)
+            base = known[dtype] = torch.empty(0, dtype=dtype, device="cpu").set_(there)
     return base
 
 
@@ -190,9 +190,9 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
     # Includes elements in the gaps of the tensor.
     _check_memory(x)
     nbytes = _reach(x)
-    memory = torch.empty(max(nbytes, 1), dtype=torch.uint8)
+    memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, device="cpu")
     _fetch(memory.data_ptr(), x.data_ptr(), nbytes)
-    plain = torch.empty(0, dtype=x.dtype)
+    plain = torch.empty(0, dtype=x.dtype, device="cpu")
     return _as_seen(plain.set_(memory.untyped_storage(), 0, x.size(), x.stride()), x)
 
 
@@ -268,7 +268,7 @@ def _looks_like(x: torch.Tensor, source: torch.Tensor) -> bool:
 
 
 def _like(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(tuple(x.size()), tuple(x.stride()), dtype=x.dtype)
+    return torch.empty_strided(tuple(x.size()), tuple(x.stride()), dtype=x.dtype, device="cpu")
 
 
 def _fills(x: torch.Tensor) -> bool:

@@ -286,3 +286,33 @@ def test_a_layer_in_another_process_and_back() -> None:
     again = pickle.loads(pickle.dumps(layer))
     assert again.weight.device.type == "ocl"
     torch.testing.assert_close(again.weight.cpu(), layer.weight.cpu(), rtol=0, atol=0)
+
+
+def test_a_default_device_is_the_programs_and_not_ours() -> None:
+    """Tensors that the runtime makes on the host stay there: for operators that run on it, for
+    seeds, for transfers."""
+    x = torch.randn(6, 8)
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.linalg.svdvals(x.square()), torch.nn.functional.dropout(x, 0.5)
+
+    def with_own(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return *function(x), torch.arange(8) + x[0]
+
+    for device, inside, called in (
+        ("ocl", "ocl", with_own),
+        ("cpu", "cpu", with_own),
+        ("cpu", "meta", function),
+    ):
+        torch._dynamo.reset()
+        given = x.to(device)
+        with torch.device(inside):
+            found = torch.compile(called, backend="opencl", options={"cache": False})(given)
+        assert {y.device.type for y in found} == {device}
+        values, kept, *own = (y.cpu() for y in found)
+        close = torch.testing.assert_close
+        close(values, torch.linalg.svdvals(x.square()), rtol=1e-4, atol=1e-4)
+        close(kept, torch.where(kept == 0, kept, 2 * x))
+        assert 0 < kept.count_nonzero() < kept.numel()
+        for y in own:
+            close(y, torch.arange(8) + x[0])

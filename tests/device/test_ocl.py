@@ -6,6 +6,7 @@ its own (``ocl_*checks.py``).
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.there import MODES
 from ocl_inductor.device.device import Device
 from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
 from ocl_inductor.support.torch_versions import storages_take_memory
 
 HERE = Path(__file__).parent
-
+ROOT = HERE.parents[1]
 
 CHECKS = [
     f"ocl_{k}checks.py"
@@ -118,6 +120,19 @@ def _run(checks: list[str], device: str, memory: str, seconds: int, *, plugin: s
     )
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
     assert " passed" in ended.stdout
+
+
+@with_lazy_mode
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", MODES)
+def test_random_programs(device: Device, mode: str) -> None:
+    """Ten of ``python -m fuzz``, always the same; ``tests/fuzz_found`` keeps what fails."""
+    memory = ("--memory", "auto") if not device.info.shared_memory else ()
+    options = ["--mode", mode, "--device", device.short_name, "--seed", "77", *memory]
+    command = [sys.executable, "-m", "fuzz", "--programs", "10", "--json", *options]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
+    assert json.loads(ended.stdout)["programs"] > 3
 
 
 def test_another_backend_has_the_slot() -> None:

@@ -13,6 +13,7 @@ from rows import write_row
 from ocl_inductor.cli import main
 from ocl_inductor.device.select import select_device
 from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.sweep.process.backends import Backend, BadBackendError
 from ocl_inductor.sweep.record import Record, read_results
 from ocl_inductor.sweep.status import Status
 
@@ -68,6 +69,35 @@ def test_two_models_end_to_end(tmp_path: Path) -> None:
     # Without --resume the folder is taken.
     code, text = sweep(*words)
     assert (code, "--resume goes on" in text) == (2, True)
+
+
+def test_tensors_on_the_device(tmp_path: Path) -> None:
+    """The same row with its tensors on `ocl`: one by one, recorded, compiled."""
+    need("intel")
+    write_row(tmp_path, "small", "Small")
+    output = tmp_path / "out"
+    code, text = sweep(
+        "run", "--configs", str(tmp_path), "--output", str(output), "--accuracy", "--training",
+        "--backend", "ocl:memory=discrete", "--backend", "ocl_lazy",
+        "--backend", "ocl_compiled:memory=discrete",
+        "--device", "intel", "--timeout", "500",
+    )  # fmt: skip
+    assert code == 0, text
+    records = {r.backend: r for r in read_results(output).records}
+    assert records.keys() == {
+        "ocl:device=intel,memory=discrete", "ocl_lazy:device=intel",
+        "ocl_compiled:device=intel,memory=discrete",
+    }  # fmt: skip
+    for record in records.values():
+        assert record.status is Status.PASS, record
+        assert record.metrics["fallbacks"] == 0
+        assert record.metrics["launches"] >= 1
+
+
+@pytest.mark.parametrize("text", ["ocl:profile=simt", "ocl_lazy:mode=max-autotune", "ocls"])
+def test_backends_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(BadBackendError, match="Write NAME or NAME:OPTION=VALUE"):
+        Backend.parse(text)
 
 
 def _check_files(output: Path) -> None:

@@ -98,8 +98,8 @@ run_options = _all(
         "backends",
         multiple=True,
         metavar="NAME[:OPT=VALUE,…]",
-        help="eager, aot_eager, inductor or opencl, with options; may be repeated. "
-        "Default: opencl.",
+        help="eager, aot_eager, inductor or opencl, with options; or, with the model on the device "
+        "ocl: ocl, ocl_lazy or ocl_compiled. May be repeated. Default: opencl.",
     ),
     click.option("--device", metavar="SPEC", help="OpenCL device of the opencl backends."),
     click.option("--dynamic-shapes", "dynamic", is_flag=True, help="Compile for dynamic shapes."),

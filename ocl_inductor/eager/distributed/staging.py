@@ -37,7 +37,7 @@ class Staging:
         """Memory for new values of ``x``."""
         if self._lies_here(x):
             return self._result(x, tensors.host_view(x))
-        return self._result(x, torch.empty(x.size(), dtype=x.dtype))
+        return self._result(x, torch.empty(x.size(), dtype=x.dtype, device="cpu"))
 
     def changed(self, x: torch.Tensor) -> torch.Tensor:
         """The values of ``x``, which gets new ones."""

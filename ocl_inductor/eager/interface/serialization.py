@@ -23,7 +23,7 @@ def _load(
     if location.partition(":")[0] != NAME:
         return None
     untyped = storage if isinstance(storage, torch.UntypedStorage) else storage._untyped_storage
-    source = torch.empty(0, dtype=torch.uint8).set_(untyped)
+    source = torch.empty(0, dtype=torch.uint8, device="cpu").set_(untyped)
     made = tensors.empty_strided((source.numel(),), (1,), torch.uint8)
     tensors.from_host(made, source)
     return made.untyped_storage()

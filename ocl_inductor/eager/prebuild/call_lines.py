@@ -83,7 +83,7 @@ def _read(x: Any, device: torch.device, made: list[torch.Tensor]) -> object:
         size, stride, name = value
         dtype: Any = _constant(name, torch.dtype)
         # A copy and a view: no operator that would be built as well.
-        memory = torch.zeros(reach_of(size, stride), dtype=dtype).to(device)
+        memory = torch.zeros(reach_of(size, stride), dtype=dtype, device="cpu").to(device)
         made.append(memory.as_strided(size, stride))
         return made[-1]
     if key == "same":

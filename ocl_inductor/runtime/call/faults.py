@@ -34,7 +34,7 @@ class Faults:
 
     def __init__(self, plan: Plan, memory: Strategy, sizes: Sizes) -> None:
         self.checks, self.memory, self.sizes = plan.checks, memory, sizes
-        self.host = torch.zeros(FAULT_WORDS, dtype=torch.int32)
+        self.host = torch.zeros(FAULT_WORDS, dtype=torch.int32, device="cpu")
         self.words: ctypes.Array[ctypes.c_int32] = (ctypes.c_int32 * FAULT_WORDS).from_address(
             self.host.data_ptr()
         )

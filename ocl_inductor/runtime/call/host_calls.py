@@ -164,7 +164,9 @@ class HostCalls:
             )
         planned = result
         if result.stride() != stride or result.dtype != spec.dtype:
-            planned = torch.empty_strided(size, stride, dtype=spec.dtype).copy_(result)
+            planned = torch.empty_strided(size, stride, dtype=spec.dtype, device="cpu").copy_(
+                result
+            )
         if names in made:
             made[names].copy_(planned)
             return

@@ -49,7 +49,7 @@ def _zeros(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -
     """A tensor that autograd only marks as zero (``torch._efficientzerotensor``), in memory."""
     steps = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     elements = 0 if 0 in size else 1 + steps
-    return torch.zeros(elements, dtype=dtype).as_strided(size, stride)
+    return torch.zeros(elements, dtype=dtype, device="cpu").as_strided(size, stride)
 
 
 def reach(tensor: torch.Tensor) -> int:

@@ -98,7 +98,7 @@ class DiscreteMemory:
         return DeviceMemoryError(nbytes, self.in_use, max(0, free))
 
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        return torch.empty_strided(size, stride, dtype=dtype)
+        return torch.empty_strided(size, stride, dtype=dtype, device="cpu")
 
     def overwritten(self, name: str, tensor: torch.Tensor, nbytes: int) -> None:
         self._expect(name, tensor, nbytes)  # it is downloaded from the buffer it was uploaded to
@@ -303,7 +303,7 @@ class DiscreteMemory:
     def read(
         self, stream: CommandStream, buffer: object, nbytes: int, host: torch.Tensor | None = None
     ) -> torch.Tensor:
-        result = torch.empty(nbytes, dtype=torch.uint8)
+        result = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
         if nbytes:
             self._fetch(stream, buffer, result.data_ptr(), nbytes)
         return result

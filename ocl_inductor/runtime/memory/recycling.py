@@ -104,7 +104,9 @@ class Recycler:
                 and kept.data_ptr() == self.pointer
                 and self.references() == _OUR_REFERENCES
             ):
-                return torch.empty(0, dtype=self.dtype).set_(kept, 0, self.size, self.stride)
+                return torch.empty(0, dtype=self.dtype, device="cpu").set_(
+                    kept, 0, self.size, self.stride
+                )
             self.kept = None
         if not self.worthwhile:
             return allocate(self.size, self.stride, self.dtype)

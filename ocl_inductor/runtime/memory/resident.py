@@ -156,7 +156,7 @@ class ResidentMemory(UnifiedMemory):
     ) -> torch.Tensor:
         if self.allocator.in_place:
             return super().read(stream, buffer, nbytes, host)
-        result = torch.empty(nbytes, dtype=torch.uint8)
+        result = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
         if nbytes:
             stream.cl.enqueue_copy(stream.queue, host_bytes(result, nbytes), buffer)
         return result

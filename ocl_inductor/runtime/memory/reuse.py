@@ -209,4 +209,4 @@ def _references(inputs: Sequence[Any], position: int) -> tuple[int, ...]:
 
 
 #: The counts of a tensor whose only reference is a list, with an unshared storage.
-_ALONE = _references([torch.empty(1)], 0)
+_ALONE = _references([torch.empty(1, device="cpu")], 0)

@@ -154,7 +154,7 @@ class UnifiedMemory:
         self.empty_buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, MIN_BYTES)
 
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        return torch.empty_strided(size, stride, dtype=dtype)
+        return torch.empty_strided(size, stride, dtype=dtype, device="cpu")
 
     def maker(self, spec: BufferSpec) -> Maker:
         """The allocator of a result of static sizes at each call."""
@@ -194,7 +194,7 @@ class UnifiedMemory:
         if size > self.global_mem_bytes:
             raise self.out_of_memory(size)  # a system that overcommits would kill the process later
         try:
-            return Allocation(size, torch.empty(size, dtype=torch.uint8))
+            return Allocation(size, torch.empty(size, dtype=torch.uint8, device="cpu"))
         except RuntimeError as error:  # what PyTorch's allocator raises
             raise self.out_of_memory(size) from error
 
@@ -214,7 +214,7 @@ class UnifiedMemory:
         known = host if host is not None else self.hosts.get(buffer.int_ptr)
         if known is not None:
             return known[:nbytes]
-        result = torch.empty(nbytes, dtype=torch.uint8)
+        result = torch.empty(nbytes, dtype=torch.uint8, device="cpu")
         if nbytes:
             stream.cl.enqueue_copy(stream.queue, host_bytes(result, nbytes), buffer)
         return result

@@ -28,7 +28,7 @@ from ocl_inductor.sweep.accuracy.references import (
     load_references,
     save_references,
 )
-from ocl_inductor.sweep.accuracy.results import run_once
+from ocl_inductor.sweep.accuracy.results import at_home, run_once
 from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.process.child import Emit, is_out_of_memory, short_message
 from ocl_inductor.sweep.process.compiled import forget, statistics
@@ -41,6 +41,7 @@ from ocl_inductor.sweep.rows.subject import (
     fresh,
     in_float64,
     load_subject,
+    placed,
     reset_seeds,
 )
 from ocl_inductor.sweep.status import Status
@@ -201,6 +202,7 @@ def check_accuracy(job: Job, config: ModelConfig | None, emit: Emit) -> Accuracy
 def _check(job: Job, config: ModelConfig | None, phase: PhaseClock) -> AccuracyReport:
     backend = Backend.parse(job.backends[0])
     rule = Rule.of(job, config)
+    backend.prepare()
     phase("load")
     with _ends_as(Status.MODEL_FAIL_TO_LOAD, Status.EAGER_OOM):
         subject = load_subject(job)
@@ -287,15 +289,19 @@ def _run(job: Job, subject: Subject, backend: Backend | None) -> Named:
     """One iteration on a copy of the subject, from the same random state each time."""
     reset_seeds()
     forget()
-    copied = fresh(subject)
+    copied = placed(subject, backend.place) if backend is not None else subject
+    if copied is subject:
+        copied = fresh(subject)
     call: Callable[..., object] = copied.module
     if backend is None:
         with casting(job):
             found = run_once(job.mode, copied, call)
     else:
         call = backend.compile(copied.module, job.dynamic or None)
-        with backend.compiling(exact_random=True), casting(job):
+        compiling, running = backend.compiling(exact_random=True), backend.running()
+        with compiling, running, casting(job, backend.place):
             found = run_once(job.mode, copied, call)
+        found = {name: at_home(value) for name, value in found.items()}
     del copied, call
     gc.collect()
     return found

@@ -11,7 +11,14 @@ import torch
 
 from ocl_inductor.sweep.process.backends import Backend
 from ocl_inductor.sweep.process.job import Job
-from ocl_inductor.sweep.rows.subject import Subject, fresh, in_float64, reset_seeds, stepper
+from ocl_inductor.sweep.rows.subject import (
+    Subject,
+    fresh,
+    in_float64,
+    placed,
+    reset_seeds,
+    stepper,
+)
 
 STEPS = 10
 #: A loss may be this many times eager's largest distance from float64 away from float64 ...
@@ -37,9 +44,10 @@ class Curves:
 def compare_loss_curves(job: Job, subject: Subject, backend: Backend) -> Curves:
     """Train ``STEPS`` steps from the same weights three times, with the row's own optimiser."""
     eager = _losses(job, fresh(subject), lambda module: module)
-    with backend.compiling(exact_random=True):
+    own = placed(fresh(subject), backend.place)
+    with backend.compiling(exact_random=True), backend.running():
         compiled = _losses(
-            job, fresh(subject), lambda module: backend.compile(module, job.dynamic or None)
+            job, own, lambda module: backend.compile(module, job.dynamic or None), backend.place
         )
     try:
         plain = dataclasses.replace(job, dtype="float32")  # no autocast around float64
@@ -65,9 +73,12 @@ def judge(
 
 
 def _losses(
-    job: Job, subject: Subject, wrap: Callable[[torch.nn.Module], Callable[..., object]]
+    job: Job,
+    subject: Subject,
+    wrap: Callable[[torch.nn.Module], Callable[..., object]],
+    place: str = "cpu",
 ) -> tuple[float, ...]:
     reset_seeds()
     torch._dynamo.reset()
-    step = stepper(job, subject, wrap(subject.module))
+    step = stepper(job, subject, wrap(subject.module), place=place)
     return tuple(float(step()) for _ in range(STEPS))

@@ -34,8 +34,9 @@ def unloaded(named: dict[str, object]) -> dict[str, object]:
 
 @contextlib.contextmanager
 def gradients_unloaded(module: nn.Module) -> Iterator[None]:
-    """Gradients of a large module move to disk one by one, as soon as each is complete."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
+    """Gradients of a large module on the CPU move to disk one by one, as soon as each is complete.
+    Those of another device are in its memory."""
+    parameters = [p for p in module.parameters() if p.requires_grad and p.device.type == "cpu"]
     if bytes_of(parameters) < MANY_BYTES:
         yield
         return

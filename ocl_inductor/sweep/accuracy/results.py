@@ -40,6 +40,11 @@ def run_once(mode: Mode, subject: Subject, call: Callable[..., object]) -> dict[
     return found
 
 
+def at_home(value: object) -> object:
+    """A tensor on the CPU; anything else as it is."""
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
 def collect(value: object, path: str = "out") -> dict[str, object]:
     """Every tensor and number of a nest of results by its path; tensors are copies."""
     return dict(_leaves(value, path))

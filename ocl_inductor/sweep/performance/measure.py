@@ -21,7 +21,7 @@ from ocl_inductor.sweep.process.child import (
 )
 from ocl_inductor.sweep.process.compiled import forget, guard_check_us, statistics
 from ocl_inductor.sweep.process.job import Job, Mode
-from ocl_inductor.sweep.rows.subject import load_subject, reset_seeds, stepper
+from ocl_inductor.sweep.rows.subject import Subject, load_subject, placed, reset_seeds, stepper
 from ocl_inductor.sweep.status import Status
 
 Step = Callable[[], object]
@@ -42,15 +42,16 @@ def run_cold(job: Job, emit: Emit) -> None:
     """
     backend = Backend.parse(job.backends[0])
     emit("phase", phase="start")
+    backend.prepare()
     startup = start_up(backend, job.mode)
     base = resident_mib()
     emit("phase", phase="load")
-    subject = load_subject(job)
+    subject = placed(load_subject(job), backend.place)
     emit("phase", phase="eager" if backend.is_eager else "backend")
     forget()
     reset_seeds()
     with backend.compiling():
-        step = stepper(job, subject, backend.compile(subject.module, job.dynamic or None))
+        step = _step(job, backend, subject)
         start = time.perf_counter()
         step()
         first = time.perf_counter() - start
@@ -78,6 +79,7 @@ def run_cold(job: Job, emit: Emit) -> None:
 def run_first_use(job: Job) -> None:
     """Compile a trivial model for both modes, so that caches hold what no model is to pay for."""
     backend = Backend.parse(job.backends[0])
+    backend.prepare()
     start_up(backend, "inference")
     start_up(backend, "training")
 
@@ -89,35 +91,47 @@ def start_up(backend: Backend, mode: Mode) -> float:
     any program holds once, would hide what models need. The model has a product and a loop: a
     compiler may have a library for the first, and starts its own work with the second.
     """
-    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).to(backend.place)
+    x = torch.ones(4, 8, device=backend.place)
     start = time.perf_counter()
-    with backend.compiling(), torch.set_grad_enabled(mode == "training"):
-        loss = backend.compile(module, None)(torch.ones(4, 8)).sum()
-    if mode == "training":
-        loss.backward()
+    with backend.compiling(), backend.running(), torch.set_grad_enabled(mode == "training"):
+        loss = backend.compile(module, None)(x).sum()
+        if mode == "training":
+            loss.backward()
     return time.perf_counter() - start
+
+
+def _step(
+    job: Job, backend: Backend, subject: Subject, optimizer: torch.optim.Optimizer | None = None
+) -> Step:
+    """One iteration of a subject that is in the backend's place, to its end."""
+    call = backend.compile(subject.module, job.dynamic or None)
+    return backend.finishing(stepper(job, subject, call, optimizer, backend.place))
 
 
 def run_timed(job: Job, emit: Emit) -> None:
     """All backends side by side; one that raises is left out with its message.
 
     They share the model, in training with its gradients and the optimiser's state: a large model
-    would not fit several times, and none has its weights in a better place.
+    would not fit several times, and none has its weights in a better place. Those on ``ocl`` have
+    copies there.
     """
+    backends = {label: Backend.parse(label) for label in job.backends}
+    for backend in backends.values():
+        backend.prepare()
     emit("phase", phase="load")
     subject = load_subject(job)
     optimizer = subject.optimizer() if job.mode == "training" else None
     steps: dict[str, Step] = {}
     emit("phase", phase="backend")
     torch._dynamo.reset()
-    for label in job.backends:
-        backend = Backend.parse(label)
+    for label, backend in backends.items():
         emit("progress", text=f"compiling for {label}")
         try:
             with backend.compiling():
                 reset_seeds()
-                call = backend.compile(subject.module, job.dynamic or None)
-                step = stepper(job, subject, call, optimizer)
+                own = placed(subject, backend.place)
+                step = _step(job, backend, own, optimizer if own is subject else None)
                 start = time.perf_counter()
                 step()
                 seconds = time.perf_counter() - start
@@ -141,13 +155,14 @@ def run_timed(job: Job, emit: Emit) -> None:
 def run_throughput(job: Job, emit: Emit) -> None:
     """One backend at one batch size: milliseconds a call, and memory."""
     backend = Backend.parse(job.backends[0])
+    backend.prepare()
     start_up(backend, job.mode)
     base = resident_mib()
     emit("phase", phase="load")
-    subject = load_subject(job)
+    subject = placed(load_subject(job), backend.place)
     emit("phase", phase="eager" if backend.is_eager else "backend")
     with backend.compiling():
-        step = stepper(job, subject, backend.compile(subject.module, job.dynamic or None))
+        step = _step(job, backend, subject)
         step()
         step()
         counted = reset_peak()

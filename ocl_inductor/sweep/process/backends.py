@@ -3,6 +3,9 @@
 A backend is written ``NAME`` or ``NAME:OPTION=VALUE,OPTION=VALUE``, for instance ``eager``,
 ``inductor:freezing=true``, ``opencl:device=pocl,profile=simt`` or ``opencl:mode=max-autotune``.
 Options are those of ``torch.compile(options=…)``; ``mode`` is its keyword of that name.
+
+With ``ocl``, ``ocl_lazy`` and ``ocl_compiled`` the model is on that device (``resident.py``);
+their options are ``device`` and ``memory``, as in ``ocl:device=pocl,memory=discrete``.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from typing import Any
 import yaml
 
 from ocl_inductor.errors import OpenCLInductorError
+from ocl_inductor.sweep.process import resident
 
-NAMES = ("eager", "aot_eager", "inductor", "opencl")
+NAMES = ("eager", "aot_eager", "inductor", "opencl", *resident.NAMES)
 _SPEC = re.compile(r"(?P<name>\w+)(:(?P<options>.*))?")
 
 
@@ -56,6 +60,9 @@ class Backend:
             options[key.strip()] = yaml.safe_load(value)
         if match["name"] in ("eager", "aot_eager") and options:
             raise BadBackendError(text, f"{match['name']} has no options")
+        if match["name"] in resident.NAMES and not options.keys() <= resident.VARIABLES.keys():
+            has = " and ".join(resident.VARIABLES)
+            raise BadBackendError(text, f"the options of {match['name']} are {has}")
         return cls(match["name"], tuple(sorted(options.items())))
 
     @property
@@ -70,7 +77,23 @@ class Backend:
 
     @property
     def is_opencl(self) -> bool:
-        return self.name == "opencl"
+        """Whether it is this project's, wherever the tensors are."""
+        return self.name == "opencl" or self.is_resident
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether the model is on the device ``ocl``."""
+        return self.name in resident.NAMES
+
+    @property
+    def place(self) -> str:
+        """PyTorch's name of the device that the model is on."""
+        return "ocl" if self.is_resident else "cpu"
+
+    def prepare(self) -> None:
+        """Call it before anything else of PyTorch's in the process that runs the backend."""
+        if self.is_resident:
+            resident.register(dict(self.options))
 
     def on_device(self, device: str | None) -> Backend:
         """The same with the OpenCL device ``device``, unless it names one itself."""
@@ -82,8 +105,10 @@ class Backend:
         """The function this backend runs; nothing is compiled before its first call."""
         import torch
 
-        if self.is_eager:
+        if self.is_eager or (self.is_resident and self.name != resident.COMPILED):
             return function
+        if self.is_resident:
+            return torch.compile(function, backend="opencl", dynamic=dynamic)
         options = dict(self.options)
         mode = options.pop("mode", None)
         keywords: dict[str, object] = {"options": options} if options else {}
@@ -113,6 +138,26 @@ class Backend:
             settings["freezing"] = True
         with torch._inductor.config.patch(settings):
             yield
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Hold this around one iteration: at its end all results are there."""
+        if not self.is_resident:
+            yield
+            return
+        with resident.running(self.name):
+            yield
+
+    def finishing(self, step: Callable[[], Any]) -> Callable[[], Any]:
+        """``step``, which returns when its results are there."""
+        if not self.is_resident:
+            return step
+
+        def finished() -> Any:
+            with self.running():
+                return step()
+
+        return finished
 
 
 def _text(value: object) -> str:

@@ -50,15 +50,17 @@ def statistics(backend: Backend) -> dict[str, Any]:
     }
     if backend.is_opencl:
         own = counters["opencl"]
+        on_host = {
+            key.removeprefix(prefix): count
+            for prefix in ("fallback: ", "eager on host: ")
+            for key, count in own.items()
+            if key.startswith(prefix)
+        }
         found |= {
             "kernels": own["programs"] or own["kernels"],
             "launches": own["kernels"],
-            "fallbacks": own["fallbacks"],
-            "fallback_operators": {
-                key.removeprefix("fallback: "): count
-                for key, count in own.items()
-                if key.startswith("fallback: ")
-            },
+            "fallbacks": sum(on_host.values()) if backend.is_resident else own["fallbacks"],
+            "fallback_operators": on_host,
             "device_planned_mib": own["planned_peak_bytes"] / 2**20,
         }
     elif backend.name == "inductor":

@@ -79,6 +79,22 @@ def fresh(subject: Subject) -> Subject:
     )
 
 
+def placed(subject: Subject, place: str) -> Subject:
+    """``subject`` with its tensors on a device: itself on the CPU, else a copy."""
+    if place == "cpu":
+        return subject
+    there = fresh(subject)
+
+    def moved(value: object) -> Any:
+        return pytree.tree_map(lambda x: x.to(place) if isinstance(x, torch.Tensor) else x, value)
+
+    changes = {"args": moved(there.args), "kwargs": moved(dict(there.kwargs))}
+    if (target := getattr(there, "target", None)) is not None:
+        changes["target"] = moved(target)
+    there.module.to(place)
+    return dataclasses.replace(there, **changes)  # type: ignore[type-var]
+
+
 def in_float64(job: Job, subject: Subject) -> Subject:
     """The same model, inputs and target in float64, sharing no tensor with ``subject``.
 
@@ -109,10 +125,10 @@ def reset_seeds() -> None:
 
 
 @contextlib.contextmanager
-def casting(job: Job) -> Iterator[None]:
-    """Autocast to bfloat16 where the job says ``amp``, as PyTorch does on the CPU."""
+def casting(job: Job, place: str = "cpu") -> Iterator[None]:
+    """Autocast to bfloat16 where the job says ``amp``, as PyTorch does on a device."""
     if job.dtype == "amp":
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(place, dtype=torch.bfloat16):
             yield
     else:
         yield
@@ -123,17 +139,19 @@ def stepper(
     subject: Subject,
     call: Callable[..., object],
     optimizer: torch.optim.Optimizer | None = None,
+    place: str = "cpu",
 ) -> Callable[[], Any]:
     """One iteration: a forward pass without gradients, or a training step with the optimiser.
 
     Args:
         call: the subject's module, or its compiled form.
         optimizer: one that other steppers of the subject use as well; by default one is made.
+        place: the device that the subject is on.
     """
     if job.mode == "inference":
 
         def infer() -> object:
-            with torch.no_grad(), casting(job):
+            with torch.no_grad(), casting(job, place):
                 return call(*subject.args, **subject.kwargs)
 
         return infer
@@ -142,7 +160,7 @@ def stepper(
     def train() -> torch.Tensor:
         if optimizer is not None:
             optimizer.zero_grad(set_to_none=True)
-        with casting(job):
+        with casting(job, place):
             loss = subject.loss(call(*subject.args, **subject.kwargs))
         loss.backward()
         if optimizer is not None:
