@@ -199,8 +199,23 @@ def look_at_patches() -> None:
         "ctc_handlers": ours(TorchInGraphFunctionVariable._get_handlers()[torch.ctc_loss])
         if torch.ctc_loss in TorchInGraphFunctionVariable._get_handlers()
         else False,
+        "lazy_steps": _told_of_steps(),
     }
     in_force.update(name for name, is_so in found.items() if is_so)
+
+
+def _told_of_steps() -> bool:
+    """Whether lazy mode, which this process has not, would know of an optimiser's step."""
+    from ocl_inductor.patches.pytorch.lazy_steps import after_each_step
+
+    told: list[object] = []
+    handle = after_each_step(lambda optimiser, *_: told.append(optimiser))
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    optimiser.step()
+    if handle is not None:
+        handle.remove()
+        optimiser.step()
+    return told == [optimiser]
 
 
 def main(device: str) -> None:
