@@ -73,7 +73,6 @@ class Learner:
         loss: Tensor = self.loss_of(images.to(self.way.device), labels.to(self.way.device))
         loss.backward()
         self.update()
-        self.way.end_step()
         return loss.detach()
 
     def epoch(self, data: digits.Digits, number: int) -> None:

@@ -53,15 +53,6 @@ class Way:
         if self.device == "ocl":
             torch.ocl.synchronize()
 
-    def end_step(self) -> None:
-        """Call it after each step of a loop that asks for no number.
-
-        In lazy mode records would end in the middle of steps, each time in another one: graphs of
-        several steps, a dozen of them, where two or three of one step do.
-        """
-        if self.lazy:
-            self.wait()
-
     def memory_bytes(self, reset: bool = False) -> int | None:
         """The most that tensors on ``ocl`` held since the last reset; None on the CPU."""
         if self.device != "ocl":

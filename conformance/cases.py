@@ -61,9 +61,15 @@ def copied(tree: Any, device: str = "cpu") -> Any:
         if not isinstance(x, torch.Tensor):
             cpu = isinstance(x, (str, torch.device)) and str(x) == "cpu"
             return torch.device(device) if cpu else x
-        if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():
+        if x.is_conj():
+            return one(x.detach().conj()).conj().requires_grad_(x.requires_grad)
+        if x.is_neg():
+            plain = one(torch._neg_view(x.detach()))
+            return torch._neg_view(plain).requires_grad_(x.requires_grad)
+        if x.layout is not torch.strided or x.is_quantized:
             return x.detach().clone().to(device).requires_grad_(x.requires_grad)
-        storage = torch.tensor([], dtype=x.dtype).set_(x.untyped_storage().clone()).to(device)
+        there = torch.empty(0, dtype=x.dtype, device=x.device)
+        storage = there.set_(x.untyped_storage().clone()).to(device)
         y = storage.as_strided(x.size(), x.stride(), x.storage_offset())
         return y.requires_grad_(x.requires_grad)
 

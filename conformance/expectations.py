@@ -88,18 +88,12 @@ def write_expected(
         path.write_text("".join(lines))
 
 
-def is_expected_to_pass(
-    row: Row,
-    expected: Mapping[Row, Expected],
-) -> bool:
+def is_expected_to_pass(row: Row, expected: Mapping[Row, Expected]) -> bool:
     known = expected.get(row, Expected())
     return (row.dtype, row.direction) in COVERED and known.status not in (FAIL, EAGER_FAILS)
 
 
-def worse(
-    result: Result,
-    expected: Mapping[Row, Expected],
-) -> str | None:
+def worse(result: Result, expected: Mapping[Row, Expected]) -> str | None:
     """How a result is worse than expected, or None."""
     known = expected.get(result.row, Expected())
     if (result.row.dtype, result.row.direction) not in COVERED and result.status != FAIL:

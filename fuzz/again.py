@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from conformance.cases import copied
 from fuzz import there
 from fuzz.run import finish
 
@@ -50,25 +51,27 @@ def results(found: ModuleType, function: Callable[..., Any], sizes: Sequence[int
     return finish(inputs, list(function(*inputs)), found.BACKWARD)
 
 
-def results_there(found: ModuleType, sizes: Sequence[int]) -> list[Any]:
+def results_there(
+    found: ModuleType, function: Callable[..., Any], sizes: Sequence[int]
+) -> list[Any]:
     """The same with tensors on ``ocl``, in the mode in which it was found wrong."""
-    mode, filled = mode_of(found), found.filled
-    function = compiled(found) if mode == there.COMPILED else found.program
-    found.filled = lambda *given: there.moved(filled(*given), "ocl")
+    filled = found.filled
+    found.filled = lambda *given: copied(filled(*given), "ocl")
     try:
         inputs = found.inputs(*sizes)
     finally:
         found.filled = filled
-    return there.run_there(inputs, function, found.BACKWARD, mode)
+    return there.run_there(inputs, function, found.BACKWARD, mode_of(found))
 
 
 def main(path: str, *target: str) -> None:
     found = load(Path(path))
     device, profile, *rest = target or (found.DEVICE, found.PROFILE, memory_of(found))
     memory = rest[0] if rest else "auto"
-    if mode_of(found):
+    if mode := mode_of(found):
         there.prepare(device, memory)
-        run = partial(results_there, found)
+        function = compiled(found) if mode == there.COMPILED else found.program
+        run = partial(results_there, found, function)
     else:
         ours = compiled(found, device=device, profile=profile, memory=memory)
         run = partial(results, found, ours)

@@ -62,7 +62,14 @@ class Target:
         """How the names of kernels begin that the simulator runs wrongly."""
         return "" if self.right_numbers else NOT_SIMULATED
 
+    @property
+    def compiled(self) -> bool:
+        """Whether ``torch.compile`` takes part."""
+        return self.mode not in (there.EAGER, there.LAZY)
+
     def options(self) -> dict[str, object]:
+        if self.mode:  # the process has the rest
+            return {}
         options: dict[str, object] = {
             "device": self.device,
             "profile": self.profile,
@@ -119,17 +126,18 @@ def check_program(program: Program, target: Target, *, cache: bool = True) -> Ve
         expected = [reference(program, s) for s in program.sizes]
     except Exception as e:
         raise EagerFails(str(e)) from e
-    if target.mode:
-        return _check_there(program, target, cache, eager, expected)
     compiled = partial(torch.compile, program.function(), dynamic=program.dynamic)
     options = {"verify": True, "cache": cache, **target.options()}
     with _Complaints() as complaints, poisoned_memory():
         torch._dynamo.reset()
-        ours = compiled(backend="opencl", options=options)
-        verdict = _judge(program, ours, eager, expected, numbers=target.right_numbers)
+        if target.compiled:
+            ours = compiled(backend="opencl", options=options)
+        else:
+            ours = program.function()
+        verdict = _judge(program, ours, eager, expected, target)
     if HiddenLayoutError.__name__ in verdict.wrong:
         return Verdict(refused=verdict.wrong)
-    if verdict.wrong:
+    if verdict.wrong and target.compiled:
         torch._dynamo.reset()
         theirs = _judge(program, compiled(backend="aot_eager"), eager, expected)
         return Verdict(foreign=theirs.wrong) if theirs.wrong else verdict
@@ -138,44 +146,16 @@ def check_program(program: Program, target: Target, *, cache: bool = True) -> Ve
     return verdict
 
 
-def _check_there(
-    program: Program,
-    target: Target,
-    cache: bool,
-    eager: Sequence[list[Any]],
-    expected: Sequence[Reference],
-) -> Verdict:
-    """The same on tensors of ``ocl``."""
-    from ocl_inductor.errors import HiddenLayoutError
-
-    function = program.function()
-    if target.mode == there.COMPILED:
-        torch._dynamo.reset()
-        options = {"cache": cache}
-        function = torch.compile(
-            function, dynamic=program.dynamic, backend="opencl", options=options
-        )
-    with _Complaints():
-        verdict = _judge(program, function, eager, expected, mode=target.mode)
-    if HiddenLayoutError.__name__ in verdict.wrong:
-        return Verdict(refused=verdict.wrong)
-    if verdict.wrong and target.mode == there.COMPILED:
-        torch._dynamo.reset()
-        plain = torch.compile(program.function(), dynamic=program.dynamic, backend="aot_eager")
-        theirs = _judge(program, plain, eager, expected)
-        return Verdict(foreign=theirs.wrong) if theirs.wrong else verdict
-    return verdict
-
-
 def _judge(
     program: Program,
     call: Callable[..., Any],
     eager: Sequence[list[Any]],
     expected: Sequence[Reference],
-    numbers: bool = True,
-    mode: str = "",
+    target: Target | None = None,
 ) -> Verdict:
-    """What ``call``, a form of the program, does beside eager; ``numbers``: right ones."""
+    """What ``call``, a form of the program, does beside eager; on the CPU without a target."""
+    mode = "" if target is None else target.mode
+    numbers = target is None or target.right_numbers
     elements = undecided = 0
     for sizes, its, wanted in zip(program.sizes, eager, expected):
         try:

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
+from conformance.cases import copied
+from conformance.eagerly import poison_memory
 from fuzz.program import Program, Sizes
 from fuzz.run import finish
-from ocl_inductor.resident.tensors import reach_of
 
 EAGER, LAZY, COMPILED = "eager", "lazy", "resident"
 MODES = (EAGER, LAZY, COMPILED)
@@ -23,8 +24,6 @@ MODES = (EAGER, LAZY, COMPILED)
 
 def prepare(device: str, memory: str) -> None:
     """Before any backward pass of the process."""
-    from conformance.eagerly import poison_memory
-
     os.environ |= {
         "OCL_INDUCTOR_DEVICE": device,
         "OCL_INDUCTOR_MEMORY": memory,
@@ -39,7 +38,7 @@ def inputs_there(program: Program, sizes: Sizes) -> list[torch.Tensor]:
     made: dict[str, Any] = {}
     for i in program.inputs:
         x = i.make(sizes, made, False)
-        made[i.name] = x if i.alias else moved(x.detach(), "ocl").requires_grad_(x.requires_grad)
+        made[i.name] = x if i.alias else copied(x, "ocl")
     return list(made.values())
 
 
@@ -51,16 +50,4 @@ def run_there(
         with torch.device("ocl"):
             outputs = list(function(*inputs))
         found = finish(inputs, outputs, backward)
-    return [moved(x, "cpu") if isinstance(x, torch.Tensor) else x for x in found]
-
-
-def moved(x: torch.Tensor, device: str) -> torch.Tensor:
-    """The same numbers elsewhere, with the same strides, also where elements share memory."""
-    if x.layout is not torch.strided or x.numel() == 0:
-        return x.to(device)
-    if x.is_conj():
-        return moved(x.conj(), device).conj()
-    if x.is_neg():
-        return torch._neg_view(moved(torch._neg_view(x), device))
-    whole = x.as_strided((reach_of(x.size(), x.stride()),), (1,))
-    return whole.to(device, copy=True).as_strided(x.size(), x.stride(), 0)
+    return [copied(x) if isinstance(x, torch.Tensor) else x for x in found]

@@ -94,7 +94,6 @@ def learner(way: Way, model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
         loss: Tensor = forward(images, labels)
         loss.backward()
         update()
-        way.end_step()
         return loss.detach()
 
     return learn

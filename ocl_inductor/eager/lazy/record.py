@@ -19,13 +19,8 @@ from ocl_inductor.eager.lazy.infer import NotRecordableError, form_of, infer, re
 from ocl_inductor.eager.lazy.memory import allocate, pending
 from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.eager.lazy.sites import Site, site
-from ocl_inductor.eager.lazy.steps import (
-    APART,
-    REFUSED,
-    Fresh,
-    Piece,
-    RecordedStep,
-)
+from ocl_inductor.eager.lazy.steps import APART, REFUSED, Fresh, Piece, RecordedStep
+from ocl_inductor.eager.lazy.views import lies_within
 from ocl_inductor.log import logger
 from ocl_inductor.resident.deferred import UNRECORDED
 from ocl_inductor.resident.tensors import reach_of
@@ -74,7 +69,6 @@ class LazyRecord:
         self._errors: dict[Operator, int] = {}
         #: Operators since an optimiser's step, but for this record's.
         self._since_step = _CALLS_OF_A_STEP
-        self._dtype, self._fixed = _default_dtype(), _deterministic()
         #: Storages that were allocated and have no memory yet.
         self._fresh: list[weakref.ref[torch.UntypedStorage]] = []
         self._begin()
@@ -97,6 +91,8 @@ class LazyRecord:
         self._aliases: dict[object, Piece] = {}
         self._numbers: list[float] = []
         self._sites: list[Site] = []
+        #: Whether the loop is cut where it comes around; one of training is by its optimiser.
+        self._loops = self._since_step >= _CALLS_OF_A_STEP
         #: The first call: its operator and its line.
         self._first: tuple[Operator, Site] | None = None
 
@@ -117,7 +113,10 @@ class LazyRecord:
             if self._dtype is not _default_dtype() or self._fixed is not _deterministic():
                 self.flush()
                 self._begin()
-            elif self._at.calls >= CALLS_OF_A_LOOP and self._ends_before(operator, where):
+            elif self._at.calls >= CALLS_OF_A_LOOP and (
+                self._at.calls >= self.most_calls
+                or (self._loops and self._first == (operator, where))
+            ):
                 self.flush()
             try:
                 try:
@@ -128,13 +127,6 @@ class LazyRecord:
             except _NOT_HERE:
                 self.settle(args, kwargs)
                 return UNRECORDED
-
-    def _ends_before(self, operator: Operator, where: Site) -> bool:
-        """Whether a record of some length is long enough, or a loop comes around with this call.
-        Loops of training come around with their optimiser (``end_of_step``)."""
-        calls = self._at.calls
-        training = self._since_step + calls < _CALLS_OF_A_STEP
-        return calls >= self.most_calls or (not training and self._first == (operator, where))
 
     def _add(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], where: Site
@@ -400,14 +392,7 @@ class LazyRecord:
         if own.piece is not own and own.__class__ is not Fresh:
             return None
         start = x.storage_offset() if offset is None else offset
-        fits = (
-            start >= 0
-            and len(size) == len(stride)
-            and all(n >= 0 for n in size)
-            and all(s >= 0 for s in stride)
-            and (start + reach_of(size, stride)) * x.itemsize
-            <= reach_of(own.size, own.stride) * own.dtype.itemsize
-        )
+        fits = lies_within((size, stride, start), x.itemsize, own)
         if not fits:  # PyTorch says why
             self.ready(storage)
             return None
@@ -448,7 +433,7 @@ class LazyRecord:
         graph, wherever its loop asks for numbers."""
         with self._lock:
             self.flush()
-            self._since_step = 0
+            self._since_step, self._loops = 0, False
 
     def end(self) -> None:
         """Compute everything, and allocate what has no memory yet."""

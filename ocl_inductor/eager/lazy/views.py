@@ -12,7 +12,26 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ocl_inductor.eager.lazy.steps import Fresh, Piece
+from ocl_inductor.resident.tensors import reach_of
+
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def lies_within(
+    geometry: tuple[Sequence[int], Sequence[int], int], itemsize: int, own: Piece | Fresh
+) -> bool:
+    """Whether a view from the storage's first element, of elements of so many bytes, is one of the
+    memory that the storage will have."""
+    size, stride, start = geometry
+    return (
+        start >= 0
+        and len(size) == len(stride)
+        and all(n >= 0 for n in size)
+        and all(s >= 0 for s in stride)
+        and (start + reach_of(size, stride)) * itemsize
+        <= reach_of(own.size, own.stride) * own.dtype.itemsize
+    )
 
 
 def view_of(base: Tensor, geometry: Geometry) -> Tensor:

@@ -41,7 +41,6 @@ from ocl_inductor.sweep.rows.subject import (
     fresh,
     in_float64,
     load_subject,
-    placed,
     reset_seeds,
 )
 from ocl_inductor.sweep.status import Status
@@ -289,9 +288,7 @@ def _run(job: Job, subject: Subject, backend: Backend | None) -> Named:
     """One iteration on a copy of the subject, from the same random state each time."""
     reset_seeds()
     forget()
-    copied = placed(subject, backend.place) if backend is not None else subject
-    if copied is subject:
-        copied = fresh(subject)
+    copied = fresh(subject, "cpu" if backend is None else backend.place)
     call: Callable[..., object] = copied.module
     if backend is None:
         with casting(job):

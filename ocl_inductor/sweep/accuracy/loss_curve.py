@@ -15,7 +15,6 @@ from ocl_inductor.sweep.rows.subject import (
     Subject,
     fresh,
     in_float64,
-    placed,
     reset_seeds,
     stepper,
 )
@@ -44,7 +43,7 @@ class Curves:
 def compare_loss_curves(job: Job, subject: Subject, backend: Backend) -> Curves:
     """Train ``STEPS`` steps from the same weights three times, with the row's own optimiser."""
     eager = _losses(job, fresh(subject), lambda module: module)
-    own = placed(fresh(subject), backend.place)
+    own = fresh(subject, backend.place)
     with backend.compiling(exact_random=True), backend.running():
         compiled = _losses(
             job, own, lambda module: backend.compile(module, job.dynamic or None), backend.place

@@ -69,30 +69,21 @@ def load_subject(job: Job, dtype: torch.dtype | None = None) -> Subject:
     )
 
 
-def fresh(subject: Subject) -> Subject:
-    """A copy that shares no tensor with ``subject``."""
-    return dataclasses.replace(  # type: ignore[type-var]
-        subject,
-        module=copy.deepcopy(subject.module),
-        args=_cloned(subject.args),
-        kwargs=_cloned(dict(subject.kwargs)),
-    )
+def fresh(subject: Subject, place: str = "cpu") -> Subject:
+    """A copy on a device that shares no tensor with ``subject``."""
+    changes: dict[str, object] = {
+        "module": copy.deepcopy(subject.module).to(place),
+        "args": _copied(subject.args, place),
+        "kwargs": _copied(dict(subject.kwargs), place),
+    }
+    if place != "cpu" and (target := getattr(subject, "target", None)) is not None:
+        changes["target"] = _copied(target, place)
+    return dataclasses.replace(subject, **changes)  # type: ignore[type-var]
 
 
 def placed(subject: Subject, place: str) -> Subject:
-    """``subject`` with its tensors on a device: itself on the CPU, else a copy."""
-    if place == "cpu":
-        return subject
-    there = fresh(subject)
-
-    def moved(value: object) -> Any:
-        return pytree.tree_map(lambda x: x.to(place) if isinstance(x, torch.Tensor) else x, value)
-
-    changes = {"args": moved(there.args), "kwargs": moved(dict(there.kwargs))}
-    if (target := getattr(there, "target", None)) is not None:
-        changes["target"] = moved(target)
-    there.module.to(place)
-    return dataclasses.replace(there, **changes)  # type: ignore[type-var]
+    """``subject`` itself on the CPU, where it was built; elsewhere a copy."""
+    return subject if place == "cpu" else fresh(subject, place)
 
 
 def in_float64(job: Job, subject: Subject) -> Subject:
@@ -113,8 +104,10 @@ def in_float64(job: Job, subject: Subject) -> Subject:
     return dataclasses.replace(wide, **changes)  # type: ignore[type-var]
 
 
-def _cloned(value: object) -> object:
-    return pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, value)
+def _copied(value: object, place: str) -> object:
+    return pytree.tree_map(
+        lambda x: x.to(place, copy=True) if isinstance(x, torch.Tensor) else x, value
+    )
 
 
 def reset_seeds() -> None:
