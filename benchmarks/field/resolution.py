@@ -12,6 +12,8 @@ refuses to train batch norms on one value a channel: batch 1 at up to 32², an `
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ import psutil
 from rich import box
 from rich.table import Table
 
+import ocl_inductor
 from benchmarks.field.image_step import (
     batch_of,
     inference_call,
@@ -45,6 +48,8 @@ BATCHES, SIZES = (1, 4, 16, 64), (8, 16, 32, 64, 128, 224, 256, 512, 1024)
 TOO_LARGE = ("oom", "timeout", "crashed")
 #: Of the memory that is available at the beginning, what a cell's process may take.
 _SHARE = 0.8
+#: Calls are repeated for so long to see how busy the processor is.
+_BUSY_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ def measure(job: dict[str, Any], lines: Lines, say: Callable[[str], None]) -> No
         found = started(way, lambda: inference_call(way, model, images), 1)
     say(f"first call after {found.seconds:.1f} s")
     timing = interleave({facts["way"]: found.call}, job["repeats"])[facts["way"]]
+    peak = peak_mib()
     lines.write(
         **facts,
         ms=timing.median_ms,
@@ -94,9 +100,32 @@ def measure(job: dict[str, Any], lines: Lines, say: Callable[[str], None]) -> No
         first_s=found.seconds,
         value=found.values[0],
         ocl_mib=found.ocl_mib,
-        process_mib=peak_mib(),
+        process_mib=peak,
         process_before_mib=before,
+        cores_busy=cores_busy(found.call),
+        kernels_run=None if way.device == "cpu" else kernels_run(found.call),
     )
+
+
+def cores_busy(call: Callable[[], object]) -> float:
+    """Utilisation of the processor: the share of its cores' time that this process uses in calls.
+
+    On a CPU's driver that is the device's as well; waiting in a loop counts.
+    """
+    start, used = time.perf_counter(), time.process_time()
+    call()
+    while time.perf_counter() - start < _BUSY_SECONDS:
+        call()
+    used = time.process_time() - used
+    return used / (time.perf_counter() - start) / len(os.sched_getaffinity(0))
+
+
+def kernels_run(call: Callable[[], object]) -> float:
+    """Utilisation of the device: the share of a call's time in which a kernel of ours runs there,
+    by the driver's own times. Operators that run on the host are not among them."""
+    with ocl_inductor.profile() as profile:
+        call()
+    return profile.breakdown.active
 
 
 def go_through(cells: Iterator[Cell], here: Session, limits: Limits, **more: Any) -> None:
@@ -117,7 +146,17 @@ def table_of(lines: list[dict[str, Any]]) -> Table:
     table = Table(title="Batch sizes and resolutions", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("kind", "with"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("batch", "size", "ms", "images/s", "first s", "ocl MiB", "process MiB"):
+    for heading in (
+        "batch",
+        "size",
+        "ms",
+        "images/s",
+        "first s",
+        "ocl MiB",
+        "process MiB",
+        "cores",
+        "kernels",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in lines:
         table.add_row(
@@ -130,6 +169,8 @@ def table_of(lines: list[dict[str, Any]]) -> Table:
             formatted(line.get("first_s"), "{:.1f}"),
             formatted(line.get("ocl_mib"), "{:.1f}"),
             formatted(line.get("process_mib"), "{:.0f}"),
+            formatted(line.get("cores_busy"), "{:.0%}"),
+            formatted(line.get("kernels_run"), "{:.0%}"),
         )
     return table
 
@@ -186,5 +227,6 @@ def main(
         here.show(
             table_of(here.lines.read()),
             f"Limits of a cell: {seconds:g} s, {most / 2**30:.1f} GiB. Memory: at most, of `ocl` "
-            "tensors and of the whole process. First call: with compilation.",
+            "tensors and of the whole process. First call: with compilation. Cores: the share of "
+            "their time that the process uses. Kernels: the share of time in which one runs.",
         )

@@ -34,7 +34,7 @@ WAYS = {
 NUMBERS = {
     "training": {"step_ms", "least_ms", "images_s", "first_s"},
     "mnist": {"threads", "first_s", "epoch_s", "step_ms", "images_s", "loss", "accuracy"},
-    "resolution": {"ms", "least_ms", "images_s", "first_s", "ocl_mib", "process_mib"},
+    "resolution": {"ms", "least_ms", "images_s", "first_s", "ocl_mib", "process_mib", "cores_busy"},
     "sequential": {"round_us", "operators_s", "gflop_s", "cpu_product_us"},
 }
 FACTS = {"table", "date", "processor", "cores", "device", "kind", "driver", "versions", "status"}
