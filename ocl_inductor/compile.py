@@ -15,7 +15,7 @@ from torch.fx import GraphModule, Node
 from ocl_inductor.capture.autograd import capture
 from ocl_inductor.capture.checked import add_checks
 from ocl_inductor.capture.refused import why_refused
-from ocl_inductor.capture.residence import is_on_device, with_cpu_tensors
+from ocl_inductor.capture.residence import devices_of, node_of, with_cpu_tensors
 from ocl_inductor.codegen.plan_builder import build_plan
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.select import select_device
@@ -116,8 +116,14 @@ def compile_with(
         _leave_to_eager(node, reason, settings)
         return gm.forward
     add_checks(gm)
-    resident = is_on_device(gm, example_inputs)
-    device = _device_for(resident, settings)
+    residents = devices_of(gm, example_inputs)
+    if len(residents) > 1:
+        names = " and ".join(map(str, residents))
+        _leave_to_eager(
+            node_of(gm, residents[1]), f"a graph runs on one device, not on {names}", settings
+        )
+        return gm.forward
+    device = _device_for(residents, settings)
     compiler = partial(compile_graph, device=device, settings=settings, observe=observe)
     return capture(
         gm,
@@ -131,18 +137,20 @@ def compile_with(
     )
 
 
-def _device_for(resident: bool, settings: Settings) -> Device:
-    """The device for a graph on ``ocl`` tensors, or for one on CPU tensors.
+def _device_for(residents: Sequence[torch.device], settings: Settings) -> Device:
+    """The device for a graph on ``ocl`` tensors, which is theirs, or for one on CPU tensors.
 
     Raises:
         OtherDeviceError: the settings name another one than the tensors are on.
     """
     started = partial(start_first_builder, settings=settings)
-    if not resident:
+    if not residents:
         return select_device(settings.device, started)
-    found = place()
-    if settings.device is not None and select_device(settings.device) is not found:
-        raise OtherDeviceError(settings.device, str(found))
+    found = place(residents[0].index)
+    # The environment's is ocl:0, whatever device the tensors are on.
+    asked = None if settings.device == Settings.resolve().device else settings.device
+    if asked is not None and select_device(asked) is not found:
+        raise OtherDeviceError(asked, str(found))
     started(found)
     return found
 

@@ -66,24 +66,25 @@ class UnsupportedLayoutError(OpenCLInductorError):
 
 
 class NoSuchPlaceError(OpenCLInductorError):
-    """``ocl:N`` with an N above 0."""
+    """``ocl:N`` with an N that is too large."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, devices: list[str]) -> None:
+        there = ", ".join(f"ocl:{n} is {name}" for n, name in enumerate(devices))
         super().__init__(
-            f"There is no device ocl:{number}: a process has one, ocl:0. OCL_INDUCTOR_DEVICE or "
-            'ocl_inductor.eager.choose("...") says which OpenCL device that is; '
-            "`ocl-inductor devices` lists them.",
+            f"There is no device ocl:{number}: {there}. `ocl-inductor devices` lists them; "
+            'OCL_INDUCTOR_DEVICE or ocl_inductor.eager.choose("...") says which one is ocl:0.',
             number=number,
+            devices=devices,
         )
 
 
 class PlaceTakenError(OpenCLInductorError):
-    """``ocl`` is to become another device than it is."""
+    """``ocl:0`` is to become another device than it is."""
 
     def __init__(self, present: str, wanted: str) -> None:
         super().__init__(
-            f"The device `ocl` of this process is {present} and cannot become {wanted}. Choose "
-            "before the first tensor is made there, or use a process for each.",
+            f"The device `ocl:0` of this process is {present} and cannot become {wanted}. Choose "
+            "before the first tensor is made there, or name another one (`ocl:1`, …).",
             present=present,
             wanted=wanted,
         )
@@ -169,17 +170,6 @@ class ForeignBackendError(OpenCLInductorError):
             f"The device `ocl` cannot be registered: PyTorch has one slot for a device that it "
             f"does not know (PrivateUse1), and {name!r} has it. Use one of the two in a process.",
             name=name,
-        )
-
-
-class RegisteredTooLateError(OpenCLInductorError):
-    """PyTorch's engine ran before the device ``ocl`` was registered, and has no queue for it."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "backward() cannot reach tensors on `ocl`: a backward pass of this process ran before "
-            "the device was registered, and PyTorch's engine learns of no device after its first "
-            "run. Put `import ocl_inductor.eager` with the program's other imports."
         )
 
 

@@ -15,24 +15,34 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_map
 
 from ocl_inductor.plan.residence import Residence
-from ocl_inductor.resident.places import NAME, is_resident
+from ocl_inductor.resident.places import NAME, index_of, is_resident, place_device
 
 _CPU = torch.device("cpu")
 
 
-def is_on_device(gm: GraphModule, inputs: Sequence[object]) -> bool:
-    """Whether a Dynamo graph works on ``ocl`` tensors: as inputs, constants or new tensors."""
+def devices_of(gm: GraphModule, inputs: Sequence[object]) -> list[torch.device]:
+    """The ``ocl`` devices of a Dynamo graph's tensors: inputs, constants and new ones."""
     tensors = (*inputs, *gm.parameters(), *gm.buffers())
-    return any(map(is_resident, tensors)) or any(map(_names_device, gm.graph.nodes))
+    found = [x.device for x in tensors if isinstance(x, torch.Tensor) and is_resident(x)]
+    for node in gm.graph.nodes:
+        found += _named_by(node)
+    return list(dict.fromkeys(found))
 
 
-def _names_device(node: Node) -> bool:
-    given = (*node.args, *node.kwargs.values())
-    return any(
-        (isinstance(x, torch.device) and x.type == NAME)
+def node_of(gm: GraphModule, device: torch.device) -> Node:
+    """A node that has to do with a device: the first that names it, or else the graph's first."""
+    nodes = gm.graph.nodes
+    return next((n for n in nodes if device in _named_by(n)), next(iter(nodes)))
+
+
+def _named_by(node: Node) -> list[torch.device]:
+    """The ``ocl`` devices among a node's arguments."""
+    return [
+        place_device(index_of(x))
+        for x in (*node.args, *node.kwargs.values())
+        if (isinstance(x, torch.device) and x.type == NAME)
         or (isinstance(x, str) and x.partition(":")[0] == NAME)
-        for x in given
-    )
+    ]
 
 
 def with_cpu_tensors(gm: GraphModule) -> Residence | None:

@@ -96,9 +96,10 @@ def prebuild(
 
 def _runs_in_place() -> bool:
     import ocl_inductor.eager  # noqa: F401  (`ocl` is a device from here on)
-    from ocl_inductor.resident import tensors
+    from ocl_inductor.resident.places import place
+    from ocl_inductor.resident.tensors import in_place
 
-    return tensors.in_place()
+    return in_place(place())
 
 
 def _calls(text: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import may_write, written
 
 _default_dtype = torch.get_default_dtype
@@ -16,38 +15,46 @@ _deterministic = torch._C._get_deterministic_algorithms
 
 
 class Call(NamedTuple):
-    """``tensors``: each once. ``form``: the operator, which of these each argument is and what they
-    are, how arguments are nested, all arguments that are no numbers, and PyTorch's settings.
-    ``numbers``: the integers and real numbers among the arguments, in their order."""
+    """``where``: the device. ``tensors``: each once, all there. ``form``: the operator, which of
+    these each argument is and what they are, how arguments are nested, all arguments that are no
+    numbers, and PyTorch's settings. ``numbers``: the integers and real numbers among the arguments,
+    in their order."""
 
+    where: torch.device
     tensors: list[torch.Tensor]
     form: tuple[Hashable, ...]
     numbers: tuple[Hashable, ...]
 
 
 def call_of(
-    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object]
+    op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: dict[str, object],
+    where: torch.device,
 ) -> Call | None:
     """None where such arguments are not supported in graphs."""
     # The default dtype affects numbers among integers; the deterministic mode affects results.
     form: list[object] = [op, _default_dtype(), _deterministic()]
     tensors: list[torch.Tensor] = []
     numbers: list[Hashable] = []
-    if not _add(args, form, tensors, numbers):
+    if not _add(args, form, tensors, numbers, where):
         return None
     for name in sorted(kwargs) if len(kwargs) > 1 else kwargs:
         form.append(name)
-        if not _add((kwargs[name],), form, tensors, numbers):
+        if not _add((kwargs[name],), form, tensors, numbers, where):
             return None
     if len(tensors) > 1 and may_write(op) and not _apart(tensors, op, args, kwargs):
         return None
-    return Call(tensors, tuple(form), tuple(numbers))
+    return Call(where, tensors, tuple(form), tuple(numbers))
 
 
 def with_numbers_here(
-    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object]
+    op: torch._ops.OpOverload,
+    args: Sequence[object],
+    kwargs: dict[str, object],
+    where: torch.device,
 ) -> tuple[tuple[object, ...], dict[str, object]] | None:
-    """The arguments with tensors of no dimensions on the CPU copied to ``ocl``, which every
+    """The arguments with tensors of no dimensions on the CPU copied to the device, which every
     operator may have beside tensors of a device; None where there are none of them to be read."""
     targets = {id(x) for x in tree_leaves(written(op, args, kwargs))}
 
@@ -59,12 +66,12 @@ def with_numbers_here(
         return None
 
     def here(x: Any) -> Any:
-        return x.to(place_device()) if is_number(x) else x
+        return x.to(where) if is_number(x) else x
 
     return tree_map(here, tuple(args)), tree_map(here, kwargs)
 
 
-def why_not(args: Sequence[object], kwargs: dict[str, object]) -> str:
+def why_not(args: Sequence[object], kwargs: dict[str, object], where: torch.device) -> str:
     """Why ``call_of`` gives None, for the log."""
     for x in tree_leaves((args, kwargs)):
         if isinstance(x, complex) or (isinstance(x, torch.Tensor) and x.is_complex()):
@@ -73,18 +80,22 @@ def why_not(args: Sequence[object], kwargs: dict[str, object]) -> str:
             return "a generator of random numbers"
         if isinstance(x, torch.Tensor) and x.layout is not torch.strided:
             return f"a sparse tensor ({x.layout})"
-        if isinstance(x, torch.Tensor) and x.device != place_device():
+        if isinstance(x, torch.Tensor) and x.device != where:
             return f"a tensor on {x.device}"
     return "an argument that is written shares memory with another"
 
 
 def _add(
-    args: Sequence[Any], form: list[Any], tensors: list[torch.Tensor], numbers: list[Hashable]
+    args: Sequence[Any],
+    form: list[Any],
+    tensors: list[torch.Tensor],
+    numbers: list[Hashable],
+    where: torch.device,
 ) -> bool:
     """Add arguments; False where one is unsupported."""
     for x in args:
         if isinstance(x, torch.Tensor):
-            if x.device != place_device() or x.layout is not torch.strided:
+            if x.device != where or x.layout is not torch.strided:
                 return False
             size, stride, dtype, pointer = x.size(), x.stride(), x.dtype, x.data_ptr()
             negative = x.is_neg()
@@ -114,7 +125,7 @@ def _add(
             numbers.append(x)
         elif kind is list or kind is tuple:
             form.append(len(x))
-            if not _add(x, form, tensors, numbers):
+            if not _add(x, form, tensors, numbers, where):
                 return False
         elif kind is complex or isinstance(x, torch.Generator):
             return False

@@ -17,11 +17,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
+from ocl_inductor.device.device import Device
 from ocl_inductor.eager.calls import Call, call_of, why_not, with_numbers_here
 from ocl_inductor.eager.changing import name_of, range_of_numbers
 from ocl_inductor.eager.lazy.operators import Operator
-from ocl_inductor.eager.on_host import on_host_of
+from ocl_inductor.eager.on_host import on_host_of, two_devices
 from ocl_inductor.eager.one_node import (
     Function,
     compiled,
@@ -32,6 +34,15 @@ from ocl_inductor.eager.out_sizes import Sizes, outs_of, resize_outs, sizes_of_o
 from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
+from ocl_inductor.resident.places import (
+    NAME,
+    index_of,
+    index_of_place,
+    is_resident,
+    place,
+    place_device,
+    several_places,
+)
 from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support.torch_versions import untraced
@@ -57,10 +68,11 @@ class _Changing:
         function: Function,
         dtype: torch.dtype,
         places: Sequence[int],
-        given: Sequence[torch.Tensor],
+        call: Call,
     ) -> None:
+        given, where = call.tensors, call.where
         self._function, self._places = function, places
-        self._slots = [tensors.Number(dtype) for _ in places]
+        self._slots = [tensors.Number(dtype, where.index) for _ in places]
         self._least, self._most = range_of_numbers(name_of(op), given, dtype)
         self._tensors = tuple(slot.tensor for slot in self._slots)
         self._lock = threading.RLock()
@@ -105,15 +117,13 @@ class _Here(threading.local):
 
 
 class _GraphFunctions:
-    """The compiled functions, by operator, form and numbers."""
+    """The compiled functions of one device, by operator, form and numbers."""
 
     def __init__(self) -> None:
         self.forms: dict[Hashable, _Form] = {}
         self._lock = threading.RLock()
         self._counts: Counter[Any] = Counter()
         self._outs: dict[Hashable, Sizes] = {}
-        #: Whether the thread is compiling, whose own operators are not compiled in turn.
-        self.here = _Here()
 
     def run(
         self,
@@ -194,7 +204,7 @@ class _GraphFunctions:
             form.any[rest] = None
             if found is not None:
                 function, dtype = found
-                changing = _Changing(op, function, dtype, form.places, call.tensors)
+                changing = _Changing(op, function, dtype, form.places, call)
                 form.any[rest] = changing
                 return changing
         if len(form.by_numbers) >= _MOST_NUMBERS:
@@ -208,14 +218,21 @@ class _GraphFunctions:
         return any(f is not None and form.rest(n) == rest for n, f in form.by_numbers.items())
 
     def _compiling(self, compile_it: Callable[[], object]) -> Any:
-        self.here.compiling = True
+        _here.compiling = True
         try:
             return compile_it()
         finally:
-            self.here.compiling = False
+            _here.compiling = False
 
 
-_functions = _GraphFunctions()
+#: Whether the thread is compiling, whose own operators are not compiled in turn.
+_here = _Here()
+
+
+@functools.cache
+def _functions_of(device: Device) -> _GraphFunctions:
+    return _GraphFunctions()
+
 
 #: A graph for each length would soon be one too many, and the host has other numbers for a seed: a
 #: seed has to give the same ones, whatever was computed before.
@@ -238,14 +255,16 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
     writes, results = op._schema.is_mutable, len(op._schema.returns)
     uncounted, counter = on_host_of(op), f"eager on host: {op}"
 
-    def on_host(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def on_host(args: tuple[object, ...], kwargs: dict[str, object], device: Device) -> object:
         count(counter)
-        return uncounted(args, kwargs)
+        return uncounted(args, kwargs, device)
 
     if op.overloadpacket in _ON_HOST:
-        return untraced(lambda *args, **kwargs: on_host(args, kwargs))
+        return untraced(
+            lambda *args, **kwargs: on_host(args, kwargs, device_of_call(op, args, kwargs))
+        )
     outs = outs_of(op)
-    in_place, here, functions = tensors.in_place, _functions.here, _functions
+    in_place, here = tensors.in_place, _here
     deferred, operator = Deferred, Operator(op)
 
     def call(*args: object, **kwargs: object) -> Any:
@@ -254,27 +273,48 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
             recorded = recorder.add(operator, args, kwargs)
             if recorded is not UNRECORDED:
                 return recorded
+        device = device_of_call(op, args, kwargs)
         if here.compiling:  # PyTorch tries out what it does not know: no call of the program's
-            return uncounted(args, kwargs)
-        if in_place():
-            return on_host(args, kwargs)
-        own = call_of(op, args, kwargs)
-        if own is None and (moved := with_numbers_here(op, args, kwargs)) is not None:
+            return uncounted(args, kwargs, device)
+        if in_place(device):
+            return on_host(args, kwargs, device)
+        where, functions = place_device(index_of_place(device)), _functions_of(device)
+        own = call_of(op, args, kwargs, where)
+        if own is None and (moved := with_numbers_here(op, args, kwargs, where)) is not None:
             args, kwargs = moved
-            own = call_of(op, args, kwargs)
+            own = call_of(op, args, kwargs, where)
         if outs and own is not None and functions.resized(op, args, kwargs, own):
-            own = call_of(op, args, kwargs)
+            own = call_of(op, args, kwargs, where)
         found = None if own is None else functions.run(op, args, kwargs, own)
         if found is None:
             if own is None and _log.isEnabledFor(logging.INFO):
-                _log.info("%s runs on the host: %s", op, why_not(args, kwargs))
-            return on_host(args, kwargs)
+                _log.info("%s runs on the host: %s", op, why_not(args, kwargs, where))
+            return on_host(args, kwargs, device)
         count("eager_compiled")
         if writes:
             return result_of_writing(op, args, kwargs, found)  # type: ignore[arg-type]
         return found[0] if results == 1 else tuple(found)
 
     return untraced(call)
+
+
+def device_of_call(
+    op: torch._ops.OpOverload, args: Sequence[object], kwargs: dict[str, object]
+) -> Device:
+    """The device whose tensors an operator gets, or else where its result is to be.
+
+    Raises:
+        RuntimeError: tensors of several ``ocl`` devices.
+    """
+    if "device" not in kwargs and not several_places():
+        return place()
+    leaves = tree_leaves((args, kwargs))
+    found = [x.device for x in leaves if is_resident(x)]
+    for elsewhere in found:
+        if elsewhere != found[0]:
+            raise two_devices(op, found[0], elsewhere)
+    found += [x for x in leaves if isinstance(x, torch.device) and x.type == NAME]
+    return place(index_of(found[0] if found else None))
 
 
 def run(op: torch._ops.OpOverload, *args: object, **kwargs: object) -> Any:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ocl_inductor.capture.warm.plan_key import plan_key
+from ocl_inductor.device.device import Device
 from ocl_inductor.log import logger
 from ocl_inductor.plan.plan import Plan
 from ocl_inductor.plan.plan_bytes import PlanNotStorable, dump_plan, load_plan
-from ocl_inductor.resident.places import place
 from ocl_inductor.runtime.call.executor import Executor
 from ocl_inductor.runtime.counters import count, count_plan
 from ocl_inductor.runtime.store.plan_files import PlanFiles
@@ -31,20 +31,20 @@ class KeptPlan:
     ``found``: whether ``get`` has found it on disk.
     """
 
-    def __init__(self, kind: str, text: object, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, kind: str, text: object, settings: Settings, device: Device) -> None:
+        self._settings, self._device = settings, device
         self.found = False
         self._files: PlanFiles | None = None
         if settings.cache and settings.debug_dir is None:
             self._files = PlanFiles(settings.cache_dir / "plans", settings.cache_size_limit)
-            around = plan_key(place().info.for_settings(settings), settings)
+            around = plan_key(device.info.for_settings(settings), settings)
             self._key = hashlib.sha256(repr((kind, around, text)).encode()).hexdigest()
 
     def read(self) -> Executor | None:
         """Its executor, if it is stored."""
         for content in self._files.read(self._key) if self._files is not None else ():
             try:
-                executor = Executor(load_plan(content), place(), self._settings)
+                executor = Executor(load_plan(content), self._device, self._settings)
             except Exception as error:  # another version of something
                 _log.info("plan %s cannot be used: %s", self._key, error)
                 continue

@@ -12,7 +12,7 @@ from ocl_inductor.eager.compiled import run
 from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
-from ocl_inductor.resident.places import index_of, is_resident
+from ocl_inductor.resident.places import index_of, is_resident, place_of
 from ocl_inductor.resident.tensors import ON_CPU
 
 aten = torch.ops.aten
@@ -64,7 +64,9 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
         if is_resident(source):
             if _recorded(target, source):
                 return target
-            if not tensors.copy_on_device(target, source):
+            if target.get_device() != source.get_device():
+                tensors.copy_between(target, source)
+            elif not tensors.copy_on_device(target, source):
                 _copy_by_kernel(target, source)
         else:
             tensors.from_host(target, source)
@@ -136,7 +138,7 @@ def resize(
             ON_CPU, x, storage, x.storage_offset(), list(size), list(stride)
         )
         return x
-    flat = tensors.empty_strided((needed,), (1,), x.dtype)
+    flat = tensors.empty_strided((needed,), (1,), x.dtype, x.get_device())
     if have > 0:
         whole = aten.as_strided.default.redispatch(ON_CPU, x, [have], [1], x.storage_offset())
         copy_from(whole, flat[:have])
@@ -164,7 +166,7 @@ def random_from(
 
     (A graph cannot have this one: its overload is called ``from``, which is no name in Python.)
     """
-    if high is None or generator is not None or tensors.in_place():
+    if high is None or generator is not None or tensors.in_place(place_of(x)):
         own = getattr(aten.random_, "from")
         return run(own, x, low, high, generator=generator)  # type: ignore[no-any-return]
     copy_from(run(aten.randint_like.low_dtype, x, low, high), x)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
+from ocl_inductor.device.device import Device
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
+from ocl_inductor.resident.places import index_of_place
 from ocl_inductor.resident.schemas import may_write, takes_numbers
 
 #: Operators of which an argument may be on the CPU: indices, lengths, and what is copied.
@@ -20,10 +22,12 @@ _FROM_CPU = frozenset((
 ))  # fmt: skip
 
 
+#: Takes the arguments of a call, and the device of its tensors and results.
+OnHost: TypeAlias = Callable[[tuple[object, ...], dict[str, object], Device], object]
+
+
 @functools.cache
-def on_host_of(
-    op: torch._ops.OpOverload,
-) -> Callable[[tuple[object, ...], dict[str, object]], object]:
+def on_host_of(op: torch._ops.OpOverload) -> OnHost:
     """A function that calls an operator without an ``ocl`` kernel.
 
     It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
@@ -33,13 +37,13 @@ def on_host_of(
     name = op._schema.name.partition("::")[2].removesuffix("_")
     apart = op.namespace == "aten" and name not in _FROM_CPU
 
-    def call(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        borrowed = Borrowed()
+    def call(args: tuple[object, ...], kwargs: dict[str, object], device: Device) -> Any:
+        borrowed = Borrowed(device)
         argument = borrowed.argument
         given = {k: _each(argument, x) for k, x in kwargs.items()} if kwargs else kwargs
         there = [_each(argument, x) for x in args]
         if apart and borrowed.elsewhere is not None and borrowed.all():
-            raise _two_devices(op, borrowed)
+            raise two_devices(op, borrowed.all()[0].device, borrowed.elsewhere.device)
         try:
             found = op(*there, **given)
         except RuntimeError:
@@ -56,9 +60,10 @@ def on_host_of(
             own = borrowed.owner(y)
             if own is not None:
                 return own
-            made = tensors.adopted(y) if borrowed.in_place else None
+            made = tensors.adopted(y, device) if borrowed.in_place else None
             if made is None:
-                made = tensors.empty_strided(tuple(y.size()), tuple(y.stride()), y.dtype)
+                size, stride, index = tuple(y.size()), tuple(y.stride()), index_of_place(device)
+                made = tensors.empty_strided(size, stride, y.dtype, index)
                 tensors.from_host(made, y)
             return made
 
@@ -67,12 +72,13 @@ def on_host_of(
     return call
 
 
-def _two_devices(op: torch._ops.OpOverload, borrowed: Borrowed) -> RuntimeError:
-    here, elsewhere = borrowed.all()[0].device, borrowed.elsewhere
-    assert elsewhere is not None
+def two_devices(
+    op: torch._ops.OpOverload, here: torch.device, elsewhere: torch.device
+) -> RuntimeError:
+    """Eager's error for tensors on both."""
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{here} and {elsewhere.device}! (when calling {op})"
+        f"{here} and {elsewhere}! (when calling {op})"
     )
 
 

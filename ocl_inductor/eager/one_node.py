@@ -30,6 +30,7 @@ from ocl_inductor.eager.kept_plans import KeptPlan
 from ocl_inductor.eager.out_sizes import outs_of, sizes_of_outs
 from ocl_inductor.eager.prebuild.told import tell
 from ocl_inductor.log import logger
+from ocl_inductor.resident.places import place
 from ocl_inductor.resident.schemas import own_results, takes_numbers
 from ocl_inductor.settings import Settings
 
@@ -128,7 +129,7 @@ def compiled_for_any(
 
     def graph(mode: FakeTensorMode, fakes: list[object]) -> GraphModule:
         with mode:
-            fakes += [torch.empty((), dtype=dtype, device="ocl") for _ in numbers]
+            fakes += [torch.empty((), dtype=dtype, device=call.where) for _ in numbers]
         return _graph_for_any(op, args, kwargs, call, numbers, fakes)
 
     rest = [x for n, x in enumerate(call.numbers) if n not in numbers]
@@ -159,7 +160,7 @@ def _made(
     begun = time.perf_counter()
     try:
         settings = Settings.resolve(None, options)
-        kept = KeptPlan("operator", (call.form, numbers), settings)
+        kept = KeptPlan("operator", (call.form, numbers), settings, place(call.where.index))
         made = kept.get(compile_it)
     except Exception as error:
         _log.info("%s runs on the host: %s", op, error)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ocl_inductor.resident.places import place_device
 from ocl_inductor.resident.schemas import takes_numbers
 
 #: By name of the argument: the size and the strides.
@@ -41,9 +40,7 @@ def sizes_of_outs(
         if not isinstance(x, Tensor):
             return x
         if id(x) not in fakes:
-            fakes[id(x)] = torch.empty_strided(
-                x.size(), x.stride(), dtype=x.dtype, device=place_device()
-            )
+            fakes[id(x)] = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=x.device)
         return fakes[id(x)]
 
     with torch.no_grad(), torch._C._DisableAutocast(), mode:

@@ -10,8 +10,8 @@ from ocl_inductor.eager import memory_operators
 from ocl_inductor.eager.compiled import kernel_of, run
 from ocl_inductor.eager.interface import device_module
 from ocl_inductor.eager.interface.autocast import register_autocast
+from ocl_inductor.eager.interface.backward_thread import reach_every_device
 from ocl_inductor.eager.interface.generators import make_generators_here
-from ocl_inductor.eager.interface.late_backward import explain_late_registration
 from ocl_inductor.eager.interface.modules import keep_identity_of_parameters
 from ocl_inductor.eager.interface.pinned import register_pinning
 from ocl_inductor.eager.interface.serialization import register_loading
@@ -76,7 +76,7 @@ def register() -> None:
     keep_identity_of_parameters()
     register_loading()
     copy_storages_here()
-    explain_late_registration()
+    reach_every_device()
     if torch.distributed.is_available():
         from ocl_inductor.eager.distributed.registration import register_communication
 

@@ -348,14 +348,15 @@ _PYTORCH = (
         required="tensors on `ocl` could not be copied, nor a model on it be sharded",
     ),
     Patch(
-        "ocl_late_backward",
+        "ocl_backward_thread",
         "PyTorch",
-        "`torch.autograd` says what to do where `backward()` cannot reach the device `ocl`.",
-        "After a backward pass that ran before `ocl` was registered, PyTorch ends the next one "
-        "with an internal assertion.",
+        "`torch.autograd` runs a backward pass on the calling thread where PyTorch has none for "
+        "the device `ocl`.",
+        "PyTorch ends such a pass with an internal assertion: on `ocl:1`, and where a backward "
+        "pass ran before `ocl` was registered.",
         _TORCH_OF_OCL,
-        "ocl_inductor.eager.interface.late_backward:explain_late_registration",
-        required="it changes nothing but this error",
+        "ocl_inductor.eager.interface.backward_thread:reach_every_device",
+        required="nothing could be trained there",
     ),
     Patch(
         "ocl_lazy",

@@ -23,6 +23,7 @@ import torch
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import DeviceMemoryError, NoSharedMemoryError
+from ocl_inductor.resident.places import index_of_place, note_use
 from ocl_inductor.settings import Settings
 
 #: Sizes of blocks, and addresses of those in host memory, are multiples of this.
@@ -33,17 +34,17 @@ _SMALL_BYTES = 64 << 10
 class Block:
     """Memory of one storage. Dropping the last reference returns it to the allocator."""
 
-    __slots__ = ("_allocator", "nbytes", "owner", "piece", "pointer", "writes")
+    __slots__ = ("allocator", "nbytes", "owner", "piece", "pointer", "writes")
 
     def __init__(self, allocator: Allocator, pointer: int, nbytes: int, owner: object) -> None:
-        self._allocator, self.pointer, self.nbytes, self.owner = allocator, pointer, nbytes, owner
+        self.allocator, self.pointer, self.nbytes, self.owner = allocator, pointer, nbytes, owner
         #: Number of writes (tensors.note_write).
         self.writes = 0
         #: What it is among the arguments of recorded operators, if any is (``eager/lazy``).
         self.piece: Any = None
 
     def __del__(self) -> None:
-        self._allocator.take_back(self.pointer, self.nbytes, self.owner)
+        self.allocator.take_back(self.pointer, self.nbytes, self.owner)
 
 
 class Adopted(Block):
@@ -52,7 +53,7 @@ class Adopted(Block):
     __slots__ = ()
 
     def __del__(self) -> None:
-        self._allocator.lose(self.nbytes)
+        self.allocator.lose(self.nbytes)
 
 
 @dataclass(slots=True)
@@ -82,10 +83,11 @@ class Statistics:
 
 @dataclass(eq=False)
 class Allocator:
-    """Of one device. ``in_place``: its memory is the host's."""
+    """Of one device, ``ocl:index``. ``in_place``: its memory is the host's."""
 
     device: Device
     in_place: bool
+    index: int = 0
     statistics: Statistics = field(default_factory=Statistics)
     #: By size: owners by address, the latest freed last.
     _free: dict[int, dict[int, Any]] = field(default_factory=dict)
@@ -105,7 +107,9 @@ class Allocator:
         in_place = memory != "discrete" and info.unified_memory and info.zero_copy
         if not in_place and not info.shared_memory:
             raise NoSharedMemoryError(str(device))
-        return cls(device, in_place)
+        index = index_of_place(device)
+        note_use(index)
+        return cls(device, in_place, index)
 
     def allocate(self, nbytes: int) -> Block:
         """A block of at least ``nbytes``, uninitialised.

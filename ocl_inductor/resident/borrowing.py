@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ocl_inductor.device.device import Device
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import settle
 from ocl_inductor.resident.places import NAME, is_resident
@@ -16,11 +17,13 @@ _cpu = torch.device("cpu")
 
 
 class Borrowed:
-    """The host's view of the ``ocl`` tensors of one call: their memory, or copies of it."""
+    """The host's view of the ``ocl`` tensors of one call, all on ``device``: their memory, or
+    copies of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Device) -> None:
         self._hosts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.in_place = tensors.in_place()
+        self._device = device
+        self.in_place = tensors.in_place(device)
         #: One of the arguments with dimensions that were on the CPU already, if any.
         self.elsewhere: torch.Tensor | None = None
 
@@ -37,7 +40,7 @@ class Borrowed:
             settle((x,))
             if self.in_place:
                 if not self._hosts:
-                    tensors.synchronize()
+                    tensors.synchronize(self._device)
                 host = tensors.host_view(x)
             else:
                 host = tensors.to_host(x)

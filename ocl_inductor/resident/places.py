@@ -1,7 +1,8 @@
-"""Which OpenCL device ``ocl`` is: one a process.
+"""Which OpenCL devices ``ocl:0``, ``ocl:1`` … are.
 
-PyTorch's interface for backends written in Python knows a single device (2.11 to 2.13: its
-C++ guard counts one, and autograd's engine has a thread for that one).
+PyTorch's interface for backends written in Python counts a single device (2.11 to 2.13: its C++
+guard has 0 for every index). Hence ``ocl`` without an index is ``ocl:0`` wherever PyTorch's C++
+decides, and tensors of the others are made in another way (``elsewhere.py``).
 """
 
 from __future__ import annotations
@@ -21,14 +22,28 @@ NAME = "ocl"
 
 
 class _Choice:
-    """The chosen device of this process."""
+    """The devices of this process."""
 
+    #: ``ocl:0``.
     device: Device | None = None
+    #: All of them, by index, once another than ``ocl:0`` was asked for.
+    devices: tuple[Device, ...] = ()
+    #: The indices of those that were used, beside 0.
+    used: frozenset[int] = frozenset()
     lock = threading.RLock()
 
 
+class _Current(threading.local):
+    """The device that a thread means where it names none."""
+
+    index = 0
+
+
+_current = _Current()
+
+
 def choose(spec: str | None) -> Device:
-    """Make ``ocl`` the OpenCL device that ``spec`` names, as ``options={"device": …}`` does.
+    """Make ``ocl:0`` the OpenCL device that ``spec`` names, as ``options={"device": …}`` does.
 
     Raises:
         PlaceTakenError: another one was chosen already, and may hold tensors.
@@ -42,38 +57,91 @@ def choose(spec: str | None) -> Device:
         return found
 
 
-def place(index: int | None = None) -> Device:
-    """The OpenCL device that ``ocl`` is: the one that ``choose`` or OCL_INDUCTOR_DEVICE named, or
-    the preferred one.
+def place(index: int = 0) -> Device:
+    """The OpenCL device that ``ocl:index`` is. 0: the one that ``choose`` or OCL_INDUCTOR_DEVICE
+    named, or the preferred one; from 1 on the others, in the order of ``ocl-inductor devices``.
 
     Raises:
-        NoSuchPlaceError: ``index`` is above 0.
+        NoSuchPlaceError: there are not so many.
         NoDeviceError, DeviceNotFoundError: see ``select_device``.
     """
-    if index is not None and index > 0:
-        raise NoSuchPlaceError(index)
+    if index:
+        return _further(index)
     found = _Choice.device
     return found if found is not None else choose(Settings.resolve().device)
 
 
-def place_count() -> int:
-    """1, or 0 where there is no OpenCL device at all."""
-    return 1 if list_devices() else 0
+def _further(index: int) -> Device:
+    with _Choice.lock:
+        if not _Choice.devices:
+            _Choice.devices = in_order(place())
+    if not 0 < index < len(_Choice.devices):
+        raise NoSuchPlaceError(index, [str(d) for d in _Choice.devices])
+    return _Choice.devices[index]
+
+
+def in_order(first: Device) -> tuple[Device, ...]:
+    """All devices by their indices, where ``first`` is ``ocl:0``."""
+    return (first, *(d for d in list_devices() if d is not first))
+
+
+def place_of(x: torch.Tensor) -> Device:
+    """The OpenCL device that an ``ocl`` tensor is on."""
+    return place(x.get_device())
 
 
 @functools.cache
-def place_device() -> torch.device:
-    """``ocl:0``, once it is registered."""
-    return torch.device(NAME, 0)
+def index_of_place(device: Device) -> int:
+    """Its index, which never changes. Raises ValueError for one that the process has not."""
+    return 0 if device is place() else in_order(place()).index(device)
+
+
+def note_use(index: int) -> None:
+    """Tensors are going to be on ``ocl:index``."""
+    if index not in (0, *_Choice.used):
+        with _Choice.lock:
+            _Choice.used |= {index}
+
+
+def several_places() -> bool:
+    """Whether this process has used another one than ``ocl:0``."""
+    return bool(_Choice.used)
+
+
+def places_in_use() -> list[Device]:
+    """``ocl:0``, and the others that were used."""
+    return [place(n) for n in (0, *sorted(_Choice.used))]
+
+
+def place_count() -> int:
+    """How many OpenCL devices there are."""
+    return len(list_devices())
+
+
+@functools.cache
+def place_device(index: int = 0) -> torch.device:
+    """``ocl:index``, once it is registered."""
+    return torch.device(NAME, index)
+
+
+def current_index() -> int:
+    """The index of the device that this thread means where it names none."""
+    return _current.index
+
+
+def set_current(index: int) -> None:
+    """Raises NoSuchPlaceError."""
+    place(index)
+    note_use(index)
+    _current.index = index
 
 
 def index_of(device: torch.device | str | int | None) -> int:
     """The number of a device as PyTorch's functions take it."""
-    if device is None:
-        return 0
     if isinstance(device, int):
         return device
-    return torch.device(device).index or 0
+    index = None if device is None else torch.device(device).index
+    return _current.index if index is None else index
 
 
 def is_resident(x: object) -> bool:

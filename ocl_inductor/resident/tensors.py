@@ -9,11 +9,13 @@ import numpy
 import torch
 from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
+from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.errors import FreedStorageError
 from ocl_inductor.resident.allocator import Block, allocator_of
 from ocl_inductor.resident.deferred import settle
-from ocl_inductor.resident.places import place, place_device
+from ocl_inductor.resident.elsewhere import no_elements
+from ocl_inductor.resident.places import place, place_device, place_of
 from ocl_inductor.runtime.discrete.pinned import pinned_pool_of
 from ocl_inductor.runtime.discrete.transfers import Downloads, SharedRange, Uploads
 from ocl_inductor.runtime.host_bytes import bytes_at
@@ -37,11 +39,11 @@ _cpu = torch.device("cpu")
 def empty_strided(
     size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, index: int = 0
 ) -> torch.Tensor:
-    """An uninitialised tensor on ``ocl``.
+    """An uninitialised tensor on ``ocl:index``.
 
     Raises:
         DeviceMemoryError: not enough memory.
-        NoSuchPlaceError: ``index`` is not 0.
+        NoSuchPlaceError: there is no such device.
     """
     nbytes = reach_of(size, stride) * dtype.itemsize
     block = allocator_of(place(index)).allocate(nbytes)
@@ -57,14 +59,20 @@ def over(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """A tensor of ``nbytes`` of a block."""
-    return on_storage(storage_over(block, nbytes), size, stride, offset, dtype)
+    index = block.allocator.index
+    return on_storage(storage_over(block, nbytes), size, stride, offset, dtype, index)
 
 
 def on_storage(
-    storage: object, size: Sequence[int], stride: Sequence[int], offset: int, dtype: torch.dtype
+    storage: object,
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+    dtype: torch.dtype,
+    index: int,
 ) -> torch.Tensor:
-    """A tensor in a storage of the device, from element ``offset`` on."""
-    tensor = _empty_tensor((0,), dtype)
+    """A tensor in a storage of ``ocl:index``, from element ``offset`` on."""
+    tensor = no_elements(dtype, index) if index else _empty_tensor((0,), dtype)
     _set.redispatch(ON_CPU, tensor, storage, offset, size, stride)
     return tensor
 
@@ -72,34 +80,35 @@ def on_storage(
 def storage_over(block: Block, nbytes: int) -> torch.UntypedStorage:
     """A storage of ``nbytes`` of a block."""
     # The requested bytes, not the block's: users see the size of a storage.
-    storage = _storage(block.pointer, place_device(), nbytes)
+    storage = _storage(block.pointer, place_device(block.allocator.index), nbytes)
     storage.block = block
     return storage
 
 
 class Number:
-    """A tensor of no dimensions on the device whose value the host sets, in order with kernels."""
+    """A tensor of no dimensions on a device whose value the host sets, in order with kernels."""
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        self.tensor = empty_strided((), (), dtype)
+    def __init__(self, dtype: torch.dtype, index: int = 0) -> None:
+        self._index = index
+        self.tensor = empty_strided((), (), dtype, index)
         self._pattern = numpy.empty(1, _NUMPY[dtype])
         self._place = shared(self.tensor.data_ptr(), self._pattern.nbytes)
 
     def write(self, value: float) -> None:
         """Where the device has discrete memory."""
         self._pattern[0] = value
-        queue = place().queue
+        queue = place(self._index).queue
         load_pyopencl().enqueue_svm_memfill(queue, self._place, self._pattern)
 
 
-def adopted(y: torch.Tensor) -> torch.Tensor | None:
+def adopted(y: torch.Tensor, device: Device) -> torch.Tensor | None:
     """A host result in its own memory, where the device shares that (``in_place``); None where
     there are other references to it."""
     storage = y.untyped_storage()
     nbytes = storage.nbytes()
     if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE or y.is_conj() or y.is_neg():
         return None
-    block = allocator_of(place()).adopt(storage.data_ptr(), nbytes, storage)
+    block = allocator_of(device).adopt(storage.data_ptr(), nbytes, storage)
     x = over(block, nbytes, y.size(), y.stride(), y.storage_offset(), y.dtype)
     if y.storage_offset() == 0 and not y.is_inference():
         x.untyped_storage().hosts = {y.dtype: y}
@@ -116,14 +125,14 @@ def reach_of(size: Sequence[int], stride: Sequence[int]) -> int:
     return reach
 
 
-def in_place() -> bool:
-    """Whether the host can use the memory of ``ocl`` tensors."""
-    return allocator_of(place()).in_place
+def in_place(device: Device) -> bool:
+    """Whether the host can use the memory of ``ocl`` tensors there."""
+    return allocator_of(device).in_place
 
 
-def synchronize() -> None:
-    """Wait for everything that was enqueued on the device."""
-    place().queue.finish()
+def synchronize(device: Device) -> None:
+    """Wait for everything that was enqueued on it."""
+    device.queue.finish()
 
 
 def note_write(x: torch.Tensor) -> None:
@@ -184,14 +193,15 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
         FreedStorageError: its memory was freed.
     """
     settle((x,))
-    if in_place():
-        synchronize()
+    device = place_of(x)
+    if in_place(device):
+        synchronize(device)
         return host_view(x).clone()
     # Includes elements in the gaps of the tensor.
     _check_memory(x)
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, device="cpu")
-    _fetch(memory.data_ptr(), x.data_ptr(), nbytes)
+    _fetch(device, memory.data_ptr(), x.data_ptr(), nbytes)
     plain = torch.empty(0, dtype=x.dtype, device="cpu")
     return _as_seen(plain.set_(memory.untyped_storage(), 0, x.size(), x.stride()), x)
 
@@ -212,8 +222,9 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     """Write a CPU tensor, broadcast and converted, into an ``ocl`` tensor; waits until the source
     was read."""
     note_write(x)
-    if in_place():
-        synchronize()
+    device = place_of(x)
+    if in_place(device):
+        synchronize(device)
         host_view(x).copy_(source)
         return
     # Elements in the gaps of ``x`` must not change.
@@ -222,15 +233,27 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     else:
         image = _as_seen(_like(x), x) if _fills(x) else to_host(x)
         image.copy_(source)
-    _send(x.data_ptr(), image.data_ptr(), _reach(x))
+    _send(device, x.data_ptr(), image.data_ptr(), _reach(x))
+
+
+def copy_between(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copy, converted and broadcast, to a tensor of another ``ocl`` device: through the host, which
+    waits for it."""
+    settle((target, source))
+    if not in_place(place_of(source)):
+        from_host(target, to_host(source))
+        return
+    synchronize(place_of(source))
+    from_host(target, host_view(source))
 
 
 def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
     """Copy between two tensors of one device with the same memory layout, or in host memory; False
     in other cases."""
     settle((target, source))
-    if in_place():
-        synchronize()
+    device = place_of(target)
+    if in_place(device):
+        synchronize(device)
         note_write(target)
         host_view(target).copy_(host_view(source))
         return True
@@ -248,7 +271,7 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
     note_write(target)
     here, there = target.data_ptr(), source.data_ptr()
     cl = load_pyopencl()
-    cl.enqueue_copy(place().queue, shared(here, nbytes), shared(there, nbytes), is_blocking=False)
+    cl.enqueue_copy(device.queue, shared(here, nbytes), shared(there, nbytes), is_blocking=False)
     return True
 
 
@@ -278,10 +301,10 @@ def _fills(x: torch.Tensor) -> bool:
     )
 
 
-def _send(pointer: int, source: int, nbytes: int) -> None:
+def _send(device: Device, pointer: int, source: int, nbytes: int) -> None:
     """From host memory to the device's, in order with kernels; waits for it."""
-    cl, queue = load_pyopencl(), place().queue
-    pool = pinned_pool_of(place())
+    cl, queue = load_pyopencl(), device.queue
+    pool = pinned_pool_of(device)
     if pool is None or nbytes <= _SMALL_BYTES:
         if nbytes:
             cl.enqueue_copy(queue, shared(pointer, nbytes), bytes_at(source, nbytes))
@@ -294,10 +317,10 @@ def _send(pointer: int, source: int, nbytes: int) -> None:
         uploads.over()
 
 
-def _fetch(target: int, pointer: int, nbytes: int) -> None:
+def _fetch(device: Device, target: int, pointer: int, nbytes: int) -> None:
     """From the device's memory to the host's, behind all kernels; waits for it."""
-    cl, queue = load_pyopencl(), place().queue
-    pool = pinned_pool_of(place())
+    cl, queue = load_pyopencl(), device.queue
+    pool = pinned_pool_of(device)
     if pool is None or nbytes <= _SMALL_BYTES:
         if nbytes:
             cl.enqueue_copy(queue, bytes_at(target, nbytes), shared(pointer, nbytes))

@@ -16,8 +16,10 @@ import pytest
 
 from fuzz.there import MODES
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.select import list_devices
 from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
+from ocl_inductor.resident.places import in_order
 from ocl_inductor.support.torch_versions import storages_take_memory
 
 HERE = Path(__file__).parent
@@ -98,6 +100,15 @@ def test_numbers_that_change(device: Device, memory: str) -> None:
         _run(["ocl_number_checks.py"], device.short_name, memory, 1200)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("memory", ["auto", "discrete"])
+def test_several_devices(device: Device, memory: str) -> None:
+    if len(list_devices()) < 2:
+        pytest.skip("one OpenCL device")
+    if memory == "auto" or all(d.info.shared_memory for d in in_order(device)[:2]):
+        _run(["ocl_several_checks.py"], device.short_name, memory, 600)
+
+
 def _run(checks: list[str], device: str, memory: str, seconds: int, *, plugin: str = "") -> None:
     path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]  # what the checks share
     environment = {
@@ -151,25 +162,22 @@ except ForeignBackendError as error:
 
 
 def test_a_backward_pass_before_the_device_was_registered() -> None:
-    """PyTorch's engine has no queue for it then; the error says what to do."""
+    """PyTorch's engine has no queue for it then: the pass runs on the thread that asks for it."""
     code = """
 import torch
 x = torch.ones(3, requires_grad=True)
 x.sum().backward()
 import ocl_inductor.eager
-from ocl_inductor.errors import RegisteredTooLateError
-for run in (torch.Tensor.backward, lambda loss: torch.autograd.grad(loss, y)):
-    y = torch.ones(3, device="ocl", requires_grad=True)
-    try:
-        run(y.sum())
-    except RegisteredTooLateError as error:
-        print("refused", error)
-x.sum().backward()
-print(x.grad.tolist())
+y = torch.full((3,), 2.0, device="ocl", requires_grad=True)
+(y.square().cpu() * x).sum().backward()
+print(x.grad.tolist(), y.grad.tolist())
+print(torch.autograd.grad(y.pow(3).sum(), y)[0].tolist())
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.count("refused") == 2
-    assert "[2.0, 2.0, 2.0]" in ended.stdout
+    assert ended.stdout.splitlines() == [
+        "[5.0, 5.0, 5.0] [4.0, 4.0, 4.0]",
+        "[12.0, 12.0, 12.0]",
+    ]
 
 
 STATE = """

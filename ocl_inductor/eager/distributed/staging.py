@@ -8,6 +8,7 @@ import torch
 
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import settle
+from ocl_inductor.resident.places import place, place_of
 
 
 class Staging:
@@ -20,8 +21,8 @@ class Staging:
     def __init__(self, given: Sequence[torch.Tensor]) -> None:
         """Waits until everything that was enqueued is done, so that ``given`` have their values."""
         settle(given)
-        tensors.synchronize()
-        self._in_place = tensors.in_place()
+        for device in {place_of(x) for x in given} or {place()}:
+            tensors.synchronize(device)
         #: Tensors and the copies that they get their values from, when the collective is over.
         self._received: list[tuple[torch.Tensor, torch.Tensor]] = []
         #: All that the collective writes.
@@ -49,7 +50,9 @@ class Staging:
             tensors.from_host(*self._received.pop())
 
     def _lies_here(self, x: torch.Tensor) -> bool:
-        return self._in_place and x.is_contiguous() and not (x.is_conj() or x.is_neg())
+        return (
+            tensors.in_place(place_of(x)) and x.is_contiguous() and not (x.is_conj() or x.is_neg())
+        )
 
     def _result(self, x: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
         self.results.append(x)

@@ -19,7 +19,14 @@ from ocl_inductor.eager.interface.streams import (
 )
 from ocl_inductor.resident.allocator import allocator_of
 from ocl_inductor.resident.deferred import flush
-from ocl_inductor.resident.places import index_of, place, place_count
+from ocl_inductor.resident.places import (
+    current_index,
+    index_of,
+    place,
+    place_count,
+    places_in_use,
+    set_current,
+)
 from ocl_inductor.resident.tensors import synchronize as _wait
 
 __all__ = ["Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"]
@@ -76,19 +83,28 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    return 0
+    """0 until this thread says otherwise."""
+    return current_index()
 
 
 def set_device(device: Where) -> None:
-    """Raises NoSuchPlaceError where there is no such device."""
-    place(index_of(device))
+    """What this thread means by ``device="ocl"`` where it makes tensors, and in this module.
+
+    PyTorch's C++ code has no part in it: ``x.to("ocl")`` goes to ``ocl:0``. Raises NoSuchPlaceError
+    where there is no such device.
+    """
+    set_current(index_of(device))
 
 
 @contextlib.contextmanager
 def device(where: Where) -> Iterator[None]:
-    """``with torch.ocl.device(0):`` the current device inside."""
+    """``with torch.ocl.device(1):`` the current device inside, as ``set_device`` says it."""
+    before = current_index()
     set_device(where)
-    yield
+    try:
+        yield
+    finally:
+        set_current(before)
 
 
 def get_device_name(device: Where = None) -> str:
@@ -110,9 +126,9 @@ def get_device_capability(device: Where = None) -> tuple[int, int]:
 
 def synchronize(device: Where = None) -> None:
     """Wait for everything that was enqueued on the device."""
-    set_device(device)
+    found = place(index_of(device))
     flush()
-    _wait()
+    _wait(found)
 
 
 def memory_stats(device: Where = None) -> dict[str, int]:
@@ -159,9 +175,10 @@ def mem_get_info(device: Where = None) -> tuple[int, int]:
 
 
 def empty_cache() -> None:
-    """Return cached memory to the drivers."""
+    """Return cached memory to the drivers, of every device that was used."""
     if is_available():
-        allocator_of(place()).release()
+        for found in places_in_use():
+            allocator_of(found).release()
 
 
 def manual_seed(seed: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ocl_inductor.resident import tensors
-from ocl_inductor.resident.places import NAME
+from ocl_inductor.resident.places import NAME, index_of
 
 #: Before PyTorch's own handler for such devices (23), which requires a C++ allocator.
 _PRIORITY = 15
@@ -24,6 +24,6 @@ def _load(
         return None
     untyped = storage if isinstance(storage, torch.UntypedStorage) else storage._untyped_storage
     source = torch.empty(0, dtype=torch.uint8, device="cpu").set_(untyped)
-    made = tensors.empty_strided((source.numel(),), (1,), torch.uint8)
+    made = tensors.empty_strided((source.numel(),), (1,), torch.uint8, index_of(location))
     tensors.from_host(made, source)
     return made.untyped_storage()

@@ -44,10 +44,13 @@ def _resize(storage: torch.UntypedStorage, nbytes: int) -> None:
     """
     flush()
     kept = min(nbytes, storage.nbytes())
-    block = allocator_of(place()).allocate(nbytes)
+    index = storage.device.index
+    block = allocator_of(place(index)).allocate(nbytes)
     made = tensors.storage_over(block, nbytes)
     if kept:
-        old, new = (tensors.on_storage(s, (kept,), (1,), 0, torch.uint8) for s in (storage, made))
+        old, new = (
+            tensors.on_storage(s, (kept,), (1,), 0, torch.uint8, index) for s in (storage, made)
+        )
         new.copy_(old)
     # What was computed from the values, with the old count, is outdated.
     block.writes = getattr(getattr(storage, "block", None), "writes", 0) + 1

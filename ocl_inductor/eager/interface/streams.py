@@ -12,7 +12,7 @@ import torch
 from ocl_inductor.device.driver.handles import ClEvent
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.resident.deferred import flush
-from ocl_inductor.resident.places import NAME, index_of, place
+from ocl_inductor.resident.places import NAME, current_index, index_of, place
 from ocl_inductor.resident.tensors import synchronize
 
 Where: TypeAlias = torch.device | str | int | None
@@ -41,7 +41,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for everything that was enqueued."""
         flush()
-        synchronize()
+        synchronize(place(self.device_index))
 
     def query(self) -> bool:
         """Whether everything that was enqueued is done.
@@ -93,11 +93,12 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         flush()
-        queue = place().queue
+        device = place(current_index() if stream is None else stream.device_index)
+        queue = device.queue
         self._marker = load_pyopencl().enqueue_marker(queue)
         queue.flush()
         if self.enable_timing:
-            synchronize()
+            synchronize(device)
             self._time = time.perf_counter_ns()
 
     def query(self) -> bool:

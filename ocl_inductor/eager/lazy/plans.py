@@ -19,6 +19,7 @@ from ocl_inductor.eager.lazy.steps import NumberArgument, Piece, RecordedStep
 from ocl_inductor.errors import UnsupportedOperatorError
 from ocl_inductor.log import logger
 from ocl_inductor.resident import tensors
+from ocl_inductor.resident.places import place
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.settings import Settings
 
@@ -66,8 +67,8 @@ class LazyPlan:
         if not self.groups:
             found = self.function(*inputs)
         else:
-            if tensors.in_place():
-                tensors.synchronize()  # kernels may still read the numbers before
+            if tensors.in_place(place()):
+                tensors.synchronize(place())  # kernels may still read the numbers before
             for slot, (places, _) in zip(self.slots, self.groups, strict=True):
                 _write(slot, numbers[places[0]])
             found = self.function(*inputs, *(slot.tensor for slot in self.slots))
@@ -77,7 +78,7 @@ class LazyPlan:
 
 
 def _write(slot: tensors.Number, value: float) -> None:
-    if tensors.in_place():
+    if tensors.in_place(place()):
         tensors.host_view(slot.tensor).fill_(value)
     else:
         slot.write(value)
@@ -184,7 +185,7 @@ class LazyPlans:
 
         try:
             text = self._end.text(), slots, fixed_numbers(numbers, groups), groups
-            kept = KeptPlan("lazy", text, Settings.resolve(None, options))
+            kept = KeptPlan("lazy", text, Settings.resolve(None, options), place())
             with torch.no_grad(), torch._C._DisableAutocast():
                 function = kept.get(compile_it)
         except Exception as error:

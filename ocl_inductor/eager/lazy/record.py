@@ -1,4 +1,7 @@
-"""The record: operators in, tensors without values out; and their values, when they are needed."""
+"""The record: operators in, tensors without values out; and their values, when they are needed.
+
+Of ``ocl:0``; operators on further devices run when they are called.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from ocl_inductor.eager.lazy.steps import APART, REFUSED, Fresh, Piece, Recorded
 from ocl_inductor.eager.lazy.views import lies_within
 from ocl_inductor.log import logger
 from ocl_inductor.resident.deferred import UNRECORDED
+from ocl_inductor.resident.places import index_of
 from ocl_inductor.resident.tensors import reach_of
 
 _log = logger(__name__)
@@ -228,6 +232,8 @@ class LazyRecord:
             )
         if kind is complex or isinstance(x, (torch.Generator, Tensor)):
             raise NotRecordableError
+        if kind is torch.device and index_of(x):
+            raise NotRecordableError
         return kind, x
 
     def _enter(self, x: Tensor, storage: torch.UntypedStorage) -> Piece:
@@ -249,7 +255,7 @@ class LazyRecord:
 
     def _input(self, x: Tensor, of: int | None = None) -> RecordedStep:
         """``of``: the slot with which it shares memory."""
-        if x.dtype.is_complex or x.is_neg() or x.layout is not torch.strided:
+        if x.dtype.is_complex or x.is_neg() or x.layout is not torch.strided or x.get_device():
             raise NotRecordableError
         size, stride, offset = x.size(), x.stride(), x.storage_offset()
         step = self._advance("input", x.dtype, size, stride, of)

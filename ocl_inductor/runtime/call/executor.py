@@ -106,7 +106,7 @@ class Executor:
         self.scratch = Scratch(plan, pool_of(device, self.memory), info)
         self.arena: Arena | None = None  # during a call with host calls
         #: Moves results to their device, where needed.
-        self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs])
+        self.arrive = arrival_of(plan.residence, [o.kind for o in plan.outputs], device)
         #: Complex tensors among inputs and results.
         self.forms = Forms.of(plan)
         self.first = True
@@ -129,7 +129,7 @@ class Executor:
             self._in_scratch,
             self.regions,
             self.plan_index.written,
-            plan.residence is not None,
+            None if plan.residence is None else device,
         )
         self.fast_path: FastPath | None = None
         self.guards: Guards | None = None

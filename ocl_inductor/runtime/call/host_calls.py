@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ocl_inductor.device.device import Device
 from ocl_inductor.errors import HostResultError
 from ocl_inductor.plan.plan import BufferSpec, HostCall, SizeRef, TensorRef
 from ocl_inductor.resident.borrowing import Borrowed
@@ -31,8 +32,8 @@ class HostCalls:
     ``tensors``: inputs and outputs of the current call. ``root`` follows aliases,
     ``buffer`` gives a buffer and its bytes where the host can read them, ``in_scratch`` tells
     whether a host pointer points into scratch memory; ``regions``: what runs instead of an
-    operator, by the step's id; ``written``: inputs that the plan writes; ``resident``: see
-    :class:`Plan`.
+    operator, by the step's id; ``written``: inputs that the plan writes; ``resident``: the
+    device that tensors live on, None for CPU tensors.
     """
 
     sizes: Sizes
@@ -45,7 +46,7 @@ class HostCalls:
     in_scratch: Callable[[int], bool]
     regions: Mapping[int, Callable[..., Any]]
     written: Collection[str]
-    resident: bool = False
+    resident: Device | None = None
 
     def run(
         self,
@@ -64,7 +65,10 @@ class HostCalls:
         operator = self.regions.get(id(step), step.operator)
         started = time.time_ns()
         with torch.no_grad():
-            result = (self._borrowing if self.resident else _call)(operator, args, kwargs)
+            if self.resident is None:
+                result = _call(operator, args, kwargs)
+            else:
+                result = self._borrowing(self.resident, operator, args, kwargs)
         if stream.note_host_call is not None:
             stream.note_host_call(step, started)
         self._file(stream, step.results, result, step.label, made or {})
@@ -72,9 +76,11 @@ class HostCalls:
             held = self.values[name]
             self.sizes.define(symbol, int(held if dim is None else held.shape[dim]))
 
-    def _borrowing(self, operator: Any, args: list[object], kwargs: dict[str, object]) -> Any:
+    def _borrowing(
+        self, device: Device, operator: Any, args: list[object], kwargs: dict[str, object]
+    ) -> Any:
         """The same with tensors that live on the device."""
-        borrowed = Borrowed()
+        borrowed = Borrowed(device)
         given = pytree.tree_map(borrowed.argument, (args, kwargs))
         result = operator(*given[0], **given[1])
         if hasattr(operator, "_schema"):

@@ -21,7 +21,7 @@ class StagedExecutor:
 
     def __init__(self, plan: StagedPlan, device: Device, settings: Settings) -> None:
         self.plan = plan
-        self.arrive = arrival_of(plan.residence, [r.kind for r in plan.results])
+        self.arrive = arrival_of(plan.residence, [r.kind for r in plan.results], device)
         self.executors = {
             id(step): Executor(step.stage.plan, device, settings)
             for step in plan.steps

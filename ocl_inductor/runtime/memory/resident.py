@@ -77,7 +77,7 @@ class ResidentMemory(UnifiedMemory):
     # -- tensors ---------------------------------------------------------------------------
 
     def empty(self, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        return empty_strided(size, stride, dtype)
+        return empty_strided(size, stride, dtype, self.allocator.index)
 
     def maker(self, spec: BufferSpec) -> ResidentMaker:
         return ResidentMaker(spec, self.allocator)
@@ -92,7 +92,7 @@ class ResidentMemory(UnifiedMemory):
         """``x``, or a copy of it that is aligned for vector loads."""
         if not is_resident(x) or not x.data_ptr() & self.unaligned:
             return x
-        y = empty_strided(x.size(), x.stride(), x.dtype)
+        y = empty_strided(x.size(), x.stride(), x.dtype, self.allocator.index)
         nbytes = reach_of(x.size(), x.stride()) * x.itemsize
         target, source = (shared(t.data_ptr(), nbytes) for t in (y, x))
         stream.cl.enqueue_copy(stream.queue, target, source, is_blocking=False)
@@ -181,11 +181,11 @@ class ResidentMemory(UnifiedMemory):
             self.homeward = {k: v for k, v in self.homeward.items() if k == FAULT}
 
 
-def arrival_of(residence: Residence | None, kinds: Sequence[str]) -> Arrival | None:
+def arrival_of(residence: Residence | None, kinds: Sequence[str], device: Device) -> Arrival | None:
     """Moves results of these kinds to their device; None where nothing has to move."""
     if residence is None or not (residence.to_host or "host" in kinds or "value" in kinds):
         return None
-    return Arrival(residence.to_host, place_device())
+    return Arrival(residence.to_host, place_device(allocator_of(device).index))
 
 
 @dataclass(frozen=True, slots=True)

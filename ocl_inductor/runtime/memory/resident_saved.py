@@ -54,7 +54,9 @@ class TogetherSaved:
         base = self.bases.get(dtype)
         if base is None:
             elements = self.nbytes // dtype.itemsize
-            base = self.bases[dtype] = on_storage(self.storage, (elements,), (1,), 0, dtype)
+            base = self.bases[dtype] = on_storage(
+                self.storage, (elements,), (1,), 0, dtype, self.allocator.index
+            )
         return base
 
     def end(self) -> None:
