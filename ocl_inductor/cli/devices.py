@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import click
 from rich.console import Group
@@ -15,6 +16,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.device.select import list_devices, select_device, why_chosen
 from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError, OpenCLInductorError
+from ocl_inductor.resident.places import in_order
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.units import format_size
 from ocl_inductor.tune.roof import Roof, kept_roof, measured_roof
@@ -43,15 +45,16 @@ def devices(roof: bool, verbose: bool, as_json: bool) -> None:
     except ImportError as error:
         raise click.ClickException(f"{error}: `ocl-inductor doctor` says what to do") from None
     found = [(d, _roof(d, settings, roof)) for d in list_devices()]
+    order = [] if chosen is None else in_order(chosen)
     if as_json:
-        print_json([_facts(d, r, why if d is chosen else "") for d, r in found])
+        print_json([_facts(d, r, why if d is chosen else "", order) for d, r in found])
     if problem:
         raise click.ClickException(problem)
     if as_json:
         return
     out = console()
     for device, rates in found:
-        out.print(_block(device, rates, why if device is chosen else "", verbose))
+        out.print(_block(device, rates, why if device is chosen else "", order, verbose))
     out.print("* is used by default; OCL_INDUCTOR_DEVICE=<spec> chooses another", soft_wrap=True)
 
 
@@ -65,7 +68,9 @@ def _roof(device: Device, settings: Settings, measure: bool) -> Roof | None:
         return None
 
 
-def _facts(device: Device, roof: Roof | None, why: str) -> dict[str, object]:
+def _facts(
+    device: Device, roof: Roof | None, why: str, order: Sequence[Device]
+) -> dict[str, object]:
     facts = dataclasses.asdict(device.info)
     for name, value in facts.items():
         if isinstance(value, frozenset):
@@ -74,6 +79,7 @@ def _facts(device: Device, roof: Roof | None, why: str) -> dict[str, object]:
         "spec": device.short_name,
         "chosen": bool(why),
         "why": why,
+        "ocl": order.index(device) if device in order else None,
         **facts,
         "quirks": [
             {"match": dict(q.match), "changes": sorted(q.changes), "why": q.why}
@@ -83,13 +89,17 @@ def _facts(device: Device, roof: Roof | None, why: str) -> dict[str, object]:
     }
 
 
-def _block(device: Device, roof: Roof | None, why: str, verbose: bool) -> Group:
+def _block(
+    device: Device, roof: Roof | None, why: str, order: Sequence[Device], verbose: bool
+) -> Group:
     head = Text(f"{'*' if why else ' '} {device.short_name}", style="bold" if why else "")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for name, text in _rows(device, roof, verbose):
         table.add_row(f"    {name}", text)
+    if device in order:
+        table.add_row("    tensors", f'device="ocl:{order.index(device)}"')
     if why:
         table.add_row("    chosen", why)
     return Group(head, table, Text())

@@ -106,7 +106,9 @@ def adopted(y: torch.Tensor, device: Device) -> torch.Tensor | None:
     there are other references to it."""
     storage = y.untyped_storage()
     nbytes = storage.nbytes()
-    if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE or y.is_conj() or y.is_neg():
+    if nbytes == 0 or _users(storage._cdata) > _TENSOR_AND_STORAGE:
+        return None
+    if y.is_conj() or y.is_neg() or y._is_zerotensor():  # of zeros, without memory
         return None
     block = allocator_of(device).adopt(storage.data_ptr(), nbytes, storage)
     x = over(block, nbytes, y.size(), y.stride(), y.storage_offset(), y.dtype)

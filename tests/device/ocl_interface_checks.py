@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -316,3 +317,21 @@ def test_a_default_device_is_the_programs_and_not_ours() -> None:
         assert 0 < kept.count_nonzero() < kept.numel()
         for y in own:
             close(y, torch.arange(8) + x[0])
+
+
+TRANSFORMS: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    torch.func.hessian(lambda x: (x.sin() * x**3).sum()),
+    torch.func.jacfwd(lambda x: x.outer(x) ** 2),
+    torch.func.jacrev(lambda x: x.cumsum(0) * x),
+    torch.func.vmap(torch.func.grad(lambda x: x.exp() * x)),
+    lambda x: torch.func.jvp(lambda x: x.tanh(), (x,), (torch.ones_like(x),))[1],
+]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_function_transforms(transform: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.randn(3)
+    found = transform(x.to("ocl"))
+    assert found.device.type == "ocl"
+    exact = transform(x.double())
+    torch.testing.assert_close(found.cpu().double(), exact, rtol=1e-5, atol=1e-6)

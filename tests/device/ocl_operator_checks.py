@@ -225,12 +225,11 @@ def test_plans_of_operators_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
     for hits in (0, 2):
         fresh = compiled._GraphFunctions()
-        monkeypatch.setattr(compiled, "_functions", fresh)
-        compiled.kernel_of.cache_clear()
+        monkeypatch.setattr(compiled, "_functions_of", lambda _, fresh=fresh: fresh)
         counters.clear()
         there = x.to("ocl")
         for a in (0.5, 0.25, 0.75):
-            call = call_of(torch.ops.aten.mul.Tensor, (there, a), {})
+            call = call_of(torch.ops.aten.mul.Tensor, (there, a), {}, there.device)
             assert call is not None
             (found,) = fresh.run(torch.ops.aten.mul.Tensor, (there, a), {}, call)
             assert found.cpu().equal(x * a)

@@ -105,7 +105,7 @@ def test_operators(operator: Callable[..., torch.Tensor]) -> None:
 def test_tensors_of_both_in_one_operator() -> None:
     x, y = torch.ones(3, device=FIRST), torch.ones(3, device=SECOND)
     for call in (lambda: x + y, lambda: torch.cat((y, x)), lambda: y.add_(x), lambda: x.equal(y)):
-        with pytest.raises(RuntimeError, match="two devices, ocl:[01] and ocl:[01]"):
+        with pytest.raises(RuntimeError, match=r"two devices, ocl:[01] and ocl:[01]"):
             call()
     number = torch.tensor(2.0, device=FIRST)
     with pytest.raises(RuntimeError, match="same device"):

@@ -180,6 +180,19 @@ print(torch.autograd.grad(y.pow(3).sum(), y)[0].tolist())
     ]
 
 
+@pytest.mark.parametrize(
+    "call", ["torch.func.grad(f)", "torch.func.vmap(torch.func.grad(f))", "torch.func.jacrev(f)"]
+)
+def test_the_first_backward_pass_is_that_of_a_transform(call: str) -> None:
+    code = f"""
+import torch, ocl_inductor.eager
+f = lambda x: x.pow(2).sum()
+print({call}(torch.tensor([[1.0, 2.0]], device="ocl")).tolist())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[[2.0, 4.0]]\n"
+
+
 STATE = """
 import sys, torch
 def state():

@@ -39,9 +39,14 @@ def reach_every_device() -> None:
 
 def _has_queue(run: Any) -> bool:
     """Whether the engine has one for ``ocl:0``, found by the backward pass of a tensor without
-    elements."""
-    with torch.inference_mode(False), torch.enable_grad():
-        x = empty_strided((0,), (1,), torch.float32).requires_grad_()
+    elements; whatever traces or transforms the first one of the process does not see it."""
+    with (
+        torch._C._DisableTorchDispatch(),
+        torch._C._DisableFuncTorch(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
+        x = torch.nn.Parameter(empty_strided((0,), (1,), torch.float32))
         y = x.view(0)
         try:
             run((y,), (torch.empty(0, device=place_device()),), False, False, (x,), False, False)
