@@ -10,6 +10,7 @@ import torch
 from agreement import PROFILES, agree, random, two_drivers
 from programs import PROGRAMS, Program
 from torch import nn
+from torch._dynamo.utils import counters
 
 from ocl_inductor.device.facts import DeviceInfo
 
@@ -75,6 +76,22 @@ def test_without_fp16_and_fp64(profile: str, monkeypatch: pytest.MonkeyPatch) ->
         return half * 2, half.sum(0), half.softmax(-1), x.mean() * 3.5, x.bfloat16().float()
 
     agree(fn, random(9, 65), device=two_drivers()[0], profile=profile, atol=1e-3, rtol=1e-2)
+
+
+def test_a_result_that_is_saved_where_there_is_no_double_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The host computes it; a kernel would copy it for the backward pass."""
+    _pretend(monkeypatch, fp64=False)
+    x = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
+    on = {"device": two_drivers()[0], "cache": False}
+    torch._dynamo.reset()
+    counters.clear()
+    norm = torch.compile(lambda x: x.norm(), backend="opencl", options=on)(x)
+    norm.backward()
+    torch.testing.assert_close(norm, x.detach().norm())
+    torch.testing.assert_close(x.grad, x.detach() / norm.detach())
+    assert counters["opencl"]["kernels"] == 0
 
 
 @pytest.mark.parametrize("profile", PROFILES)

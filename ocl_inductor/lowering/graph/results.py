@@ -119,6 +119,8 @@ class ResultLowering:
             shared.remove(storage_of(fake))
             if set(dtypes[storage_of(fake)]) != {fake.dtype.to_real()}:
                 continue
+            if self.walk.is_too_wide(fake.dtype.to_real()):  # no kernel can copy them
+                continue
             size, stride = self.walk.shape_in_memory(fake)
             reach = extent(size, stride)
             if same(prod(size), reach) and same(fake.storage_offset(), 0):
