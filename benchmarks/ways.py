@@ -2,7 +2,8 @@
 
 ``cpu`` is PyTorch itself, ``ocl`` the device with operators one by one, ``ocl lazy`` the same under
 ``torch.ocl.lazy()``, ``ocl compiled`` with the forward pass and loss compiled, and
-``ocl compiled+`` with the optimiser's step compiled as well.
+``ocl compiled+`` with the optimiser's step compiled as well. ``cpu compiled`` is that of
+``ocl compiled`` with tensors on the CPU.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ WAYS = {
     for way in (
         Way("cpu", "cpu"),
         Way("cpu 1 thread", "cpu", threads=1),
+        Way("cpu compiled", "cpu", compiled=True),
         Way("ocl"),
         Way("ocl lazy", lazy=True),
         Way("ocl compiled", compiled=True),

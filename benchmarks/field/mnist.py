@@ -32,7 +32,7 @@ from benchmarks.ways import WAYS, Way, known, possible
 from ocl_inductor.support.child_process import Limits
 from torchbench_configs.models.small_cnns import mnist_cnn
 
-CONTENDERS = tuple(WAYS)
+CONTENDERS = ("cpu", "cpu 1 thread", "ocl", "ocl lazy", "ocl compiled", "ocl compiled+")
 WIDTH, RATE = 32, 1e-3
 #: Steps whose time is not the epoch's.
 FIRST = 5
