@@ -6,7 +6,7 @@ import torch
 import torch.distributed
 from torch.utils import backend_registration
 
-from ocl_inductor.eager import memory_operators
+from ocl_inductor.eager import foreach, memory_operators
 from ocl_inductor.eager.compiled import kernel_of, run
 from ocl_inductor.eager.interface import device_module
 from ocl_inductor.eager.interface.autocast import register_autocast
@@ -69,6 +69,8 @@ def register() -> None:
         overload = aten_overload(name)
         if overload is not None:
             aten.impl(name, kernel_of(overload), "PrivateUse1")
+    for name, kernel in foreach.kernels():
+        aten.impl(name, kernel, "PrivateUse1")
     for callback in (Block.__del__, Adopted.__del__, device_module.Guard.type_):
         untraced(callback)
     _libraries.extend((aten, rest, *register_autocast(), register_pinning()))

@@ -27,6 +27,7 @@ from ocl_inductor.eager.distributed.collectives import kernels
 from ocl_inductor.eager.distributed.works import ResidentWork
 from ocl_inductor.errors import MixedCollectiveError, NoHostGroupError
 from ocl_inductor.resident import tensors
+from ocl_inductor.resident.places import place
 
 LATE = 0.1
 ROWS, COLUMNS = 6, 4
@@ -271,7 +272,7 @@ def check_copies() -> None:
         dist.all_gather_into_tensor(blank(2 * ROWS, COLUMNS), x)
     finally:
         tensors.to_host, tensors.from_host = to_host, from_host
-    assert len(seen) == (0 if tensors.in_place() else 4)
+    assert len(seen) == (0 if tensors.in_place(place()) else 4)
 
 
 def check_groups() -> None:

@@ -229,3 +229,45 @@ def test_gradients_of_resizing(mode: str, size: int) -> None:
         x = torch.randn(2, 3, *(5, 4, 6)[: rank - 2])
         for corners in (True, False) if "near" not in mode else (None,):
             check(resized(mode, size, corners), x)
+
+
+ON_LISTS: list[Callable[..., object]] = [
+    lambda x, y: torch._foreach_add(x, y, alpha=0.5),
+    lambda x, y: torch._foreach_add_(x, y, alpha=-2),
+    lambda x, y: torch._foreach_mul_(x, 0.9),
+    lambda x, y: torch._foreach_mul(x, [1.5, 2.5, 3.5]),
+    lambda x, y: torch._foreach_addcdiv_(x, y, torch._foreach_add(y, 9), [0.1, 0.2, 0.3]),
+    lambda x, y: torch._foreach_addcmul_(x, y, y, torch.tensor([0.1, 0.2, 0.3])),
+    lambda x, y: torch._foreach_lerp_(x, y, 0.25),
+    lambda x, y: torch._foreach_norm(x, 2),
+    lambda x, y: torch._foreach_sqrt_(torch._foreach_abs_(x)),
+    lambda x, y: torch._foreach_zero_(x),
+    torch._foreach_copy_,
+    lambda x, y: torch._foreach_add_(x, torch.tensor(2.0)),  # a number on the CPU
+    lambda x, y: torch._foreach_mul_([x[0], x[0], x[0][1:]], [2.0, 3.0, 4.0]),
+]
+
+
+@pytest.mark.parametrize("operator", ON_LISTS)
+def test_operators_on_lists(operator: Callable[..., object]) -> None:
+    sizes = ((3, 4), (), (5,))
+    x, y = ([torch.randn(s) for s in sizes] for _ in range(2))
+    x[0], y[0] = x[0].T, y[0].T
+    exact = [t.double() for t in x], [t.double() for t in y]
+    here = [t.to("ocl") for t in x], [t.to("ocl") for t in y]
+    expected, found = operator(*exact), operator(*here)
+    pairs = [(here[0], exact[0]), (here[1], exact[1])]
+    if isinstance(found, (list, tuple)):
+        assert all(t.device.type == "ocl" for t in found)
+        pairs.append((list(found), list(expected)))  # type: ignore[call-overload]
+    for got, want in pairs:
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(a.cpu().double(), b, rtol=1e-5, atol=1e-6)
+
+
+def test_lists_on_two_devices() -> None:
+    x, y = [torch.ones(3, device="ocl")], [torch.ones(3)]
+    with pytest.raises(RuntimeError, match="device"):
+        torch._foreach_add_(x, y)
+    with pytest.raises(RuntimeError, match=r"same number of tensors"):
+        torch._foreach_add_(x, [x[0], x[0]])
