@@ -103,8 +103,8 @@ class EventRecorder:
         """Record what is enqueued inside with the stream; the caller holds the executor's lock."""
         began = time.time_ns()
         own = executor.stream
-        notes = CallRecording(executor)
         lanes = {queue.int_ptr: self._lane(queue) for queue in (own.queue, own.transfers)}
+        notes = CallRecording(executor, all(lane.clock.runs for lane in lanes.values()))
         timed, beside = (lanes[q.int_ptr].timed_queue for q in (own.queue, own.transfers))
         start = time.time_ns()
         try:
@@ -142,14 +142,18 @@ class _Lane:
 
 
 class CallRecording:
-    """Everything that one call enqueues."""
+    """Everything that one call enqueues. ``timed``: whether events have times; else each command is
+    waited for, and has the host's."""
 
-    def __init__(self, executor: Recordable) -> None:
+    def __init__(self, executor: Recordable, timed: bool = True) -> None:
+        self.timed = timed
         self.plan = executor.plan
         self.sizes = executor.sizes
         self.steps = {k.int_ptr: step for k, step in executor.kernel_steps()}
         self.library = _NotingLibrary(self)
         self.events: list[tuple[ClEvent, int, str, tuple[object, ...]]] = []
+        #: By position among the events.
+        self.host_times: list[tuple[int, int]] = []
         self.host: list[Span] = []
 
     def host_call(self, step: HostCall, start_ns: int) -> None:
@@ -164,7 +168,7 @@ class CallRecording:
         clocks = {lane.timed_queue.int_ptr: lane.clock for lane in lanes.values()}
         found = list(self.host)
         cl = load_pyopencl()
-        for event, queue, command, args in self.events:
+        for n, (event, queue, command, args) in enumerate(self.events):
             clock = clocks.get(queue)
             try:
                 first, last = event.profile.start, event.profile.end
@@ -172,8 +176,12 @@ class CallRecording:
                 continue
             if clock is None:
                 continue
-            first = min(max(clock.to_host(first), start), end)
-            last = min(max(clock.to_host(last), first), end)
+            if self.timed:
+                first, last = clock.to_host(first), clock.to_host(last)
+            else:
+                first, last = self.host_times[n]
+            first = min(max(first, start), end)
+            last = min(max(last, first), end)
             if command == "enqueue_nd_range_kernel":
                 found.append(self._kernel(args[1], first, last))
             elif command != "enqueue_marker":
@@ -205,14 +213,23 @@ class _NotingLibrary:
         return value
 
     def _noting(self, name: str, enqueue: Callable[..., object]) -> Callable[..., object]:
-        events = self._recording.events
+        recording = self._recording
+        events = recording.events
 
         def noted(queue: ClQueue, *args: object, **kwargs: object) -> object:
             event = enqueue(queue, *args, **kwargs)
             events.append((event, queue.int_ptr, name, (queue, *args)))
             return event
 
-        return noted
+        def waited_for(queue: ClQueue, *args: object, **kwargs: object) -> object:
+            queue.finish()
+            began = time.time_ns()
+            event = noted(queue, *args, **kwargs)
+            queue.finish()
+            recording.host_times.append((began, time.time_ns()))
+            return event
+
+        return noted if recording.timed else waited_for
 
 
 def _moved(args: tuple[Any, ...]) -> int:

@@ -6,12 +6,14 @@ import re
 import statistics
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.plan.launch_example import LaunchExample
+from ocl_inductor.runtime.event_times import timed_ns
 
 _POINTER = re.compile(r"__global\s+(const\s+)?\w+\s*\*\s*restrict")
 _MIN_RUNS, _MAX_RUNS = 5, 2000
@@ -60,9 +62,9 @@ def bench_kernel(
     while len(times) < _MAX_RUNS:
         for n in written:
             cl.enqueue_copy(queue, buffers[n], hosts[n], is_blocking=False)
-        event = cl.enqueue_nd_range_kernel(queue, kernel, example.global_size, example.local_size)
-        event.wait()
-        times.append(max(1, event.profile.end - event.profile.start) * 1e-9)
+        queue.finish()
+        sizes = example.global_size, example.local_size
+        times.append(timed_ns(partial(cl.enqueue_nd_range_kernel, queue, kernel, *sizes)) * 1e-9)
         if len(times) >= _MIN_RUNS + _WARM_UP and time.perf_counter() > end:
             break
     times = times[_WARM_UP:]

@@ -21,6 +21,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.plan.kernel_code import KernelCode, KernelParameter
 from ocl_inductor.plan.one_item import ONE_ITEM, for_one_item
+from ocl_inductor.runtime.event_times import timed_ns
 from ocl_inductor.settings import Settings
 from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
@@ -222,9 +223,8 @@ class _Bench:
         """Nanoseconds of one launch."""
         kernel = self.kernels[name]
         kernel.set_args(*args)
-        event = self.cl.enqueue_nd_range_kernel(self.queue, kernel, (self.items,), (self.local,))
-        event.wait()
-        return max(1.0, event.profile.end - event.profile.start)
+        enqueue = self.cl.enqueue_nd_range_kernel
+        return timed_ns(lambda: enqueue(self.queue, kernel, (self.items,), (self.local,)))
 
     def share(self, nbytes: int) -> tuple[np.int64, int]:
         """Vectors for each item (a multiple of four), and the bytes of all of them."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.params import TemplateParams
 from ocl_inductor.runtime.counters import count
+from ocl_inductor.runtime.event_times import timed_ns
 from ocl_inductor.settings import Settings
 from ocl_inductor.support import json_cache
 from ocl_inductor.support.private_folder import PrivateFolder
@@ -124,9 +126,7 @@ class Tuner:
         rounds = 0
         while kernels and (rounds < _MIN_ROUNDS or time.perf_counter() < end):
             for position, kernel in kernels.items():
-                event = kernel.launch(queue)
-                event.wait()
-                taken[position].append((event.profile.end - event.profile.start) * 1e-9)
+                taken[position].append(timed_ns(partial(kernel.launch, queue)) * 1e-9)
             rounds += 1
         return {p: statistics.median(t) for p, t in taken.items()}
 

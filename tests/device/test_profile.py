@@ -22,6 +22,7 @@ from ocl_inductor.observe.profiler import result
 from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.call.executor import Executor
 from ocl_inductor.runtime.device_clock import DeviceClock
+from ocl_inductor.runtime.event_times import timed_ns
 from ocl_inductor.runtime.stream import CommandStream
 from ocl_inductor.tune.roof import Roof
 
@@ -325,6 +326,32 @@ def test_clocks_agree_without_clamps(driver: str, monkeypatch: pytest.MonkeyPatc
     (call,) = p.calls
     slack = 2_000_000  # the machine may pause between the two readings of a clock
     assert all(call.start_ns - slack <= t <= call.end_ns + slack for t in converted)
+
+
+def test_kernels_take_time_on_every_driver(device_name: str) -> None:
+    """Also where events have no times: products of 96³ take more than a microsecond."""
+    if device_name == "oclgrind":
+        pytest.skip("too slow on the simulator")
+    f, x = compiled(lambda x: x @ x, device_name), torch.randn(96, 96)
+    f(x)
+    with ocl_inductor.profile() as p:
+        found = f(x)
+    torch.testing.assert_close(found, x @ x, rtol=1e-4, atol=1e-4)
+    assert sum(k.total_ns for k in p.kernels) > 1000
+
+
+class _Event:
+    """One that says of every command what rusticl says."""
+
+    class profile:
+        start, end = 2, 3
+
+    def wait(self) -> None:
+        time.sleep(0.002)
+
+
+def test_a_driver_without_times_has_the_hosts() -> None:
+    assert 2_000_000 <= timed_ns(_Event) < 1_000_000_000  # type: ignore[arg-type]
 
 
 def test_a_foreign_file_is_no_trace(tmp_path: Path) -> None:
