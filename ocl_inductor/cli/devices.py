@@ -14,9 +14,8 @@ from ocl_inductor.cli.console import console, print_json
 from ocl_inductor.device import quirks
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.device.select import list_devices, select_device, why_chosen
+from ocl_inductor.device.select import list_devices, select_device, why_chosen, with_first
 from ocl_inductor.errors import DeviceNotFoundError, NoDeviceError, OpenCLInductorError
-from ocl_inductor.resident.places import in_order
 from ocl_inductor.settings import Settings
 from ocl_inductor.support.units import format_size
 from ocl_inductor.tune.roof import Roof, kept_roof, measured_roof
@@ -45,7 +44,7 @@ def devices(roof: bool, verbose: bool, as_json: bool) -> None:
     except ImportError as error:
         raise click.ClickException(f"{error}: `ocl-inductor doctor` says what to do") from None
     found = [(d, _roof(d, settings, roof)) for d in list_devices()]
-    order = [] if chosen is None else in_order(chosen)
+    order = () if chosen is None else with_first(chosen)
     if as_json:
         print_json([_facts(d, r, why if d is chosen else "", order) for d, r in found])
     if problem:

@@ -92,6 +92,11 @@ def list_devices() -> list[Device]:
         return list(_devices())
 
 
+def with_first(first: Device) -> tuple[Device, ...]:
+    """Every device by its number among ``ocl:0``, ``ocl:1`` …, where ``first`` is ``ocl:0``."""
+    return (first, *(d for d in list_devices() if d is not first))
+
+
 def select_device(
     spec: str | None = None, meanwhile: Callable[[Device], None] | None = None
 ) -> Device:

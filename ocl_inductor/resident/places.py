@@ -13,7 +13,7 @@ import threading
 import torch
 
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.select import list_devices, select_device
+from ocl_inductor.device.select import list_devices, select_device, with_first
 from ocl_inductor.errors import NoSuchPlaceError, PlaceTakenError
 from ocl_inductor.settings import Settings
 
@@ -74,15 +74,10 @@ def place(index: int = 0) -> Device:
 def _further(index: int) -> Device:
     with _Choice.lock:
         if not _Choice.devices:
-            _Choice.devices = in_order(place())
+            _Choice.devices = with_first(place())
     if not 0 < index < len(_Choice.devices):
         raise NoSuchPlaceError(index, [str(d) for d in _Choice.devices])
     return _Choice.devices[index]
-
-
-def in_order(first: Device) -> tuple[Device, ...]:
-    """All devices by their indices, where ``first`` is ``ocl:0``."""
-    return (first, *(d for d in list_devices() if d is not first))
 
 
 def place_of(x: torch.Tensor) -> Device:
@@ -93,7 +88,7 @@ def place_of(x: torch.Tensor) -> Device:
 @functools.cache
 def index_of_place(device: Device) -> int:
     """Its index, which never changes. Raises ValueError for one that the process has not."""
-    return 0 if device is place() else in_order(place()).index(device)
+    return 0 if device is place() else with_first(place()).index(device)
 
 
 def note_use(index: int) -> None:

@@ -16,10 +16,9 @@ import pytest
 
 from fuzz.there import MODES
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.select import list_devices
+from ocl_inductor.device.select import list_devices, with_first
 from ocl_inductor.errors import NoSharedMemoryError
 from ocl_inductor.resident.allocator import Allocator
-from ocl_inductor.resident.places import in_order
 from ocl_inductor.support.torch_versions import storages_take_memory
 
 HERE = Path(__file__).parent
@@ -105,7 +104,7 @@ def test_numbers_that_change(device: Device, memory: str) -> None:
 def test_several_devices(device: Device, memory: str) -> None:
     if len(list_devices()) < 2:
         pytest.skip("one OpenCL device")
-    if memory == "auto" or all(d.info.shared_memory for d in in_order(device)[:2]):
+    if memory == "auto" or all(d.info.shared_memory for d in with_first(device)[:2]):
         _run(["ocl_several_checks.py"], device.short_name, memory, 600)
 
 
