@@ -192,6 +192,20 @@ print({call}(torch.tensor([[1.0, 2.0]], device="ocl")).tolist())
     assert ended.stdout == "[[2.0, 4.0]]\n"
 
 
+def test_a_program_that_trains_on_the_cpu_needs_no_opencl_device() -> None:
+    code = """
+import torch, ocl_inductor.eager
+from ocl_inductor.resident import places
+def none(*args): raise AssertionError("a device was opened")
+places.select_device = none
+x = torch.ones(3, requires_grad=True)
+x.sum().backward()
+print(x.grad.tolist())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[1.0, 1.0, 1.0]\n"
+
+
 STATE = """
 import sys, torch
 def state():

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from ocl_inductor.resident.places import place_device, several_places
-from ocl_inductor.resident.tensors import empty_strided
+from ocl_inductor.resident.places import several_places
 
+_empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 #: What the assertion is about.
 _QUEUES = "device_ready_queues_.size()"
 
@@ -39,17 +39,18 @@ def reach_every_device() -> None:
 
 def _has_queue(run: Any) -> bool:
     """Whether the engine has one for ``ocl:0``, found by the backward pass of a tensor without
-    elements; whatever traces or transforms the first one of the process does not see it."""
+    elements, for which no OpenCL device is needed; what traces or transforms the first pass of the
+    process does not see it."""
     with (
         torch._C._DisableTorchDispatch(),
         torch._C._DisableFuncTorch(),
         torch.inference_mode(False),
         torch.enable_grad(),
     ):
-        x = torch.nn.Parameter(empty_strided((0,), (1,), torch.float32))
-        y = x.view(0)
+        x = torch.nn.Parameter(_empty_tensor((0,), torch.float32))
+        gradient = _empty_tensor((0,), torch.float32)
         try:
-            run((y,), (torch.empty(0, device=place_device()),), False, False, (x,), False, False)
+            run((x.view(0),), (gradient,), False, False, (x,), False, False)
         except RuntimeError as error:
             if _QUEUES not in str(error):
                 raise
