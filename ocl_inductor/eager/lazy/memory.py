@@ -16,13 +16,17 @@ from ocl_inductor.resident.tensors import reach_of
 _empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 
 
-def pending(block: Piece | Fresh, *, plain: bool = False) -> Tensor:
-    """A tensor over a storage without memory, which ``block`` describes; ``plain``: contiguous."""
+def pending(block: Piece | Fresh, plain: bool = False) -> tuple[Tensor, torch.UntypedStorage]:
+    """A tensor, and its storage without memory, which ``block`` describes; ``plain``: contiguous.
+
+    Every recorded operator makes one, so the storage is asked for once.
+    """
     x: Tensor = _empty_tensor(block.size, block.dtype)
     if not plain and x.stride() != block.stride:
         x = _reinterpret_tensor(x, block.size, block.stride, 0)
-    storage_of(x).block = block
-    return x
+    storage = storage_of(x)
+    storage.block = block
+    return x, storage
 
 
 def allocate(storage: torch.UntypedStorage) -> None:

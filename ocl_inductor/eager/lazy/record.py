@@ -201,8 +201,8 @@ class LazyRecord:
         return None if not written else written[0] if len(written) == 1 else tuple(written)
 
     def _made(self, piece: Piece) -> Tensor:
-        x = pending(piece, plain=piece.plain)
-        self._live.append(_weak(storage_of(x)))
+        x, storage = pending(piece, piece.plain)
+        self._live.append(_weak(storage))
         self._offsets.append(0)
         return x
 
@@ -368,8 +368,8 @@ class LazyRecord:
             return None
         if reach_of(size, stride) * dtype.itemsize > MOST_BYTES:
             return None
-        x = pending(Fresh(dtype, size, stride))
-        self._fresh.append(_weak(storage_of(x)))
+        x, storage = pending(Fresh(dtype, size, stride))
+        self._fresh.append(_weak(storage))
         if len(self._fresh) > 4 * MOST_CALLS:
             self._fresh = [r for r in self._fresh if r() is not None]
         return x

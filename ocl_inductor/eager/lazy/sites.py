@@ -26,7 +26,7 @@ _library: dict[CodeType, bool] = {}
 
 def site() -> Site:
     """The innermost call of the program itself."""
-    frame: FrameType | None = sys._getframe(2)  # of the kernel
+    frame: FrameType | None = sys._getframe(2).f_back  # what called the kernel
     while frame is not None:
         code = frame.f_code
         inside = _library.get(code)
