@@ -12,7 +12,6 @@ refuses to train batch norms on one value a channel: batch 1 at up to 32², an `
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -102,12 +101,12 @@ def measure(job: dict[str, Any], lines: Lines, say: Callable[[str], None]) -> No
         ocl_mib=found.ocl_mib,
         process_mib=peak,
         process_before_mib=before,
-        cores_busy=cores_busy(found.call),
+        cores_busy=cores_busy(found.call, lines.facts["cores"]),
         kernels_run=None if way.device == "cpu" else kernels_run(found.call),
     )
 
 
-def cores_busy(call: Callable[[], object]) -> float:
+def cores_busy(call: Callable[[], object], cores: int) -> float:
     """Utilisation of the processor: the share of its cores' time that this process uses in calls.
 
     On a CPU's driver that is the device's as well; waiting in a loop counts.
@@ -117,7 +116,7 @@ def cores_busy(call: Callable[[], object]) -> float:
     while time.perf_counter() - start < _BUSY_SECONDS:
         call()
     used = time.process_time() - used
-    return used / (time.perf_counter() - start) / len(os.sched_getaffinity(0))
+    return used / (time.perf_counter() - start) / cores
 
 
 def kernels_run(call: Callable[[], object]) -> float:

@@ -43,7 +43,7 @@ from ocl_inductor.resident.places import (
     place_device,
     several_places,
 )
-from ocl_inductor.resident.schemas import result_of_writing, returns_a_view
+from ocl_inductor.resident.schemas import ON_CPU, result_of_writing, returns_a_view
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support.torch_versions import untraced
 
@@ -119,7 +119,8 @@ class _Here(threading.local):
 class _GraphFunctions:
     """The compiled functions of one device, by operator, form and numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: torch.device) -> None:
+        self.where = where
         self.forms: dict[Hashable, _Form] = {}
         self._lock = threading.RLock()
         self._counts: Counter[Any] = Counter()
@@ -231,7 +232,7 @@ _here = _Here()
 
 @functools.cache
 def _functions_of(device: Device) -> _GraphFunctions:
-    return _GraphFunctions()
+    return _GraphFunctions(place_device(index_of_place(device)))
 
 
 #: A graph for each length would soon be one too many, and the host has other numbers for a seed: a
@@ -249,7 +250,7 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
 
         def view(*args: object, **kwargs: object) -> Any:
             settle(args)
-            return op.redispatch(tensors.ON_CPU, *args, **kwargs)
+            return op.redispatch(ON_CPU, *args, **kwargs)
 
         return untraced(view)
     writes, results = op._schema.is_mutable, len(op._schema.returns)
@@ -278,7 +279,8 @@ def kernel_of(op: torch._ops.OpOverload) -> Callable[..., object]:
             return uncounted(args, kwargs, device)
         if in_place(device):
             return on_host(args, kwargs, device)
-        where, functions = place_device(index_of_place(device)), _functions_of(device)
+        functions = _functions_of(device)
+        where = functions.where
         own = call_of(op, args, kwargs, where)
         if own is None and (moved := with_numbers_here(op, args, kwargs, where)) is not None:
             args, kwargs = moved

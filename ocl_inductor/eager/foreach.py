@@ -14,7 +14,8 @@ import torch
 from ocl_inductor.eager.compiled import device_of_call
 from ocl_inductor.eager.on_host import on_host_of
 from ocl_inductor.resident.deferred import Deferred
-from ocl_inductor.resident.tensors import ON_CPU, in_place
+from ocl_inductor.resident.schemas import ON_CPU
+from ocl_inductor.resident.tensors import in_place
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support.torch_versions import aten_overload, untraced
 

@@ -13,7 +13,7 @@ from ocl_inductor.eager.lazy.operators import Operator
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.deferred import UNRECORDED, Deferred, settle
 from ocl_inductor.resident.places import index_of, is_resident, place_of
-from ocl_inductor.resident.tensors import ON_CPU
+from ocl_inductor.resident.schemas import ON_CPU
 
 aten = torch.ops.aten
 _copying = threading.local()

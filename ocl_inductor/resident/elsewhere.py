@@ -11,8 +11,9 @@ import functools
 
 import torch
 
+from ocl_inductor.resident.schemas import ON_CPU
+
 _view, _detach = torch.ops.aten.view.dtype, torch.ops.aten.detach.default
-_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 #: ``kDLExtDev``, which PyTorch reads as its slot for out-of-tree devices; and ``kDLFloat``.
 _DEVICE, _FLOAT = 12, 2
 
@@ -43,13 +44,13 @@ class _Managed(ctypes.Structure):
 
 def no_elements(dtype: torch.dtype, index: int) -> torch.Tensor:
     """A new tensor of size 0 on ``ocl:index``, whose storage can be set."""
-    return _detach.redispatch(_CPU, _template(dtype, index))  # type: ignore[no-any-return]
+    return _detach.redispatch(ON_CPU, _template(dtype, index))  # type: ignore[no-any-return]
 
 
 @functools.cache
 def _template(dtype: torch.dtype, index: int) -> torch.Tensor:
     with torch.inference_mode(False):  # such a one could not be changed outside of it
-        return _view.redispatch(_CPU, _imported(index), dtype)  # type: ignore[no-any-return]
+        return _view.redispatch(ON_CPU, _imported(index), dtype)  # type: ignore[no-any-return]
 
 
 @functools.cache

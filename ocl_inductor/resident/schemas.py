@@ -10,6 +10,9 @@ import torch
 
 from ocl_inductor.resident.places import is_resident
 
+#: The CPU's kernels, for operators that only create views of existing memory.
+ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
 
 @functools.cache
 def returns_a_view(op: torch._ops.OpOverload) -> bool:

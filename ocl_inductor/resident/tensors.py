@@ -16,6 +16,7 @@ from ocl_inductor.resident.allocator import Block, allocator_of
 from ocl_inductor.resident.deferred import settle
 from ocl_inductor.resident.elsewhere import no_elements
 from ocl_inductor.resident.places import place, place_device, place_of
+from ocl_inductor.resident.schemas import ON_CPU
 from ocl_inductor.runtime.discrete.pinned import pinned_pool_of
 from ocl_inductor.runtime.discrete.transfers import Downloads, SharedRange, Uploads
 from ocl_inductor.runtime.host_bytes import bytes_at
@@ -28,8 +29,6 @@ _TENSOR_AND_STORAGE = 2
 _NUMPY = {torch.float32: "float32", torch.float64: "float64", torch.int64: "int64"}
 #: Up to this size a direct copy is faster than one through pinned memory.
 _SMALL_BYTES = 64 << 10
-#: The CPU's kernels, for operators that only create views of existing memory.
-ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 _storage = torch._C._construct_storage_from_data_pointer  # type: ignore[attr-defined]
 _set = aten.set_.source_Storage_storage_offset

@@ -20,7 +20,6 @@ import ocl_inductor.eager
 from ocl_inductor.errors import (
     DeviceMemoryError,
     NoSuchPlaceError,
-    OtherDeviceError,
     PlaceTakenError,
 )
 
@@ -74,9 +73,8 @@ def test_what_is_refused() -> None:
     with pytest.raises(PlaceTakenError):
         ocl_inductor.eager.choose(other)
     call = torch.compile(lambda x: x + 1, backend="opencl", options={"device": other})
-    with pytest.raises(Exception, match="tensors are on ocl") as found:
+    with pytest.raises(Exception, match="OtherDeviceError: The tensors are on ocl"):
         call(torch.ones(3, device="ocl"))
-    assert isinstance(found.value.__cause__ or found.value, OtherDeviceError | Exception)
     with pytest.raises(RuntimeError, match="device"):
         torch.compile(lambda x, y: x + y, backend="opencl")(
             torch.ones(3, device="ocl"), torch.ones(3)

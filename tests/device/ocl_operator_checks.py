@@ -224,7 +224,7 @@ def test_plans_of_operators_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     x = torch.randn(3, 11)
     monkeypatch.setenv("OCL_INDUCTOR_CACHE_DIR", str(tmp_path))
     for hits in (0, 2):
-        fresh = compiled._GraphFunctions()
+        fresh = compiled._GraphFunctions(torch.device("ocl", 0))
         monkeypatch.setattr(compiled, "_functions_of", lambda _, fresh=fresh: fresh)
         counters.clear()
         there = x.to("ocl")

@@ -230,9 +230,8 @@ class LazyRecord:
             return tuple(
                 [(y.__class__, y) if y.__class__ in _NUMBERS else self._token(y) for y in x]
             )
-        if kind is complex or isinstance(x, (torch.Generator, Tensor)):
-            raise NotRecordableError
-        if kind is torch.device and index_of(x):
+        elsewhere = kind is torch.device and index_of(x)
+        if elsewhere or kind is complex or isinstance(x, (torch.Generator, Tensor)):
             raise NotRecordableError
         return kind, x
 
