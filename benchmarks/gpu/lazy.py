@@ -38,8 +38,8 @@ def loop(size: int, there: str, wait: Callable[[], object], mode: str) -> None:
     given = torch.randn(size, size), torch.randn(size, size) / size**0.5, torch.randn(size)
     x, w, b = (t.to(there) for t in given)
     with torch.no_grad():
-        whole, host = measure((x, w, b), _ROUNDS, wait)
-    values = {"round_us": whole, "host_us": host, "operators": OPERATORS}
+        whole, host, first = measure((x, w, b), _ROUNDS, wait)
+    values = {"round_us": whole, "host_us": host, "first_us": first, "operators": OPERATORS}
     line("lazy", case=f"loop of {size}", mode=mode, **values)
 
 

@@ -17,10 +17,7 @@ _empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 
 
 def pending(block: Piece | Fresh, plain: bool = False) -> tuple[Tensor, torch.UntypedStorage]:
-    """A tensor, and its storage without memory, which ``block`` describes; ``plain``: contiguous.
-
-    Every recorded operator makes one, so the storage is asked for once.
-    """
+    """A tensor, and its storage without memory, as ``block`` says it; ``plain``: contiguous."""
     x: Tensor = _empty_tensor(block.size, block.dtype)
     if not plain and x.stride() != block.stride:
         x = _reinterpret_tensor(x, block.size, block.stride, 0)

@@ -32,6 +32,7 @@ from ocl_inductor.resident.tensors import reach_of
 _log = logger(__name__)
 _Parameter = torch.nn.Parameter
 _weak = weakref.ref
+_empty_tensor = torch._C._acc.create_empty_tensor  # type: ignore[attr-defined]
 _NUMBERS = (int, float)
 _default_dtype = torch.get_default_dtype
 _deterministic = torch._C._get_deterministic_algorithms
@@ -66,6 +67,7 @@ class LazyRecord:
     def __init__(self, most_calls: int = MOST_CALLS) -> None:
         self.most_calls = most_calls
         self._lock = threading.RLock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
         self._flushing = False
         self._budget = Budget()
         self._roots: dict[tuple[torch.dtype, bool], RecordedStep] = {}
@@ -110,7 +112,8 @@ class LazyRecord:
         if not operator.recorded:
             self.settle(args, kwargs)
             return UNRECORDED
-        with self._lock:
+        self._acquire()
+        try:
             if self._flushing:
                 return UNRECORDED
             where = site()
@@ -123,14 +126,15 @@ class LazyRecord:
             ):
                 self.flush()
             try:
-                try:
-                    return self._add(operator, args, kwargs, where)
-                except _ApartError:
-                    self.flush()
-                    return self._add(operator, args, kwargs, where)
-            except _NOT_HERE:
-                self.settle(args, kwargs)
-                return UNRECORDED
+                return self._add(operator, args, kwargs, where)
+            except _ApartError:
+                self.flush()
+                return self._add(operator, args, kwargs, where)
+        except _NOT_HERE:
+            self.settle(args, kwargs)
+            return UNRECORDED
+        finally:
+            self._release()
 
     def _add(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], where: Site
@@ -139,19 +143,15 @@ class LazyRecord:
         key: list[Any] = [operator]
         numbers: list[float] = []
         for x in args:
-            kind = x.__class__
+            kind = type(x)
             if kind is Tensor or kind is _Parameter:
                 storage = storage_of(x)
                 piece = storage.block.piece
                 if piece is None:
                     piece = self._enter(x, storage)
-                if (
-                    x.size() == piece.size
-                    and x.stride() == piece.stride
-                    and x.dtype is piece.dtype
-                    and x.storage_offset() == self._offsets[piece.slot]
-                ):
-                    key.append(piece.slot)
+                slot = piece.slot
+                if piece.has_geometry_of(x) and x.storage_offset() == self._offsets[slot]:
+                    key.append(slot)
                 else:
                     key.append(self._view(x, piece))
             elif kind is float or kind is int:
@@ -193,8 +193,16 @@ class LazyRecord:
             self._numbers += numbers
         self._sites.append(where)
         self._at = step
-        if step.single is not None:
-            return self._made(step.single)
+        piece = step.single
+        if piece is not None:  # as ``_made``
+            x = _empty_tensor(piece.size, piece.dtype)
+            if not piece.plain and x.stride() != piece.stride:
+                x = _reinterpret_tensor(x, piece.size, piece.stride, 0)
+            storage = storage_of(x)
+            storage.block = piece
+            self._live.append(_weak(storage))
+            self._offsets.append(0)
+            return x
         if step.returned is None:
             return tuple([None if p is None else self._made(p) for p in step.made])
         written = [args[k] if k.__class__ is int else kwargs[k] for k in step.returned]
@@ -214,13 +222,6 @@ class LazyRecord:
         piece = storage.block.piece
         if piece is None:
             piece = self._enter(x, storage)
-        if (
-            x.size() == piece.size
-            and x.stride() == piece.stride
-            and x.dtype is piece.dtype
-            and x.storage_offset() == self._offsets[piece.slot]
-        ):
-            return piece.slot
         return self._view(x, piece)
 
     def _other(self, x: Any) -> object:
@@ -240,28 +241,25 @@ class LazyRecord:
         argument from outside."""
         block = storage.block
         if block.__class__ is Fresh:
-            step = self._advance("empty", block.dtype, block.size, block.stride)
-            assert step.single is not None
-            storage.block = step.single
+            piece = self._advance("empty", block.dtype, block.size, block.stride)
+            storage.block = piece
             self._live.append(_weak(storage))
             self._offsets.append(0)
-            return step.single
-        step = self._input(x)
-        assert step.single is not None
-        block.piece = step.single
+            return piece
+        block.piece = self._input(x)
         self._blocks.append(block)
-        return step.single
+        return block.piece  # type: ignore[no-any-return]
 
-    def _input(self, x: Tensor, of: int | None = None) -> RecordedStep:
+    def _input(self, x: Tensor, of: int | None = None) -> Piece:
         """``of``: the slot with which it shares memory."""
         if x.dtype.is_complex or x.is_neg() or x.layout is not torch.strided or x.get_device():
             raise NotRecordableError
         size, stride, offset = x.size(), x.stride(), x.storage_offset()
-        step = self._advance("input", x.dtype, size, stride, of)
+        piece = self._advance("input", x.dtype, size, stride, of)
         # Neither what autograd knows of the tensor, nor another storage that it gets later.
         self._inputs.append(_reinterpret_tensor(x, size, stride, 0))
         self._offsets.append(offset)
-        return step
+        return piece
 
     def _advance(
         self,
@@ -270,7 +268,7 @@ class LazyRecord:
         size: Sequence[int],
         stride: Sequence[int],
         of: int | None = None,
-    ) -> RecordedStep:
+    ) -> Piece:
         at, key = self._at, (kind, of, dtype, size, stride)
         step: RecordedStep | None = at.children.get(key)
         if step is None:
@@ -292,15 +290,18 @@ class LazyRecord:
             )
             self._steps += 1
         self._at = step
-        return step
+        assert step.single is not None
+        return step.single
 
     def _view(self, x: Tensor, piece: Piece) -> object:
-        """The part of a key for a tensor that sees a storage in another way than the first one."""
-        size, stride = x.size(), x.stride()
-        if x.dtype is not piece.dtype:
-            raise _ApartError
+        """The part of a key for a tensor that may see a storage in another way than the first."""
         slot = piece.slot
         offset = x.storage_offset() - self._offsets[slot]
+        if offset == 0 and piece.is_like(x):
+            return slot
+        if x.dtype is not piece.dtype:
+            raise _ApartError
+        size, stride = x.size(), x.stride()
         reach = reach_of(piece.size, piece.stride)
         dense = reach == math.prod(piece.size)
         if dense and offset >= 0 and offset + reach_of(size, stride) <= reach:
@@ -310,9 +311,7 @@ class LazyRecord:
             raise _ApartError
         known = self._aliases.get((slot, size, stride, offset))
         if known is None:
-            step = self._input(x, slot)
-            assert step.single is not None
-            known = self._aliases[slot, size, stride, offset] = step.single
+            known = self._aliases[slot, size, stride, offset] = self._input(x, slot)
         return known.slot
 
     def _new(

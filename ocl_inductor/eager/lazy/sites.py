@@ -20,8 +20,8 @@ _BACKWARD = "the backward pass"
 #: How a graph's stack traces name a call, so that errors can name this record's line.
 _MARK = re.compile(r'File "lazy graph", line (\d+), in call: [^)\n]*')
 
-#: Whether code belongs to PyTorch or to this package.
-_library: dict[CodeType, bool] = {}
+#: Whether the code of a file belongs to PyTorch or to this package.
+_library: dict[str, bool] = {}
 
 
 def site() -> Site:
@@ -29,9 +29,10 @@ def site() -> Site:
     frame: FrameType | None = sys._getframe(2).f_back  # what called the kernel
     while frame is not None:
         code = frame.f_code
-        inside = _library.get(code)
+        file = code.co_filename
+        inside = _library.get(file)
         if inside is None:
-            inside = _library[code] = code.co_filename.startswith(_LIBRARIES)
+            inside = _library[file] = file.startswith(_LIBRARIES)
         if not inside:
             return code, frame.f_lasti
         frame = frame.f_back

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
+from torch._C._dynamo.guards import TensorGuards  # type: ignore[attr-defined]
 
 from ocl_inductor.ir.index import contiguous_strides
 
@@ -15,7 +17,7 @@ class Piece:
     """A storage of a record: its number, and its first geometry. In the place of a ``Block`` as
     long as the storage has no memory."""
 
-    __slots__ = ("dtype", "piece", "plain", "size", "slot", "stride")
+    __slots__ = ("dtype", "has_geometry_of", "piece", "plain", "size", "slot", "stride")
 
     def __init__(
         self, slot: int, dtype: torch.dtype, size: tuple[int, ...], stride: tuple[int, ...]
@@ -25,6 +27,20 @@ class Piece:
         self.plain = 0 not in size and stride == contiguous_strides(size)
         #: As blocks have it: what the storage is in the record.
         self.piece: Piece = self
+        #: False may also be said of a tensor that differs in what PyTorch knows of it.
+        self.has_geometry_of: Callable[[Tensor], bool] = self._has_geometry_of
+
+    def is_like(self, x: Tensor) -> bool:
+        """Whether a tensor has this type, size and stride."""
+        return x.size() == self.size and x.stride() == self.stride and x.dtype is self.dtype
+
+    def _has_geometry_of(self, x: Tensor) -> bool:
+        """The first time; then PyTorch compares with that tensor, in one call (0.1 µs, not 0.3)."""
+        if not self.is_like(x):
+            return False
+        guards: Any = TensorGuards  # whose stub names other arguments
+        self.has_geometry_of = guards(x, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        return True
 
 
 class Fresh:
