@@ -81,9 +81,7 @@ def _reason(said: object) -> str:
 
 def poison_memory() -> None:
     """From now on memory of ``ocl`` tensors starts as NaN in this process."""
-    from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
     from ocl_inductor.resident.allocator import Allocator, Block
-    from ocl_inductor.resident.tensors import shared
 
     take = Allocator.take
 
@@ -94,8 +92,7 @@ def poison_memory() -> None:
             ctypes.memset(block.pointer, POISON, size)
         else:
             pattern = torch.tensor([POISON], dtype=torch.uint8, device="cpu").numpy()
-            where = shared(block.pointer, size)
-            load_pyopencl().enqueue_svm_memfill(self.device.queue, where, pattern)
+            self.range(block.pointer, size).fill(self.device.queue, pattern)
         return block
 
     Allocator.take = poisoned  # type: ignore[method-assign]

@@ -102,18 +102,6 @@ class OtherDeviceError(OpenCLInductorError):
         )
 
 
-class NoSharedMemoryError(OpenCLInductorError):
-    """A device whose memory has no addresses that tensors could have."""
-
-    def __init__(self, device: str) -> None:
-        super().__init__(
-            f"Tensors cannot live on {device}: it has memory of its own, and its driver offers no "
-            "shared virtual memory (OpenCL 2.0), which gives that memory addresses. "
-            'torch.compile(model, backend="opencl") runs on it with CPU tensors.',
-            device=device,
-        )
-
-
 class UnsupportedCollectiveError(OpenCLInductorError):
     """An operator for communication that this package does not know."""
 

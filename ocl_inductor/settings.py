@@ -208,8 +208,9 @@ class Settings:
         affects_code=True,
     )
     memory: str = _setting(
-        "Memory strategy: zero copy over tensors, or explicit transfers; auto asks the device.",
-        _choice("auto", "unified", "discrete"),
+        "Memory strategy: zero copy over tensors, or explicit transfers; auto asks the device. "
+        "buffers: as discrete, and `ocl` tensors without shared virtual memory.",
+        _choice("auto", "unified", "discrete", "buffers"),
         default="auto",
         env="OCL_INDUCTOR_MEMORY",
         affects_code=True,

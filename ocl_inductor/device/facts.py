@@ -207,7 +207,7 @@ class DeviceInfo:
         if settings.profile not in ("auto", self.profile):
             changed["profile"] = settings.profile
             changed["vector_width"] = _vector_width(settings.profile, self.vector_width)
-        if settings.memory == "discrete":
+        if settings.memory in ("discrete", "buffers"):
             changed.update(unified_memory=False, zero_copy=False)
         elif settings.memory == "unified":
             changed["unified_memory"] = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy
 import torch
@@ -18,7 +17,8 @@ from ocl_inductor.resident.elsewhere import no_elements
 from ocl_inductor.resident.places import place, place_device, place_of
 from ocl_inductor.resident.schemas import ON_CPU
 from ocl_inductor.runtime.discrete.pinned import pinned_pool_of
-from ocl_inductor.runtime.discrete.transfers import Downloads, SharedRange, Uploads
+from ocl_inductor.runtime.discrete.ranges import DeviceRange
+from ocl_inductor.runtime.discrete.transfers import Downloads, Uploads
 from ocl_inductor.runtime.host_bytes import bytes_at
 
 aten = torch.ops.aten
@@ -91,13 +91,12 @@ class Number:
         self._index = index
         self.tensor = empty_strided((), (), dtype, index)
         self._pattern = numpy.empty(1, _NUMPY[dtype])
-        self._place = shared(self.tensor.data_ptr(), self._pattern.nbytes)
 
     def write(self, value: float) -> None:
         """Where the device has discrete memory."""
         self._pattern[0] = value
-        queue = place(self._index).queue
-        load_pyopencl().enqueue_svm_memfill(queue, self._place, self._pattern)
+        here = _range(self.tensor, self._pattern.nbytes)
+        here.fill(place(self._index).queue, self._pattern)
 
 
 def adopted(y: torch.Tensor, device: Device) -> torch.Tensor | None:
@@ -202,7 +201,8 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
     _check_memory(x)
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, device="cpu")
-    _fetch(device, memory.data_ptr(), x.data_ptr(), nbytes)
+    if nbytes:
+        _fetch(device, memory.data_ptr(), _range(x, nbytes))
     plain = torch.empty(0, dtype=x.dtype, device="cpu")
     return _as_seen(plain.set_(memory.untyped_storage(), 0, x.size(), x.stride()), x)
 
@@ -234,7 +234,8 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
     else:
         image = _as_seen(_like(x), x) if _fills(x) else to_host(x)
         image.copy_(source)
-    _send(device, x.data_ptr(), image.data_ptr(), _reach(x))
+    if x.numel():
+        _send(device, _range(x, _reach(x)), image.data_ptr())
 
 
 def copy_between(target: torch.Tensor, source: torch.Tensor) -> None:
@@ -270,9 +271,7 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
     if nbytes == 0 or _overlap(target, source, nbytes):
         return same and nbytes == 0
     note_write(target)
-    here, there = target.data_ptr(), source.data_ptr()
-    cl = load_pyopencl()
-    cl.enqueue_copy(device.queue, shared(here, nbytes), shared(there, nbytes), is_blocking=False)
+    _range(source, nbytes).copy_to(device.queue, _range(target, nbytes))
     return True
 
 
@@ -302,41 +301,39 @@ def _fills(x: torch.Tensor) -> bool:
     )
 
 
-def _send(device: Device, pointer: int, source: int, nbytes: int) -> None:
+def _send(device: Device, target: DeviceRange, source: int) -> None:
     """From host memory to the device's, in order with kernels; waits for it."""
-    cl, queue = load_pyopencl(), device.queue
+    queue, nbytes = device.queue, target.nbytes
     pool = pinned_pool_of(device)
     if pool is None or nbytes <= _SMALL_BYTES:
-        if nbytes:
-            cl.enqueue_copy(queue, shared(pointer, nbytes), bytes_at(source, nbytes))
+        target.write(queue, 0, bytes_at(source, nbytes), nbytes, wait=True)
         return
     uploads = Uploads(pool)
     try:
-        uploads.send(cl, queue, SharedRange(pointer, nbytes), source, nbytes)
+        uploads.send(load_pyopencl(), queue, target, source, nbytes)
         queue.finish()
     finally:
         uploads.over()
 
 
-def _fetch(device: Device, target: int, pointer: int, nbytes: int) -> None:
+def _fetch(device: Device, target: int, source: DeviceRange) -> None:
     """From the device's memory to the host's, behind all kernels; waits for it."""
-    cl, queue = load_pyopencl(), device.queue
+    queue, nbytes = device.queue, source.nbytes
     pool = pinned_pool_of(device)
     if pool is None or nbytes <= _SMALL_BYTES:
-        if nbytes:
-            cl.enqueue_copy(queue, bytes_at(target, nbytes), shared(pointer, nbytes))
+        source.read(queue, 0, bytes_at(target, nbytes), nbytes, wait=True)
         return
     downloads = Downloads(pool)
     try:
-        downloads.ask(queue, SharedRange(pointer, nbytes), target, nbytes)
-        downloads.land(cl)
+        downloads.ask(queue, source, target, nbytes)
+        downloads.land(load_pyopencl())
     finally:
         downloads.over()
 
 
-def shared(pointer: int, nbytes: int) -> Any:
-    """Memory of the device as pyopencl takes it, as an argument of kernels too."""
-    return SharedRange(pointer, nbytes).part(0, nbytes)
+def _range(x: torch.Tensor, nbytes: int) -> DeviceRange:
+    """The device's memory from a tensor's first element on."""
+    return allocator_of(place_of(x)).range(x.data_ptr(), nbytes)
 
 
 def _reach(x: torch.Tensor) -> int:

@@ -16,6 +16,7 @@ from ocl_inductor.runtime.counters import count
 T = TypeVar("T")
 
 _releases: list[Callable[[], int]] = []
+_last: list[Callable[[], int]] = []
 
 
 def frees(release: Callable[[], int]) -> Callable[[], int]:
@@ -24,9 +25,20 @@ def frees(release: Callable[[], int]) -> Callable[[], int]:
     return release
 
 
+def frees_in_need(release: Callable[[], int]) -> Callable[[], int]:
+    """The same for memory that is most likely used again soon, and so kept if there is enough."""
+    _last.append(release)
+    return release
+
+
 def release_idle() -> int:
-    """Free the memory of all devices that is only cached; the bytes freed."""
+    """Free the memory of all devices that is only cached and may not be used again; the bytes."""
     return sum(release() for release in _releases)
+
+
+def release_all() -> int:
+    """Free the memory of all devices that is only cached; the bytes freed."""
+    return sum(release() for release in (*_releases, *_last))
 
 
 def is_shortage(error: BaseException) -> bool:
@@ -42,6 +54,6 @@ def with_room(allocate: Callable[[], T]) -> T:
         return allocate()
     except DeviceMemoryError:
         gc.collect()  # compiled functions in reference cycles hold packed weights
-        release_idle()
+        release_all()
         count("memory_retries")
         return allocate()

@@ -25,7 +25,7 @@ from ocl_inductor.runtime.discrete.pinned import PinnedPool
 
 Tensor = torch.Tensor
 LAZY = "OCL_INDUCTOR_TEST_LAZY" in os.environ
-DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") in ("discrete", "buffers")
 DTYPES = (
     torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8,
     torch.uint8, torch.bool,

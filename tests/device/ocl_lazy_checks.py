@@ -33,7 +33,7 @@ from benchmarks.lazy import one_round
 from ocl_inductor.eager.lazy.record import CALLS_OF_A_LOOP
 
 Tensor = torch.Tensor
-DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") in ("discrete", "buffers")
 
 
 # -- what is computed ----------------------------------------------------------------------

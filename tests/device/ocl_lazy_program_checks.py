@@ -34,7 +34,7 @@ from ocl_inductor.eager.lazy.switch import _State
 from ocl_inductor.errors import DeviceMemoryError, IndexOutOfRangeError, NotComputedError
 
 Tensor = torch.Tensor
-DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") in ("discrete", "buffers")
 
 
 # -- autograd, random numbers, settings ----------------------------------------------------

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 import ocl_inductor.eager  # noqa: F401
 
 LAZY = "OCL_INDUCTOR_TEST_LAZY" in os.environ
-DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") in ("discrete", "buffers")
 Case = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 MASK = torch.tensor([[True, False, True, True, False, False, True]] * 5)

@@ -21,7 +21,7 @@ from ocl_inductor.eager.calls import call_of
 from ocl_inductor.errors import IntegerDivisionError
 
 LAZY = "OCL_INDUCTOR_TEST_LAZY" in os.environ
-DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") in ("discrete", "buffers")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 import ocl_inductor.eager  # noqa: F401
 
-DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") == "discrete"
+DISCRETE = os.environ.get("OCL_INDUCTOR_MEMORY") in ("discrete", "buffers")
 aten = torch.ops.aten
 
 Function = Callable[..., Any]

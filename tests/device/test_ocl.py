@@ -16,9 +16,7 @@ import pytest
 
 from fuzz.there import MODES
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.select import list_devices, with_first
-from ocl_inductor.errors import NoSharedMemoryError
-from ocl_inductor.resident.allocator import Allocator
+from ocl_inductor.device.select import list_devices
 from ocl_inductor.support.torch_versions import storages_take_memory
 
 HERE = Path(__file__).parent
@@ -38,16 +36,14 @@ CHECKS = [
         "interface_",
     )
 ]
+IN_BUFFERS = [f"ocl_{k}checks.py" for k in ("", "memory_", "address_")]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("memory", ["auto", "discrete"])
+@pytest.mark.parametrize("memory", ["auto", "discrete", "buffers"])
 def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
-    if memory == "discrete" and not device.info.shared_memory:
-        with pytest.raises(NoSharedMemoryError, match="shared virtual memory"):
-            Allocator.of(device, "discrete")
-        return
-    checks = CHECKS if memory == "discrete" else CHECKS[:4]
+    """``discrete`` is ``buffers`` where the driver has no shared virtual memory."""
+    checks = {"auto": CHECKS[:4], "discrete": CHECKS, "buffers": IN_BUFFERS}[memory]
     _run(checks, device.short_name, memory, 600, plugin="ocl_sample")
 
 
@@ -55,8 +51,7 @@ def test_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
 @pytest.mark.timeout(1300)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_all_about_tensors_that_live_on_the_device(device: Device, memory: str) -> None:
-    if memory == "auto" or device.info.shared_memory:
-        _run([*CHECKS, "ocl_program_checks.py"], device.short_name, memory, 1200)
+    _run([*CHECKS, "ocl_program_checks.py"], device.short_name, memory, 1200)
 
 
 with_lazy_mode = pytest.mark.skipif(
@@ -69,8 +64,7 @@ with_lazy_mode = pytest.mark.skipif(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_lazy_mode(device: Device, memory: str) -> None:
-    if memory == "auto" or device.info.shared_memory:
-        _run(["ocl_lazy_checks.py", "ocl_lazy_program_checks.py"], device.short_name, memory, 900)
+    _run(["ocl_lazy_checks.py", "ocl_lazy_program_checks.py"], device.short_name, memory, 900)
 
 
 @pytest.mark.slow
@@ -78,9 +72,8 @@ def test_lazy_mode(device: Device, memory: str) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_everything_else_in_lazy_mode(device: Device, memory: str) -> None:
-    if memory == "auto" or device.info.shared_memory:
-        files = [*CHECKS[:4], "ocl_half_checks.py"]
-        _run(files, device.short_name, memory, 900, plugin="ocl_lazily")
+    files = [*CHECKS[:4], "ocl_half_checks.py"]
+    _run(files, device.short_name, memory, 900, plugin="ocl_lazily")
 
 
 @pytest.mark.slow
@@ -95,8 +88,7 @@ def test_numbers_that_change_in_lazy_mode(device: Device) -> None:
 @pytest.mark.timeout(1300)
 @pytest.mark.parametrize("memory", ["auto", "discrete"])
 def test_numbers_that_change(device: Device, memory: str) -> None:
-    if memory == "auto" or device.info.shared_memory:
-        _run(["ocl_number_checks.py"], device.short_name, memory, 1200)
+    _run(["ocl_number_checks.py"], device.short_name, memory, 1200)
 
 
 @pytest.mark.timeout(600)
@@ -104,8 +96,7 @@ def test_numbers_that_change(device: Device, memory: str) -> None:
 def test_several_devices(device: Device, memory: str) -> None:
     if len(list_devices()) < 2:
         pytest.skip("one OpenCL device")
-    if memory == "auto" or all(d.info.shared_memory for d in with_first(device)[:2]):
-        _run(["ocl_several_checks.py"], device.short_name, memory, 600)
+    _run(["ocl_several_checks.py"], device.short_name, memory, 600)
 
 
 def _run(checks: list[str], device: str, memory: str, seconds: int, *, plugin: str = "") -> None:
@@ -137,8 +128,7 @@ def _run(checks: list[str], device: str, memory: str, seconds: int, *, plugin: s
 @pytest.mark.parametrize("mode", MODES)
 def test_random_programs(device: Device, mode: str) -> None:
     """Ten of ``python -m fuzz``, always the same; ``tests/fuzz_found`` keeps what fails."""
-    memory = ("--memory", "auto") if not device.info.shared_memory else ()
-    options = ["--mode", mode, "--device", device.short_name, "--seed", "77", *memory]
+    options = ["--mode", mode, "--device", device.short_name, "--seed", "77"]
     command = [sys.executable, "-m", "fuzz", "--programs", "10", "--json", *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]

@@ -25,7 +25,6 @@ CASES = [
     ),
     (errors.PlaceTakenError("a (cpu)", "b (gpu)"), ["a (cpu)", "b (gpu)", "before the first"]),
     (errors.OtherDeviceError("pocl", "a (cpu)"), ["'pocl'", "a (cpu)", "move the tensors"]),
-    (errors.NoSharedMemoryError("a (gpu)"), ["a (gpu)", "OpenCL 2.0", "CPU tensors"]),
     (errors.UnsupportedCollectiveError("ring_"), ["c10d::ring_", "CPU tensors", "docs/ocl.md"]),
     (
         errors.MixedCollectiveError("allreduce_", ["ocl:0", "cpu"]),

@@ -39,7 +39,7 @@ from ocl_inductor.runtime.memory.reuse import Reuse, reads_saved
 from ocl_inductor.runtime.memory.scratch import Arena, Scratch, pool_of
 from ocl_inductor.runtime.memory.strategy import Strategy, UnifiedMemory
 from ocl_inductor.runtime.plan_index import PlanIndex
-from ocl_inductor.runtime.pressure import is_shortage, release_idle, with_room
+from ocl_inductor.runtime.pressure import is_shortage, release_all, release_idle, with_room
 from ocl_inductor.runtime.sizes import Sizes
 from ocl_inductor.runtime.stream import CommandStream
 from ocl_inductor.settings import Settings
@@ -132,6 +132,8 @@ class Executor:
             None if plan.residence is None else device,
         )
         self.fast_path: FastPath | None = None
+        #: Names that its calls bind.
+        self.moving: tuple[str, ...] = ()
         self.guards: Guards | None = None
         self.reuse: Reuse | None = None
         recorded = False
@@ -165,6 +167,7 @@ class Executor:
         """Let calls that find their parameters unchanged bind only what moved."""
         plan, outputs = self.plan, self.plan_index.outputs
         self.fast_path = FastPath.of(plan, self.plan_index, self.uses, memory.has_addresses)
+        self.moving = (*(s.name for s in plan.inputs if not s.static), *(b.name for b in outputs))
         makers = {b.name: memory.maker(b) for b in outputs}
         makers |= memory.saved_makers([b for b in outputs if b.name in self.plan_index.saved])
         self.guards = Guards(plan, self.fast_path, self.binding.parameters, makers)
@@ -307,6 +310,12 @@ class Executor:
         """Bind everything: whether the prologue is due, and the results, which are empty yet."""
         if self.guards is not None:
             self.guards.disarm()
+            for name in self.moving:
+                self.bound.pop(name, None)  # kernels may point elsewhere by now
+        if isinstance(self.memory, ResidentMemory) and self.memory.lost_buffers():
+            self.binding.forget()
+            if self.fast_path is not None:
+                self.fast_path.forget()
         if self.sizes.dynamic:
             self.sizes.bind_call(inputs)
         self._bind_memory(arena)
@@ -367,7 +376,7 @@ class Executor:
         if arena is not None:
             arena.free()
         gc.collect()
-        release_idle()
+        release_all()
 
 
 def _making_room(stream: CommandStream) -> Callable[..., ClEvent]:
@@ -379,7 +388,7 @@ def _making_room(stream: CommandStream) -> Callable[..., ClEvent]:
         try:
             return enqueue(*args, **waiting)
         except shortage:
-            if release_idle() == 0:
+            if release_all() == 0:
                 raise
             return enqueue(*args, **waiting)
 

@@ -135,6 +135,11 @@ class FastPath:
         """All tensors whose addresses may change with each call."""
         return (*(argument for _, argument in self.inputs), *self.outputs)
 
+    def forget(self) -> None:
+        """The addresses that were bound stand for other memory by now."""
+        for argument in self.arguments:
+            argument.windows.clear()
+
 
 def _nbytes(spec: InputSpec | BufferSpec) -> int:
     assert spec.dtype is not None

@@ -220,6 +220,7 @@ def _guarded(executor: Launched, guards: Guards, names: dict[str, Any]) -> dict[
         "results": [result(number, *found) for number, found in enumerate(fast_path.results)],
         "noted": fast_path.noted,
         "unaligned": memory.unaligned,
+        "buffers": memory.buffers_by_address,
     }
 
 

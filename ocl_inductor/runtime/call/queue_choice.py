@@ -11,7 +11,7 @@ from ocl_inductor.settings import Settings
 def choose_queue(plan: Plan, device: Device, settings: Settings) -> Device:
     """The device itself, or its inline device (device/inline_queue.py)."""
     # Tensors on the device are used in order with everything else there, so through one queue.
-    in_order = plan.residence is not None or settings.memory == "discrete"
+    in_order = plan.residence is not None or settings.memory in ("discrete", "buffers")
     if in_order or not settings.calling_thread or not plan.single_core:
         return device
     inline = device.calling_thread

@@ -11,13 +11,13 @@ import ctypes
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from ocl_inductor.device.driver.handles import ClEvent, ClMemory, ClQueue, PyOpenCL
-from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.runtime.discrete.pinned import CHUNK_BYTES, Chunk, PinnedPool
+from ocl_inductor.runtime.discrete.ranges import DeviceRange
 from ocl_inductor.runtime.host_bytes import bytes_at
 
 #: In each direction: one is transferred, one is copied, one has just been or is about to be.
@@ -68,25 +68,12 @@ def put_together(start: int, pieces: Pieces) -> None:
         ctypes.memmove(start + offset, pointer, size)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRange:
-    """``nbytes`` of shared virtual memory from ``pointer`` on, where a transfer takes a buffer."""
-
-    pointer: int
-    nbytes: int
-
-    def part(self, start: int, nbytes: int) -> ClMemory:
-        """Some of its bytes, as pyopencl's copies take them."""
-        return load_pyopencl().SVM(bytes_at(self.pointer + start, nbytes))
-
-
 def _write(
     cl: PyOpenCL, queue: ClQueue, target: ClMemory, start: int, source: ClMemory, nbytes: int
 ) -> ClEvent:
-    """Enqueue a copy of host memory to a part of a buffer or of shared memory; its event."""
-    if isinstance(target, SharedRange):
-        there = target.part(start, nbytes)
-        return cl.enqueue_copy(queue, there, source, is_blocking=False)
+    """Enqueue a copy of host memory to a part of a buffer or of memory by address; its event."""
+    if isinstance(target, DeviceRange):
+        return target.write(queue, start, source, nbytes)
     return cl.enqueue_copy(queue, target, source, dst_offset=start, is_blocking=False)
 
 
@@ -97,12 +84,11 @@ def _read(
     source: ClMemory,
     start: int,
     nbytes: int,
-    **waiting: object,
+    **waiting: Any,
 ) -> ClEvent:
     """Enqueue a copy of such a part to host memory; its event."""
-    if isinstance(source, SharedRange):
-        here = source.part(start, nbytes)
-        return cl.enqueue_copy(queue, target, here, is_blocking=False, **waiting)
+    if isinstance(source, DeviceRange):
+        return source.read(queue, start, target, nbytes, **waiting)
     return cl.enqueue_copy(queue, target, source, src_offset=start, is_blocking=False, **waiting)
 
 

@@ -24,7 +24,7 @@ class Argument:
     __slots__ = ("most_windows", "nbytes", "pointer", "uses", "windows")
 
     def __init__(self, nbytes: int, uses: Uses, addresses: bool = False) -> None:
-        """``addresses``: a window is a plain device address, which keeps nothing alive."""
+        """``addresses``: a window is device memory by address, and keeps nothing alive."""
         self.nbytes = nbytes
         self.uses = tuple(uses)
         self.pointer = -1

@@ -18,9 +18,10 @@ from ocl_inductor.plan.plan import FAULT, BufferSpec
 from ocl_inductor.plan.residence import Residence
 from ocl_inductor.resident.allocator import Allocator, allocator_of, rounded
 from ocl_inductor.resident.places import is_resident, place_device
-from ocl_inductor.resident.tensors import empty_strided, over, reach_of, shared, writes
+from ocl_inductor.resident.segments import BufferSegment
+from ocl_inductor.resident.tensors import empty_strided, over, reach_of, writes
 from ocl_inductor.runtime.counters import count
-from ocl_inductor.runtime.host_bytes import bytes_at, host_bytes
+from ocl_inductor.runtime.host_bytes import host_bytes
 from ocl_inductor.runtime.memory.recycling import Maker
 from ocl_inductor.runtime.memory.resident_saved import makers_together
 from ocl_inductor.runtime.memory.strategy import (
@@ -30,9 +31,6 @@ from ocl_inductor.runtime.memory.strategy import (
     window_on_device,
 )
 from ocl_inductor.runtime.stream import CommandStream
-
-#: Bits of an address that must be 0 where kernels read vectors, of up to 16 bytes.
-_UNALIGNED = 15
 
 
 class ResidentMaker:
@@ -65,7 +63,10 @@ class ResidentMemory(UnifiedMemory):
         self.verify = verify
         self.allocator = allocator_of(device)
         self.has_addresses = not self.allocator.in_place
-        self.unaligned = _UNALIGNED if self.has_addresses else 0
+        self.unaligned = self.allocator.least_alignment - 1
+        self.buffers_by_address = self.allocator.kind is BufferSegment
+        #: Of the allocator's buffers, when everything was bound last.
+        self.buffers_freed = self.allocator.buffers_freed
         #: Buffers that CPU tensors were uploaded to, by the name of the input.
         self.sent: dict[str, ClMemory] = {}
         #: CPU tensors to download at the end of a call, and their buffers.
@@ -94,18 +95,24 @@ class ResidentMemory(UnifiedMemory):
             return x
         y = empty_strided(x.size(), x.stride(), x.dtype, self.allocator.index)
         nbytes = reach_of(x.size(), x.stride()) * x.itemsize
-        target, source = (shared(t.data_ptr(), nbytes) for t in (y, x))
-        stream.cl.enqueue_copy(stream.queue, target, source, is_blocking=False)
+        source, target = (self.allocator.range(t.data_ptr(), nbytes) for t in (x, y))
+        source.copy_to(stream.queue, target)
         return y
+
+    def lost_buffers(self) -> bool:
+        """Whether memory that kernels may still point to was returned to the driver since this was
+        asked last."""
+        before, self.buffers_freed = self.buffers_freed, self.allocator.buffers_freed
+        return before != self.buffers_freed
 
     def at(self, pointer: int, nbytes: int) -> ClMemory:
         if self.allocator.in_place:
             return super().at(pointer, nbytes)
-        if self.verify and pointer & _UNALIGNED:
-            raise VerifyError("binding", f"{pointer:#x} is no multiple of {_UNALIGNED + 1}")
+        if self.verify and pointer & self.unaligned:
+            raise VerifyError("binding", f"{pointer:#x} is no multiple of {self.unaligned + 1}")
         if self.verify and not self.allocator.holds(pointer):
             raise VerifyError("binding", f"{pointer:#x} is no address of the device's")
-        return self.cl.SVM(bytes_at(pointer, nbytes))
+        return self.allocator.argument(pointer, nbytes)
 
     def input(
         self, stream: CommandStream, name: str, tensor: torch.Tensor, nbytes: int

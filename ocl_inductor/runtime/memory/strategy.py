@@ -137,10 +137,12 @@ class OwnMemory(Protocol):
 class UnifiedMemory:
     """Zero copy: device buffers are windows onto host memory (checked by the self-test)."""
 
-    #: Whether arguments of kernels are device addresses instead of buffers.
+    #: Whether arguments of kernels are device memory by address instead of windows.
     has_addresses = False
     #: Bits that must be 0 in a tensor's address.
     unaligned = 0
+    #: Whether such an address stands for a place in a buffer.
+    buffers_by_address = False
 
     def __init__(self, device: Device) -> None:
         cl = load_pyopencl()
