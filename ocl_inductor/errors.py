@@ -102,6 +102,17 @@ class OtherDeviceError(OpenCLInductorError):
         )
 
 
+class NotStridedError(OpenCLInductorError):
+    """A tensor that is not strided, on ``ocl``. ``what``: its kind."""
+
+    def __init__(self, what: str, operator: object) -> None:
+        super().__init__(
+            f"{what} tensors cannot be on the device ocl (in {operator}). Keep them on the CPU, or "
+            "make dense ones: x.to_dense(), x.dequantize().",
+            operator=str(operator),
+        )
+
+
 class UnsupportedCollectiveError(OpenCLInductorError):
     """An operator for communication that this package does not know."""
 

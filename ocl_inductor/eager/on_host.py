@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.errors import NotStridedError
 from ocl_inductor.resident import tensors
 from ocl_inductor.resident.borrowing import Borrowed
 from ocl_inductor.resident.places import index_of_place
@@ -30,8 +31,9 @@ OnHost: TypeAlias = Callable[[tuple[object, ...], dict[str, object], Device], ob
 def on_host_of(op: torch._ops.OpOverload) -> OnHost:
     """A function that calls an operator without an ``ocl`` kernel.
 
-    It raises the errors of the CPU's kernel, and RuntimeError where tensors with dimensions are on
-    the CPU beside those on ``ocl``, as PyTorch does for two devices of which neither is Python's.
+    It raises the errors of the CPU's kernel; RuntimeError where tensors with dimensions are on the
+    CPU beside those on ``ocl``, as PyTorch does for two devices of which neither is Python's; and
+    NotStridedError for results that ``ocl`` cannot have.
     """
     writes = may_write(op)
     name = op._schema.name.partition("::")[2].removesuffix("_")
@@ -55,8 +57,11 @@ def on_host_of(op: torch._ops.OpOverload) -> OnHost:
             borrowed.written(op, args, kwargs)
 
         def back(y: object) -> Any:
-            if not isinstance(y, torch.Tensor) or y.layout is not torch.strided:
+            if not isinstance(y, torch.Tensor):
                 return y
+            if y.layout is not torch.strided or y.is_quantized:
+                what = "Quantized" if y.is_quantized else f"{y.layout}".removeprefix("torch.")
+                raise NotStridedError(what, op)
             own = borrowed.owner(y)
             if own is not None:
                 return own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import torch
 import torch.distributed
 from torch.utils import backend_registration
@@ -18,7 +20,7 @@ from ocl_inductor.eager.interface.serialization import register_loading
 from ocl_inductor.eager.interface.storages import copy_storages_here
 from ocl_inductor.eager.lazy.switch import is_lazy, lazy, set_lazy
 from ocl_inductor.eager.recurrent_cells import CELLS
-from ocl_inductor.errors import ForeignBackendError
+from ocl_inductor.errors import ForeignBackendError, NotStridedError
 from ocl_inductor.log import logger
 from ocl_inductor.resident.allocator import Adopted, Block
 from ocl_inductor.resident.places import NAME
@@ -65,6 +67,8 @@ def register() -> None:
     rest = torch.library.Library("_", "IMPL")
     # Dynamo would trace the kernels where a program that it compiles calls operators eagerly.
     rest.fallback(untraced(run), "PrivateUse1")
+    for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
+        rest.fallback(untraced(_sparse), key)
     for name in (*operators_in_two_steps(), *_WHOLE):
         overload = aten_overload(name)
         if overload is not None:
@@ -83,6 +87,11 @@ def register() -> None:
         from ocl_inductor.eager.distributed.registration import register_communication
 
         _libraries.append(register_communication())
+
+
+def _sparse(op: torch._ops.OpOverload, *_: object, **__: object) -> NoReturn:
+    """An operator on a sparse tensor."""
+    raise NotStridedError("Sparse", op)
 
 
 #: Not structured, but implemented by resizing an empty result, which graphs cannot do.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ import ocl_inductor.eager
 from ocl_inductor.errors import (
     DeviceMemoryError,
     NoSuchPlaceError,
+    NotStridedError,
     PlaceTakenError,
 )
 
@@ -79,3 +81,26 @@ def test_what_is_refused() -> None:
         torch.compile(lambda x, y: x + y, backend="opencl")(
             torch.ones(3, device="ocl"), torch.ones(3)
         )
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("sparse_coo", lambda x: x.to_sparse()),
+        ("sparse_csr", lambda x: x.to_sparse_csr()),
+        ("Sparse", lambda x: x.cpu().to_sparse().to("ocl")),
+        ("Sparse", lambda x: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="ocl")),
+        ("Sparse", lambda x: repr(x.cpu().to_sparse_csr().to("ocl"))),
+        ("Sparse", lambda x: torch.sparse.mm(x.cpu().to_sparse(), x)),
+        ("Sparse", lambda x: nn.functional.embedding(x.long(), x, sparse=True).sum().backward()),
+        ("mkldnn", lambda x: x.to_mkldnn()),
+        ("Quantized", lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_has_no_place_on_the_device(what: str, call: Any) -> None:
+    """Each is a named error, and what comes after works."""
+    x = torch.eye(3, device="ocl", requires_grad=True)
+    with pytest.raises(NotStridedError, match=what):
+        call(x)
+    assert (x.detach() + 1).sum().item() == 12

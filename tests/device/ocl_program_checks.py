@@ -62,18 +62,21 @@ def test_a_pipeline_on_a_device_by_its_name() -> None:
     assert scores[1] == pytest.approx(scores[0], rel=1e-4)
 
 
-def test_accelerate_and_its_optimiser() -> None:
+def test_accelerate_and_its_optimiser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves all to the device that its variable names."""
     accelerate = pytest.importorskip("accelerate")
     network = torch.nn.Linear(6, 1)
     x, y = torch.randn(16, 6), torch.randn(16, 1)
     losses = []
     for device in ("cpu", "ocl"):
-        accelerator = accelerate.Accelerator(cpu=device == "cpu")
+        monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", device)
+        accelerator = accelerate.Accelerator()
         rate = torch.optim.SGD((own := copy.deepcopy(network)).parameters(), lr=0.1)
-        own.to(device)
-        own, rate = accelerator.prepare(own, rate, device_placement=[False, False])
+        own, rate = accelerator.prepare(own, rate)
+        there = accelerator.device
+        assert next(own.parameters()).device.type == there.type == device
         for _ in range(3):
-            loss = (own(x.to(device)) - y.to(device)).square().mean()
+            loss = (own(x.to(there)) - y.to(there)).square().mean()
             accelerator.backward(loss)
             rate.step()
             rate.zero_grad()

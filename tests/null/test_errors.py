@@ -25,6 +25,7 @@ CASES = [
     ),
     (errors.PlaceTakenError("a (cpu)", "b (gpu)"), ["a (cpu)", "b (gpu)", "before the first"]),
     (errors.OtherDeviceError("pocl", "a (cpu)"), ["'pocl'", "a (cpu)", "move the tensors"]),
+    (errors.NotStridedError("Sparse", "aten.mm.default"), ["Sparse", "aten.mm", "to_dense"]),
     (errors.UnsupportedCollectiveError("ring_"), ["c10d::ring_", "CPU tensors", "docs/ocl.md"]),
     (
         errors.MixedCollectiveError("allreduce_", ["ocl:0", "cpu"]),
