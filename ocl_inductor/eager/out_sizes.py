@@ -46,12 +46,33 @@ def sizes_of_outs(
     with torch.no_grad(), torch._C._DisableAutocast(), mode:
         there, named = fake(args), {k: fake(x) for k, x in kwargs.items()}
         takes_numbers(op, args, kwargs)(*there, **named)
+        made = _results_apart(op, there, named)
     found = {}
     for name in outs_of(op):
-        x = kwargs.get(name)
-        if isinstance(x, Tensor) and x.size() != named[name].size():
-            found[name] = tuple(named[name].size()), tuple(named[name].stride())
+        x, like = kwargs.get(name), named.get(name)
+        if isinstance(x, Tensor) and isinstance(like, Tensor) and x.size() != like.size():
+            own = made.get(name)
+            stride = like.stride() if own is None or own.size() != like.size() else own.stride()
+            found[name] = tuple(like.size()), tuple(stride)
     return found
+
+
+def _results_apart(
+    op: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]
+) -> dict[str, Tensor]:
+    """What the form of the operator returns that has results of its own, by the names of the
+    arguments in their place. They have the strides that eager gives to empty ``out=`` tensors;
+    fakes of those tensors get plain ones."""
+    outs = outs_of(op)
+    wanted = [(a.name, str(a.type)) for a in op._schema.arguments if not a.is_out]
+    rest = {k: x for k, x in kwargs.items() if k not in outs}
+    for overload in op.overloadpacket.overloads():
+        other = getattr(op.overloadpacket, overload)
+        if [(a.name, str(a.type)) for a in other._schema.arguments] == wanted:
+            results = takes_numbers(other, args, rest)(*args, **rest)
+            several = results if isinstance(results, tuple) else (results,)
+            return {n: x for n, x in zip(outs, several, strict=False) if isinstance(x, Tensor)}
+    return {}
 
 
 def resize_outs(kwargs: dict[str, Any], sizes: Sizes) -> None:

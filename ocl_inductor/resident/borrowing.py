@@ -63,6 +63,8 @@ class Borrowed:
         _, host = self._hosts[id(x)]
         if host.size() != x.size():  # out= of another size
             x.resize_(host.size())
+            if x.stride() != host.stride():
+                torch.ops.aten.as_strided_.default(x, host.size(), host.stride())
             tensors.from_host(x, host)
         elif self.in_place:
             tensors.note_write(x)

@@ -235,3 +235,28 @@ def test_plans_of_operators_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert found.cpu().equal(x * a)
         assert counters["opencl"]["plan_hits"] == hits
         assert counters["opencl"]["plan_misses"] == 2 - hits
+
+
+@pytest.mark.parametrize("name", ["add", "hypot", "complex", "polar", "exp", "cumsum", "sort"])
+def test_results_in_the_order_of_their_arguments(name: str) -> None:
+    """An empty ``out=``, and what PyTorch computes by one, gets the strides that eager gives."""
+    function = getattr(torch, name)
+    x, y = torch.rand(3, 5).t(), torch.rand(3, 5).t()
+
+    def arguments(place: str) -> tuple[object, ...]:
+        if name in ("cumsum", "sort"):
+            return x.to(place), 0
+        return (x.to(place),) if name == "exp" else (x.to(place), y.to(place))
+
+    def run(place: str) -> list[Tensor]:
+        plain = function(*arguments(place))
+        several = isinstance(plain, tuple)
+        outs = [
+            torch.empty(0, dtype=r.dtype, device=place) for r in (plain if several else [plain])
+        ]
+        function(*arguments(place), out=tuple(outs) if several else outs[0])
+        return [*(plain if several else [plain]), *outs]
+
+    for found, expected in zip(run("ocl"), run("cpu"), strict=True):
+        assert found.stride() == expected.stride()
+        torch.testing.assert_close(found.cpu(), expected)

@@ -84,10 +84,9 @@ class LazyRecord:
         if self._steps > _MOST_STEPS:
             self._roots.clear()
             self._steps = 0
-        root = self._roots.get((self._dtype, self._fixed))
-        if root is None:
-            root = self._roots[self._dtype, self._fixed] = RecordedStep("root", None)
-        self._at = root
+        kind = self._dtype, self._fixed
+        self._at = self._roots.get(kind) or RecordedStep("root", None)
+        self._roots[kind] = self._at
         #: Each storage that has no memory, by weak references; arguments from outside.
         self._live: list[weakref.ref[torch.UntypedStorage]] = []
         self._inputs: list[Tensor] = []
@@ -150,7 +149,9 @@ class LazyRecord:
                 if piece is None:
                     piece = self._enter(x, storage)
                 slot = piece.slot
-                if piece.has_geometry_of(x) and x.storage_offset() == self._offsets[slot]:
+                if piece.has_geometry_of(x) and (
+                    piece.whole or x.storage_offset() == self._offsets[slot]
+                ):
                     key.append(slot)
                 else:
                     key.append(self._view(x, piece))
@@ -273,7 +274,7 @@ class LazyRecord:
         step: RecordedStep | None = at.children.get(key)
         if step is None:
             slot = at.slots
-            piece = Piece(slot, dtype, tuple(size), tuple(stride))
+            piece = Piece(slot, dtype, tuple(size), tuple(stride), kind == "empty")
             nbytes = reach_of(size, stride) * dtype.itemsize if kind == "empty" else 0
             step = at.children[key] = RecordedStep(
                 kind,

@@ -17,12 +17,19 @@ class Piece:
     """A storage of a record: its number, and its first geometry. In the place of a ``Block`` as
     long as the storage has no memory."""
 
-    __slots__ = ("dtype", "has_geometry_of", "piece", "plain", "size", "slot", "stride")
+    __slots__ = ("dtype", "has_geometry_of", "piece", "plain", "size", "slot", "stride", "whole")
 
     def __init__(
-        self, slot: int, dtype: torch.dtype, size: tuple[int, ...], stride: tuple[int, ...]
+        self,
+        slot: int,
+        dtype: torch.dtype,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+        whole: bool = True,
     ) -> None:
         self.slot, self.dtype, self.size, self.stride = slot, dtype, size, stride
+        #: Whether it is all of the storage, so that a tensor of its geometry begins where it does.
+        self.whole = whole
         #: Whether it is contiguous.
         self.plain = 0 not in size and stride == contiguous_strides(size)
         #: As blocks have it: what the storage is in the record.
