@@ -22,7 +22,7 @@ import torch
 
 from ocl_inductor.codegen.loops.frame import LoopFrame
 from ocl_inductor.codegen.passes.blocked_sum import Pieces, cut, in_blocks
-from ocl_inductor.codegen.printers.conversions import literal
+from ocl_inductor.codegen.printers.conversions import literal, widen_by_parts
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_load, emit_primitive
 from ocl_inductor.codegen.statements.accumulators import COMBINE, declared, identity
@@ -208,7 +208,9 @@ class LoopKernel(LoopFrame):
     def finish_reduction(self, writer: Emitter, m: Member, a: Accumulator) -> None:
         """Name the result and store it if it is used outside this kernel."""
         kind = register_type(m.buffer.dtype, a.width)
-        if a.is_position:
+        if a.is_position and a.position_type == "int" and self.device.widens_by_parts:
+            text = widen_by_parts(a.result, torch.int32, a.width)
+        elif a.is_position:
             text = f"convert_{kind}({a.result})"
         else:
             text = self.as_stored(m, a.result, a.width)

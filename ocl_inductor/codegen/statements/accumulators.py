@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ocl_inductor.codegen.printers.conversions import literal
+from ocl_inductor.codegen.printers.conversions import literal, widen_by_parts
 from ocl_inductor.codegen.printers.forms import EmitTarget
 from ocl_inductor.codegen.printers.primitives import emit_primitive
 from ocl_inductor.codegen.tree.nodes import (
@@ -38,6 +38,8 @@ COMBINE = {
     "all": "logical_and",
     "logaddexp": "logaddexp",
 }
+#: Types of masks of less than 64 bits.
+_MASKS = {"char": torch.int8, "short": torch.int16, "int": torch.int32}
 
 
 def identity(how: str, dtype: torch.dtype) -> float | int | bool:
@@ -97,6 +99,9 @@ def _taken(a: Accumulator, target: EmitTarget, value: str, position: str) -> lis
     place_mask = vector(a.position_type, a.width)
     flag = f"{a.name}_better"
     at, far = f"{a.name}_at", f"convert_{place_mask}({flag})"
+    narrow = _MASKS.get(mask_type(a.dtype, 1))
+    if target.device.widens_by_parts and a.position_type == "long" and narrow is not None:
+        far = widen_by_parts(flag, narrow, a.width)
     selected = (
         Let(value_mask, flag, better),
         Assign(a.name, f"select({a.name}, {value}, {flag})"),

@@ -38,6 +38,7 @@ from ocl_inductor.codegen.tree.nodes import Elements, Let, Store
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.dtypes import register_type, vector
 from ocl_inductor.ir.expr import Access, Expr, indirect_symbol, walk
+from ocl_inductor.ir.index import size_symbols
 from ocl_inductor.ir.ops import PRIMITIVES, RANDOM_BITS
 from ocl_inductor.schedule.groups import Member
 
@@ -262,7 +263,8 @@ class Emitter(MaskedWriter):
         if base == 0 and any(offsets):
             return Text(steps, True)
         first = f"({self.index_text(base, {})})"
-        widened = kind == "long" and self.index_type == "int" and self.device.widens_by_parts
+        narrow = self.index_type == "int" and not size_symbols([base])  # sizes are passed as long
+        widened = kind == "long" and narrow and self.device.widens_by_parts
         text = widen_by_parts(first, torch.int32, 1) if widened else f"({kind}){first}"
         return Text(f"({wide})({text}) + {steps}", True) if any(offsets) else Text(text, False)
 
