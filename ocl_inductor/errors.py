@@ -424,6 +424,20 @@ class IndexOutOfRangeError(OpenCLInductorError, IndexError):
         )
 
 
+class LoopLimitError(OpenCLInductorError):
+    """A launch whose loops the driver would end before they are done, without saying so."""
+
+    def __init__(self, device: str, rounds: int, most: int) -> None:
+        super().__init__(
+            f"The loops of a kernel's work-item may have {rounds:,} rounds, and {device} ends "
+            f"them after {most:,}, with wrong results. Compile for sizes that are known "
+            "(torch.compile(dynamic=False)), which divides the work among more of them, or use "
+            'another driver: pip install "ocl-inductor[cpu]" brings two.',
+            device=device,
+            rounds=rounds,
+        )
+
+
 class IntegerDivisionError(OpenCLInductorError):
     """A division of integers by 0; eager raises a RuntimeError that begins alike."""
 

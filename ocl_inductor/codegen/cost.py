@@ -27,6 +27,7 @@ from ocl_inductor.ir.ops import EXPENSIVE, PRIMITIVES, UNCOUNTED
 from ocl_inductor.schedule.groups import LoopGroup, Member, TemplateGroup
 from ocl_inductor.templates.registry import SPECS
 
+_PASSES, _ENDS_OF_LOOPS = 4, 7
 _FREE_FOLDS = frozenset({"any", "all", "set"})
 
 
@@ -37,6 +38,14 @@ class Cost:
     flops: Size
     bytes: Size
     calls: Size
+
+
+def loop_rounds(group: LoopGroup, lanes: int) -> Size:
+    """Rounds of all loops of a kernel's work-items, rather too many: several passes over a row of
+    the innermost variable, by so many lanes, and for each row the ends of the loops over blocks,
+    vectors and the rest of them, and one outside."""
+    *outer, inner = (1, *group.var_ranges.values())
+    return prod(tuple(outer)) * (_PASSES * inner // lanes + _PASSES + _ENDS_OF_LOOPS)
 
 
 def group_cost(group: LoopGroup | TemplateGroup, buffers: Mapping[str, Buffer]) -> Cost:

@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 import torch
 
-from ocl_inductor.codegen.cost import Cost, group_cost
+from ocl_inductor.codegen.cost import Cost, group_cost, loop_rounds
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.kernel_names import kernel_name
 from ocl_inductor.codegen.launches.combo_kernel import (
@@ -106,6 +106,7 @@ class Draft:
     scalars: Sequence[Any]
     global_size: Sequence[Any]
     cost: Cost
+    rounds: Any = 0
 
     @property
     def work_groups(self) -> int:
@@ -247,7 +248,13 @@ class _PlanBuilder:
             source = emit_template_group(group, self.buffers, self.device, name)
         scalars = [sympy.sympify(s).xreplace(values) for s in source.scalars]
         global_size = [sympy.sympify(s).xreplace(values) for s in source.global_size]
-        return Draft(source, scalars, global_size, cost)
+        rounds = (
+            loop_rounds(group, self.device.vector_width)
+            if self.device.most_iterations and isinstance(group, LoopGroup)
+            else 0
+        )
+        rounds = sympy.sympify(rounds).xreplace(values)
+        return Draft(source, scalars, global_size, cost, rounds)
 
     def step(self, draft: Draft | HostCall) -> Step:
         if isinstance(draft, HostCall):
@@ -262,6 +269,7 @@ class _PlanBuilder:
             source.local_size,
             size_text(draft.cost.flops),
             size_text(draft.cost.bytes),
+            size_text(draft.rounds),
         )
 
     # -- launches of one form --------------------------------------------------------------
@@ -415,7 +423,7 @@ def _as_one(
     source = join([d.source for d in own])
     costs = [d.cost for d in own]
     cost = Cost(*(sum(getattr(c, f.name) for c in costs) for f in dataclasses.fields(Cost)))
-    return Draft(source, [], list(source.global_size), cost)
+    return Draft(source, [], list(source.global_size), cost, sum(d.rounds for d in own))
 
 
 def _writes_nothing(group: Group) -> bool:

@@ -87,6 +87,8 @@ class DeviceInfo:
     widens_by_parts: bool = False  # its compiler compares integers converted to 64 bits wrongly
     #: Its compiler is correct for select() of 8-bit integers, not for a ? b : c.
     selects_bytes: bool = False
+    #: Its loops end, without an error, after so many rounds of a work-item; 0: they do not.
+    most_iterations: int = 0
     library_of_processor: bool = False  # its library is built for the processor, not for its target
     #: Overlapping sub-buffers are slow: blocks of scratch memory are buffers.
     separate_scratch: bool = False

@@ -289,7 +289,10 @@ QUIRKS: tuple[Quirk, ...] = (
         match={"platform_name": r"^rusticl$", "name": r"^llvmpipe"},
         short="rusticl",
         preference=LAST_RESORT,
-        why="A software rasteriser: correct, but an order of magnitude behind any CPU runtime.",
+        changes={"most_iterations": 65535},
+        why="A software rasteriser, an order of magnitude behind any CPU runtime. Mesa 22.3.6: a "
+        "loop over 200,000 sums 65,535 of them and goes on, two nested ones of 300 as many, so a "
+        "launch with more is refused. Later versions were not tried.",
     ),
     Quirk(
         match={"platform_name": r"^rusticl$"},

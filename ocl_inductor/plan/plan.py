@@ -104,6 +104,7 @@ class Launch:
 
     Arguments: buffers by name, then ``scalars`` (64-bit), then ``literals`` (32-bit). ``flops`` and
     ``bytes``: arithmetic operations and bytes of memory of one call (see codegen/cost.py).
+    ``rounds``: of its loops, where the driver ends long ones (``DeviceInfo.most_iterations``).
     """
 
     kernel: int
@@ -114,6 +115,7 @@ class Launch:
     local_size: tuple[int, ...] | None
     flops: SizeText = 0
     bytes: SizeText = 0
+    rounds: SizeText = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ class Executor:
 
     def _add_site(self, step: Launch) -> None:
         kernel = self.kernels[step.kernel].instance()
-        site = LaunchSite(kernel, step)
+        site = LaunchSite(kernel, step, self.device)
         self.sites[id(step)] = site
         for position, name in enumerate(step.buffers):
             self.uses.setdefault(self.plan_index.root(name), []).append((kernel, position))
