@@ -41,11 +41,12 @@ class Cost:
 
 
 def loop_rounds(group: LoopGroup, lanes: int) -> Size:
-    """Rounds of all loops of a kernel's work-items, rather too many: several passes over a row of
-    the innermost variable, by so many lanes, and for each row the ends of the loops over blocks,
-    vectors and the rest of them, and one outside."""
+    """Rounds of all loops of a kernel's work-items, rather too many: passes over a row of the
+    innermost variable, by so many lanes, of which not all may have work; and for each row the ends
+    of the loops over blocks, vectors and the rest of them, and one outside."""
+    passes = 1 if all(m.kind == "pointwise" for m in group.members) else _PASSES
     *outer, inner = (1, *group.var_ranges.values())
-    return prod(tuple(outer)) * (_PASSES * inner // lanes + _PASSES + _ENDS_OF_LOOPS)
+    return prod(tuple(outer)) * (passes * inner // lanes + _ENDS_OF_LOOPS)
 
 
 def group_cost(group: LoopGroup | TemplateGroup, buffers: Mapping[str, Buffer]) -> Cost:
