@@ -353,6 +353,20 @@ class CompilerFailedError(KernelBuildError):
 NO_CPU_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
 
+class DeviceFailedError(OpenCLInductorError):
+    """The driver has given up a device, which stays so in this process."""
+
+    def __init__(self, device: str, said: str) -> None:
+        super().__init__(
+            f"{device} has failed: {said}. What was on it is lost, and this process cannot use it "
+            "again: start another one. It may have been reset or removed, a kernel may have taken "
+            "longer than the system allows, or have left its memory, which would be a bug here. "
+            "`ocl-inductor doctor` tests the device.",
+            device=device,
+            said=said,
+        )
+
+
 class DeviceMemoryError(OpenCLInductorError):
     """A device allocation failed. Sizes in bytes; 0 asked where only the driver knows."""
 

@@ -96,6 +96,8 @@ class Device:
         # cached_property is not thread-safe: handles could be created twice.
         self._lock = threading.RLock()
         self.short_name = quirks.short_name(self.names)
+        #: What its driver said when it failed (failure.py); empty: it has not.
+        self.failure = ""
 
     @property
     def cl_device(self) -> ClDevice:

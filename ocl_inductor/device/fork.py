@@ -13,6 +13,8 @@ from ocl_inductor.patches.process.process_hooks import after_fork_in_child
 #: Whether this process was forked from one that had loaded the OpenCL drivers. Read it directly in
 #: paths where a function call counts.
 forked = False
+#: Whether it was, or one of its devices has failed (failure.py).
+stopped = False
 _loaded = False
 
 
@@ -29,8 +31,9 @@ def check() -> None:
 
 
 def _in_child() -> None:
-    global forked
+    global forked, stopped
     forked = _loaded
+    stopped |= forked
 
 
 after_fork_in_child(_in_child)

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from ocl_inductor.device.device import Device
+from ocl_inductor.device.failure import check
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.resident.places import index_of_place, note_use
 from ocl_inductor.resident.segments import (
@@ -166,7 +167,10 @@ class Allocator:
 
         Raises:
             DeviceMemoryError: not enough memory, even after releasing cached blocks.
+            DeviceFailedError: the device has failed before.
         """
+        if self.device.failure:
+            check(self.device)
         with self._lock:
             blocks = (self._small if size <= SMALL_BYTES else self._large).get(size)
             if not blocks:

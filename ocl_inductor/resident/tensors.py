@@ -10,6 +10,7 @@ from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-def
 
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
+from ocl_inductor.device.failure import check, failure_of, named
 from ocl_inductor.errors import FreedStorageError
 from ocl_inductor.resident.allocator import Block, allocator_of
 from ocl_inductor.resident.deferred import settle
@@ -131,8 +132,20 @@ def in_place(device: Device) -> bool:
 
 
 def synchronize(device: Device) -> None:
-    """Wait for everything that was enqueued on it."""
-    device.queue.finish()
+    """Wait for everything that was enqueued on it.
+
+    Raises:
+        DeviceFailedError: it has failed.
+    """
+    if device.failure:
+        check(device)
+    try:  # not by ``named``, which takes 1 us, and operators on the host come here
+        device.queue.finish()
+    except Exception as error:
+        failed = failure_of(device, error)
+        if failed is None:
+            raise
+        raise failed from error
 
 
 def note_write(x: torch.Tensor) -> None:
@@ -202,7 +215,8 @@ def to_host(x: torch.Tensor) -> torch.Tensor:
     nbytes = _reach(x)
     memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, device="cpu")
     if nbytes:
-        _fetch(device, memory.data_ptr(), _range(x, nbytes))
+        with named(device):
+            _fetch(device, memory.data_ptr(), _range(x, nbytes))
     plain = torch.empty(0, dtype=x.dtype, device="cpu")
     return _as_seen(plain.set_(memory.untyped_storage(), 0, x.size(), x.stride()), x)
 
@@ -235,7 +249,8 @@ def from_host(x: torch.Tensor, source: torch.Tensor) -> None:
         image = _as_seen(_like(x), x) if _fills(x) else to_host(x)
         image.copy_(source)
     if x.numel():
-        _send(device, _range(x, _reach(x)), image.data_ptr())
+        with named(device):
+            _send(device, _range(x, _reach(x)), image.data_ptr())
 
 
 def copy_between(target: torch.Tensor, source: torch.Tensor) -> None:
@@ -271,7 +286,8 @@ def copy_on_device(target: torch.Tensor, source: torch.Tensor) -> bool:
     if nbytes == 0 or _overlap(target, source, nbytes):
         return same and nbytes == 0
     note_write(target)
-    _range(source, nbytes).copy_to(device.queue, _range(target, nbytes))
+    with named(device):
+        _range(source, nbytes).copy_to(device.queue, _range(target, nbytes))
     return True
 
 

@@ -168,6 +168,7 @@ def test_the_error_of_a_forked_child(monkeypatch) -> None:
     g = compiled(lambda x: x + 1, two_drivers()[0])
     g(random(3))
     monkeypatch.setattr(fork, "forked", True)
+    monkeypatch.setattr(fork, "stopped", True)
     with pytest.raises(ForkedProcessError, match="spawn"):
         g(random(3))
     with pytest.raises(ForkedProcessError, match="spawn"):

@@ -38,6 +38,7 @@ CASES = [
     (errors.UnsupportedMinifierError(), ["TORCHDYNAMO_REPRO_AFTER=dynamo", "Inductor"]),
     (errors.UnsupportedLayoutError([2, 3]), ["[2, 3]", "x.to_dense()"]),
     (errors.ForkedProcessError(), ["spawn", "forked"]),
+    (errors.DeviceFailedError("a (gpu)", "clFinish failed"), ["a (gpu)", "clFinish", "doctor"]),
     (errors.LoopLimitError("a (cpu)", 9000, 100), ["a (cpu)", "9,000", "100", "dynamic=False"]),
     (
         errors.RequiredPatchError("fork_hooks", "children hang", "OCL_INDUCTOR_PATCHES_OFF"),

@@ -61,6 +61,7 @@ LAYERS: list[set[str]] = [
     {"device.driver.listing", "device.facts", "device.probe"},
     {"device.driver.survey"},
     {"device.device"},
+    {"device.failure"},
     {"device.select"},
     {"device.probe_process"},
     {"observe.diagnosis"},

@@ -15,6 +15,7 @@ import torch
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import ClEvent, ClKernel, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl, release_code
+from ocl_inductor.device.failure import failure_of
 from ocl_inductor.plan.plan import FAULT, HostCall, Launch, Plan, Region
 from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.build.programs import build_kernels
@@ -56,6 +57,8 @@ class Executor:
         # Room for this graph's memory: idle memory may be left from another, larger one.
         release_idle()
         self.plan = plan
+        #: Whose failure ends all of its plans, whichever of its queues they have.
+        self.processor = device
         self.device = device = choose_queue(plan, device, settings)
         self.settings = settings
         self.cl = load_pyopencl()
@@ -348,9 +351,13 @@ class Executor:
 
         Raises:
             DeviceMemoryError: in place of the driver's own out-of-memory error.
+            DeviceFailedError: the same of one that says that the device is lost.
         """
         started, self.started = self.started, False
         self.binding.forget()
+        failed = failure_of(self.processor, error)
+        if failed is not None:  # whose driver may not answer any more
+            raise failed from error
         with contextlib.suppress(self.cl.Error):
             self.memory.abandon(stream)  # nothing enqueued uses memory that is about to be reused
         if self.guards is not None:

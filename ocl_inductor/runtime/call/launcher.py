@@ -20,6 +20,8 @@ from typing import Any, Protocol
 import jinja2
 
 from ocl_inductor.device import fork
+from ocl_inductor.device.device import Device
+from ocl_inductor.device.failure import check
 from ocl_inductor.plan.plan import HostCall, OutputSpec, Plan, Step
 from ocl_inductor.resident.tensors import note_write
 from ocl_inductor.runtime import recording
@@ -43,6 +45,7 @@ class Launched(Protocol):
     """An executor, as its function uses it."""
 
     plan: Plan
+    processor: Device
     plan_index: PlanIndex
     sizes: Sizes
     stream: CommandStream
@@ -128,6 +131,7 @@ def _names(executor: Launched) -> dict[str, Any]:
         "executor": executor,
         "finish": executor.memory.finish,
         "fork": fork,
+        "usable": check,
         "get_ident": threading.get_ident,
         "give": pool.give,
         "host_call": executor.host_calls.run,
