@@ -18,10 +18,10 @@ from ocl_inductor.errors import DeviceFailedError
 #: CL_DEVICE_NOT_AVAILABLE, CL_INVALID_DEVICE, _CONTEXT and _COMMAND_QUEUE, of objects that were
 #: valid; and what NVIDIA's driver says after an access outside of memory.
 _LOST = frozenset((-2, -33, -34, -36, -9999))
-#: CL_OUT_OF_RESOURCES and CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, where it waits: a launch
-#: may have too little of something without that the device has failed.
+#: CL_OUT_OF_RESOURCES and CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, where it waits. A launch or
+#: a copy may have too little of something without that the device has failed.
 _WHILE_WAITING = frozenset((-5, -14))
-_WAITS = ("clFinish", "clWaitForEvents", "clEnqueueRead", "clEnqueueSVMMemcpy", "clEnqueueCopy")
+_WAITS = ("clFinish", "clWaitForEvents")
 
 
 def failure_of(device: Device, error: BaseException) -> DeviceFailedError | None:
@@ -31,12 +31,20 @@ def failure_of(device: Device, error: BaseException) -> DeviceFailedError | None
     if not isinstance(error, load_pyopencl().Error):
         return None
     code, routine = getattr(error, "code", 0), str(getattr(error, "routine", ""))
-    waiting = code in _WHILE_WAITING and routine.startswith(_WAITS)
+    waiting = code in _WHILE_WAITING and (routine in _WAITS or _waits_in_vain(device))
     if code not in _LOST and not waiting:
         return None
     device.failure = str(error)
     fork.stopped = True
     return DeviceFailedError(str(device), device.failure)
+
+
+def _waits_in_vain(device: Device) -> bool:
+    try:
+        device.queue.finish()
+    except load_pyopencl().Error:
+        return True
+    return False
 
 
 def check(device: Device) -> None:

@@ -46,7 +46,11 @@ class Piece:
         if not self.is_like(x):
             return False
         guards: Any = TensorGuards  # whose stub names other arguments
-        self.has_geometry_of = guards(x, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        try:
+            same = guards(x, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        except TypeError:  # of another PyTorch
+            same = self.is_like
+        self.has_geometry_of = same
         return True
 
 
