@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ocl_inductor.resident.schemas import takes_numbers
+from ocl_inductor.resident.tensors import resize
 
 #: By name of the argument: the size and the strides.
 Sizes: TypeAlias = dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
@@ -78,7 +79,4 @@ def _results_apart(
 def resize_outs(kwargs: dict[str, Any], sizes: Sizes) -> None:
     """Give the tensors for results these sizes."""
     for name, (size, stride) in sizes.items():
-        x = kwargs[name]
-        x.resize_(size)
-        if x.stride() != stride:
-            torch.ops.aten.as_strided_.default(x, size, stride)
+        resize(kwargs[name], size, stride)

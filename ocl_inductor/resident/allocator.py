@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from ocl_inductor.device.device import Device
-from ocl_inductor.device.failure import check
+from ocl_inductor.device.failure import check, named
 from ocl_inductor.errors import DeviceMemoryError
 from ocl_inductor.resident.places import index_of_place, note_use
 from ocl_inductor.resident.segments import (
@@ -286,27 +286,35 @@ class Allocator:
 
     def holds(self, pointer: int) -> bool:
         """Whether an address is in memory that came from the driver."""
-        with self._lock:
-            n = bisect.bisect_right(self._segments, pointer, key=_start) - 1
-            return n >= 0 and pointer < self._segments[n].start + self._segments[n].nbytes
+        segment = self._segment_before(pointer)
+        return segment is not None and pointer < segment.start + segment.nbytes
 
     def range(self, pointer: int, nbytes: int) -> DeviceRange:
         """Device memory as copies take it."""
-        return self._segment_of(pointer).range(pointer, nbytes)
+        return self._on_device(pointer).range(pointer, nbytes)
 
     def argument(self, pointer: int, nbytes: int) -> Any:
         """Device memory as a kernel takes it. ``pointer``: a multiple of ``least_alignment``."""
-        return self._segment_of(pointer).argument(pointer, nbytes)
+        return self._on_device(pointer).argument(pointer, nbytes)
 
-    def _segment_of(self, pointer: int) -> SharedSegment | BufferSegment:
+    def _on_device(self, pointer: int) -> SharedSegment | BufferSegment:
+        segment = self._segment_before(pointer)
+        assert isinstance(segment, SharedSegment | BufferSegment)
+        return segment
+
+    def _segment_before(self, pointer: int) -> Segment | None:
+        """The last one that begins at an address or before it."""
         with self._lock:
-            n = bisect.bisect_right(self._segments, pointer, key=_start) - 1
-            return self._segments[n]  # type: ignore[return-value]
+            n = bisect.bisect_right(self._segments, pointer, key=_start)
+            return self._segments[n - 1] if n else None
 
     # -- the driver ------------------------------------------------------------------------
 
     def release(self) -> int:
-        """Return all segments of which nothing is in use to the driver; the bytes."""
+        """Return all segments of which nothing is in use to the driver; the bytes. None of those of
+        a device that has failed: others, which are short of memory, call this too."""
+        if self.device.failure:
+            return 0
         with self._lock, self._undisturbed():
             unused: list[Segment] = []
             for pool in (self._small, self._large):
@@ -318,7 +326,8 @@ class Allocator:
                     unused += whole
             if not unused:
                 return 0
-            self.device.queue.finish()  # kernels may still use what was freed
+            with named(self.device):
+                self.device.queue.finish()  # kernels may still use what was freed
             freed = sum(segment.nbytes for segment in unused)
             gone = {segment.start for segment in unused}
             self._segments = [s for s in self._segments if s.start not in gone]

@@ -62,9 +62,7 @@ class Borrowed:
         """Copy back what the host has written into its copy of ``x``."""
         _, host = self._hosts[id(x)]
         if host.size() != x.size():  # out= of another size
-            x.resize_(host.size())
-            if x.stride() != host.stride():
-                torch.ops.aten.as_strided_.default(x, host.size(), host.stride())
+            tensors.resize(x, host.size(), host.stride())
             tensors.from_host(x, host)
         elif self.in_place:
             tensors.note_write(x)

@@ -182,6 +182,13 @@ def host_view(x: torch.Tensor) -> torch.Tensor:
     return _as_seen(plain, x)
 
 
+def resize(x: torch.Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
+    """Give a tensor for results (``out=``) the size and strides that eager gives it."""
+    x.resize_(size)
+    if x.stride() != tuple(stride):
+        aten.as_strided_.default(x, size, stride)
+
+
 def _host_base(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor | None:
     """A CPU tensor at the start of a storage: created once, as operators need it at each call.
 
