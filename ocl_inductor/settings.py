@@ -246,7 +246,7 @@ class Settings:
         affects_code=True,
     )
     chain: bool = _setting(
-        "Let small kernels that follow each other on a CPU device run as one launch.",
+        "Let short kernels that follow each other on a CPU device share a launch.",
         _parse_bool,
         default=True,
         env="OCL_INDUCTOR_CHAIN",

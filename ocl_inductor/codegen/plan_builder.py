@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -22,9 +20,13 @@ from ocl_inductor.codegen.launches.combo_kernel import (
     even_pieces,
     most_parts,
 )
+from ocl_inductor.codegen.launches.draft import Draft, as_one
+from ocl_inductor.codegen.launches.runs import runs
 from ocl_inductor.codegen.launches.serial_kernel import chain, chainable, fits
 from ocl_inductor.codegen.launches.shape_generic import generalise
 from ocl_inductor.codegen.launches.single_core import fits_one_core, is_known, saved_by_others
+from ocl_inductor.codegen.launches.team_kernel import can_join, progress_words, team
+from ocl_inductor.codegen.launches.team_kernel import fits as team_fits
 from ocl_inductor.codegen.loop_kernels import emit_loop_group
 from ocl_inductor.codegen.passes.merge_dimensions import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
@@ -51,6 +53,7 @@ from ocl_inductor.plan.one_item import for_one_item
 from ocl_inductor.plan.plan import (
     FAULT,
     FAULT_WORDS,
+    PROGRESS,
     HostCall,
     IndexCheckSpec,
     Kernel,
@@ -98,23 +101,6 @@ def stepping_groups(schedule: Schedule, memory: MemoryPlan) -> Iterator[tuple[Gr
             yield group, n in memory.hoisted
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A kernel and its launch, with sizes substituted; its program has no number yet."""
-
-    source: KernelSource
-    scalars: Sequence[Any]
-    global_size: Sequence[Any]
-    cost: Cost
-    rounds: Any = 0
-
-    @property
-    def work_groups(self) -> int:
-        """The number of work-groups; sizes must be static."""
-        items = math.prod(map(int, self.global_size))
-        return items // math.prod(self.source.local_size or (1,))
-
-
 class _PlanBuilder:
     def __init__(
         self,
@@ -144,6 +130,8 @@ class _PlanBuilder:
             for b in node.writes():
                 self.buffers[b.name] = b
         self.buffers[FAULT] = dense_buffer(FAULT, torch.int32, (FAULT_WORDS,))
+        self.progress_words = progress_words(device.compute_units)
+        self.buffers[PROGRESS] = dense_buffer(PROGRESS, torch.int32, (self.progress_words,))
         names = [o.name for o in graph.outputs[:visible_outputs] if o.kind == "buffer"]
         shared = {*memory.aliases, *memory.aliases.values(), *memory.in_place}
         read = frozenset(n for g in schedule.groups for n in g.reads())
@@ -164,11 +152,16 @@ class _PlanBuilder:
             own = self.form(drafts[b[0]]) if len(b) > 1 else None
             rooms[own] = max(len(b), rooms.get(own, 0))
         drafts = [self.combined([drafts[n] for n in b], rooms) for b in parts]
-        runs = self.chains(drafts, single_core=False)
-        single_core = self.on_single_core(drafts, runs)
+        chains = self.chains(drafts, single_core=False)
+        single_core = self.on_single_core(drafts, chains)
         if single_core:
-            runs = self.chains(drafts, single_core=True)
-        steps = [self.step(_as_one([drafts[n] for n in run], chain)) for run in runs]
+            chains = self.chains(drafts, single_core=True)
+        together = [as_one([drafts[n] for n in run], chain) for run in chains]
+        if not single_core:
+            teams = self.teams(together)
+            together = [as_one([together[n] for n in t], self.team) for t in teams]
+            chains = [[n for k in t for n in chains[k]] for t in teams]
+        steps = [self.step(d) for d in together]
         watched = self.watched(prologue)
         calls = [s for s in steps if isinstance(s, HostCall)]
         inner = [body.statistics for s in calls for body in s.bodies]
@@ -190,7 +183,7 @@ class _PlanBuilder:
             kernels=tuple(self.kernel_list),
             prologue=tuple(prologue),
             steps=tuple(steps),
-            parts=tuple(tuple(n for part in run for n in parts[part]) for run in runs),
+            parts=tuple(tuple(n for part in run for n in parts[part]) for run in chains),
             outputs=tuple(map(output_spec, self.graph.outputs)),
             watched=watched,
             aliases=(*self.memory.aliases.items(), *self.memory.updated.items()),
@@ -211,6 +204,7 @@ class _PlanBuilder:
                 "kept_bytes": self.memory.kept_bytes,
             },
             single_core=single_core,
+            progress_words=self.progress_words if any(map(_is_team, steps)) else 0,
             checks=self.checks((*prologue, *steps)),
         )
 
@@ -307,28 +301,34 @@ class _PlanBuilder:
     ) -> Draft | HostCall:
         """One launch for those of one form; ``rooms``: the capacity of each form's kernel."""
         room = rooms[self.form(drafts[0])] if len(drafts) > 1 else 0
-        return _as_one(drafts, lambda sources: combine(sources, room))
+        return as_one(drafts, lambda sources: combine(sources, room))
 
-    # -- small launches after each other ---------------------------------------------------
+    # -- launches after each other ---------------------------------------------------------
 
     def chains(self, drafts: Sequence[Draft | HostCall], single_core: bool) -> list[list[int]]:
         """Numbers of the drafts that become one launch each, in order; ``single_core``: see
         :func:`chainable`.
         """
-        runs: list[list[int]] = []
-        links: list[KernelSource] = []  # of the last run, while it may go on
-        for n, draft in enumerate(drafts):
-            own: list[KernelSource] = []
-            if self.chained and isinstance(draft, Draft):
-                may = chainable(draft.source, draft.cost, self.device, single_core)
-                own = [draft.source] if may else []
-            if own and links and fits(links + own, self.device):
-                runs[-1].append(n)
-                links += own
-            else:
-                runs.append([n])
-                links = own
-        return runs
+        device = self.device
+        return self.runs(drafts, lambda d: chainable(d.source, d.cost, device, single_core), fits)
+
+    def teams(self, drafts: Sequence[Draft | HostCall]) -> list[list[int]]:
+        """The same of drafts that a team does together."""
+        return self.runs(drafts, lambda d: can_join(d.source, d.cost, self.device), team_fits)
+
+    def runs(
+        self,
+        drafts: Sequence[Draft | HostCall],
+        may: Callable[[Draft], bool],
+        fit: Callable[[Sequence[KernelSource], DeviceInfo], bool],
+    ) -> list[list[int]]:
+        joined = [
+            d.source if self.chained and isinstance(d, Draft) and may(d) else None for d in drafts
+        ]
+        return runs(joined, lambda sources: fit(sources, self.device))
+
+    def team(self, sources: Sequence[KernelSource]) -> KernelSource:
+        return team(sources, self.device)
 
     def on_single_core(
         self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]
@@ -413,17 +413,8 @@ class _PlanBuilder:
         return tuple(names)
 
 
-def _as_one(
-    drafts: Sequence[Draft | HostCall], join: Callable[[Sequence[KernelSource]], KernelSource]
-) -> Draft | HostCall:
-    """One launch for several; ``join`` builds its kernel. A single one is unchanged."""
-    if len(drafts) == 1:
-        return drafts[0]
-    own = [d for d in drafts if isinstance(d, Draft)]
-    source = join([d.source for d in own])
-    costs = [d.cost for d in own]
-    cost = Cost(*(sum(getattr(c, f.name) for c in costs) for f in dataclasses.fields(Cost)))
-    return Draft(source, [], list(source.global_size), cost, sum(d.rounds for d in own))
+def _is_team(step: Step) -> bool:
+    return isinstance(step, Launch) and PROGRESS in step.buffers
 
 
 def _writes_nothing(group: Group) -> bool:

@@ -76,6 +76,8 @@ class DeviceInfo:
     mma: str = ""
     #: A kernel may call other kernels' code (codegen/launches/serial_kernel.py).
     chains: bool = False
+    #: Work-items of a launch may wait for others that run (codegen/launches/team_kernel.py).
+    teams: bool = False
     launch_s: float = 0.0  # extra cost of a launch, and of a wait, over the calling thread
     wait_s: float = 0.0
     slow_builtins: frozenset[str] = frozenset()  # codegen emits its own versions of these

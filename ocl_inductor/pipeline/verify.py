@@ -12,7 +12,7 @@ from ocl_inductor.ir.nodes import Buffer, Graph, Loop
 from ocl_inductor.ir.ops import PRIMITIVES, STRUCTURAL
 from ocl_inductor.memory.liveness import Liveness
 from ocl_inductor.memory.planner import MemoryPlan
-from ocl_inductor.plan.plan import FAULT, HostCall, Launch, Plan
+from ocl_inductor.plan.plan import FAULT, PROGRESS, HostCall, Launch, Plan
 from ocl_inductor.schedule.groups import LoopGroup, Member, Schedule
 
 
@@ -95,6 +95,7 @@ def verify_plan(plan: Plan) -> None:
     names = {s.name for s in plan.inputs} | {name for name, _ in plan.constants}
     names |= {b.name for b in plan.buffers} | {name for name, _ in plan.aliases}
     names |= {FAULT} if plan.checks else set()
+    names |= {PROGRESS} if plan.progress_words else set()
     for step in (*plan.prologue, *plan.steps):
         if isinstance(step, HostCall):
             continue

@@ -31,8 +31,13 @@ def for_one_item(code: KernelCode, attribute: str, outlined_vector_bits: int) ->
         code = replace(code, attributes=(*code.attributes, attribute))
     if not outlined_vector_bits or not code.items:
         return code
-    head = f"__attribute__((noinline, min_vector_width({outlined_vector_bits})))\nstatic void"
-    function = code.function(f"{code.name}_item", head)
+    function = code.function(f"{code.name}_item", function_head(outlined_vector_bits))
     arguments = [*map(item, code.dimensions), *(p.name for p in code.parameters)]
     body = f"    {function.name}({', '.join(arguments)});"
     return replace(code, definitions=(*code.definitions, function), body=body)
+
+
+def function_head(outlined_vector_bits: int) -> str:
+    """What stands before the name of a function that is compiled once, by itself."""
+    width = f", min_vector_width({outlined_vector_bits})" if outlined_vector_bits else ""
+    return f"__attribute__((noinline{width}))\nstatic void"

@@ -193,6 +193,11 @@ UNKNOWN_INDEX = -(1 << 63)
 DIVIDED_BY_ZERO = "ZeroDivisionError"
 
 
+#: Argument of kernels whose work-items share work (codegen/launches/team_kernel.py): 32-bit words
+#: that are 0 before and after each launch.
+PROGRESS = "progress"
+
+
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
     """A returned tensor (view of an output buffer), host value, size (or real number made of sizes)
@@ -247,6 +252,9 @@ class Plan:
     ``checks``: what kernels may find, each by its number from 1 in the buffer ``fault``, which no
     ``BufferSpec`` describes; empty where no kernel checks an index.
 
+    ``progress_words``: size of the buffer ``progress``, which no ``BufferSpec`` describes; 0: no
+    kernel takes it.
+
     ``residence``: of a plan whose tensors live on the device (``ocl``); None: they are the CPU's.
     """
 
@@ -270,4 +278,5 @@ class Plan:
     statistics: dict[str, int] = field(default_factory=dict)
     single_core: bool = False
     checks: tuple[IndexCheckSpec, ...] = ()
+    progress_words: int = 0
     residence: Residence | None = None

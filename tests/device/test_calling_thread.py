@@ -112,7 +112,7 @@ def test_many_middling_kernels_are_one_launch(caller: str, plans: list[Any]) -> 
     assert [len(plan.steps) for plan in plans] == [1, 1]
 
 
-def test_large_kernels_are_for_all_cores(caller: str, plans: list[Any]) -> None:
+def test_large_kernels_are_for_all_cores(caller: str, plans: list[Any], unchained: None) -> None:
     model = nn.Sequential(*[nn.Linear(256, 256) for _ in range(3)])
     x = random(256, 256)
     with torch.no_grad():

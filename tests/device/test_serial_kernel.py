@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -79,7 +80,10 @@ def test_large_kernels_stay_apart(driver: str, plans: list[Plan]) -> None:
 
     x, big = random(8, 16), random(1 << 20)
     assert_same(compiled(f, driver)(x, big), f(x, big), 1e-4, 1e-4)
-    small = [name.startswith("chain_") for name in launches(plans[0])]
+    (name,) = launches(plans[0])  # of a team, whose parts they are
+    assert name.startswith("team_")
+    called = re.findall(r"^ +(\w+)\(piece", plans[0].kernels[-1].source, re.MULTILINE)
+    small = [part.startswith("chain_") for part in called]
     assert small[0] and small[-1] and not all(small)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from ocl_inductor.codegen.kernel import KernelSource
 from ocl_inductor.codegen.launches.serial_kernel import chain
+from ocl_inductor.codegen.launches.team_kernel import items, team
 from ocl_inductor.ir.nodes import Origin
 from ocl_inductor.plan.kernel_code import Definition, KernelCode, KernelParameter
 from ocl_inductor.plan.one_item import ONE_ITEM, for_one_item
@@ -200,3 +204,28 @@ def test_blocks_of_a_template() -> None:
 def test_templates_without_one_kernel_or_with_more(text: str) -> None:
     with pytest.raises(ValueError):
         rendered(text)
+
+
+def test_a_team() -> None:
+    """Each part waits for those before it; a function that two parts share is written once."""
+    facts: Any = SimpleNamespace(compute_units=4, outlined_vector_bits=0)
+    parts = [source(halving(), "in0", "buf1", size=3), source(halving("other"), "buf1", "buf2")]
+    made = team([*parts, source(halving(), "buf2", "buf3", size=5)], facts)
+    text = made.code.text
+    assert text.count("__attribute__((noinline))\nstatic void halve(") == 1
+    assert "other(" not in text
+    body = text[text.index("__kernel") :]
+    waits = re.findall(r"team_await\(progress, (\d+)\);", body)
+    takes = re.findall(r"team_take\(progress, own, (\d), (\d+)\)", body)
+    pieces = [int(n) for _, n in takes]
+    assert [part for part, _ in takes] == ["0", "1", "2"]
+    assert [int(n) for n in waits] == [pieces[0], pieces[0] + pieces[1]]
+    assert made.buffers == ("progress", "in0", "buf1", "buf2", "buf3")
+    assert pieces == [3, 3, 5] and made.global_size == (4,)
+    assert "restrict" not in body
+
+
+def test_pieces_of_several_dimensions() -> None:
+    grid = replace(source(halving(), "in0", "buf1"), global_size=(3, 4, 5))
+    assert list(items(grid)) == ["piece % 3", "piece / 3 % 4", "piece / 12"]
+    assert list(items(replace(grid, global_size=(1, 4)))) == ["piece % 1", "piece"]

@@ -63,7 +63,7 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
     Each becomes a function of its work-item's index; equal ones are written once. A part sees the
     writes of earlier ones, as one work-item does both.
     """
-    program = _Program()
+    program = FunctionsOfKernels()
     calls: list[str] = []
     dtypes: dict[str, torch.dtype] = {}
     pointers: dict[str, str] = {}
@@ -90,11 +90,15 @@ def chain(sources: Sequence[KernelSource]) -> KernelSource:
     return KernelSource(code, tuple(dtypes), (), (), (1,), (1,), origin, tuple(dtypes.values()))
 
 
-class _Program(ProgramText):
-    """Definitions of several kernels in one text, each once; the kernels become functions."""
+class FunctionsOfKernels(ProgramText):
+    """Definitions of several kernels in one text, each once; the kernels become functions.
 
-    def __init__(self) -> None:
+    ``head``: what stands before a function's name.
+    """
+
+    def __init__(self, head: str = "static void") -> None:
         super().__init__()
+        self.head = head
         self.functions: dict[str, str] = {}
 
     def add(self, source: KernelSource) -> str:
@@ -112,7 +116,7 @@ class _Program(ProgramText):
         # Kernels are compared by text without the name.
         nameless = code.function("").text
         if nameless not in self.functions:
-            self.functions[nameless] = self.write(code.function(code.name))
+            self.functions[nameless] = self.write(code.function(code.name, self.head))
         return self.functions[nameless]
 
 

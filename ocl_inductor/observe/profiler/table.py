@@ -20,6 +20,13 @@ ORDERS: Final[dict[str, Callable[[KernelTime], int]]] = {
     "launches": lambda k: k.calls,
 }
 
+#: Launches of several kernels (codegen/launches), and what is said about them.
+_SHARED = ("chain_", "team_")
+_SEVERAL = Text(
+    "\nchain_N, team_N: N kernels that share a launch; OCL_INDUCTOR_CHAIN=0 shows each by itself.",
+    style="dim",
+)
+
 
 def text(
     profile: ProfileData, breakdown: Breakdown, width: int, rows: int, sort: str = "time"
@@ -44,6 +51,8 @@ def report(
     if profile.host_calls:
         parts.append(_host(profile))
     parts.append(_shares(breakdown, len(profile.calls)))
+    if any(k.name.startswith(_SHARED) for k in profile.kernels):
+        parts.append(_SEVERAL)
     return Group(*parts)
 
 

@@ -16,7 +16,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import ClEvent, ClKernel, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl, release_code
 from ocl_inductor.device.failure import failure_of
-from ocl_inductor.plan.plan import FAULT, HostCall, Launch, Plan, Region
+from ocl_inductor.plan.plan import FAULT, PROGRESS, HostCall, Launch, Plan, Region
 from ocl_inductor.runtime import recording
 from ocl_inductor.runtime.build.programs import build_kernels
 from ocl_inductor.runtime.call.binding import Binding
@@ -149,6 +149,10 @@ class Executor:
             self._guard(self.memory, recorded)
         if self.faults is not None:
             self._bind(FAULT, self.faults.buffer)
+        if plan.progress_words:
+            self.progress = torch.zeros(plan.progress_words, dtype=torch.int32, device="cpu")
+            nbytes = self.progress.nbytes
+            self._bind(PROGRESS, self.memory.input(self.stream, PROGRESS, self.progress, nbytes))
         if self.discrete is not None and (plan.constants or self.faults is not None):
             self.discrete.finish(self.stream)  # their uploads are no part of a call that may fail
         self.launcher = self._generated(recorded)
