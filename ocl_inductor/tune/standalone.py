@@ -77,7 +77,7 @@ class StandaloneKernel:
             index = row_major(coordinates, space)
             if width == 1:
                 return f"result[{index}] = {value};"
-            return f"*(__global vec_u *)(result + {index}) = {value};"
+            return f"vstore{width}({value}, 0, result + {index});"
 
         def touch(coordinates: Sequence[str]) -> str:
             at = row_major([f"({c})" for c in coordinates], space)

@@ -96,8 +96,8 @@ def bias_relu(value: str, coordinates: Any, width: int) -> str:
     """An epilogue: the first extra operand is a bias of the last coordinate."""
     bias = f"extra0[{coordinates[-1]}]"
     if width > 1:
-        bias = f"*(__global const vec_u *)(extra0 + {coordinates[-1]})"
-    return f"fmax({value} + {bias}, ({'vec_t' if width > 1 else 'float'})(0))"
+        bias = f"vload{width}(0, extra0 + {coordinates[-1]})"
+    return f"fmax({value} + {bias}, (float{width if width > 1 else ''})(0))"
 
 
 def skip_where_building_takes_minutes(on: tuple[Device, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ocl_inductor.templates.blocking import Blocking, choose_blocking
 from ocl_inductor.templates.conv.conv import CONV, ConvParams
 from ocl_inductor.templates.gemm.gemm import GEMM, GemmParams
 from ocl_inductor.templates.simt_tiles import ProductWork, SimtTile, choose_tile
+from ocl_inductor.templates.tile_tables import tile_table
 from ocl_inductor.templates.trial import packed
 from ocl_inductor.tune.standalone import StandaloneKernel
 
@@ -364,6 +366,51 @@ def test_gemm_with_an_epilogue(on: tuple[Device, str]) -> None:
     a, b, lying = operands(m, n, k, kernel)
     want = np.maximum(GEMM.reference(a, b) + bias, 0)
     np.testing.assert_allclose(kernel(a, lying), want, rtol=1e-4, atol=1e-4)
+
+
+def tiles_for_columns(device: Device, profile: str, columns: int) -> list[Blocking | SimtTile]:
+    """One with each number of vectors that such rows may have."""
+    first = tiling(device, profile, 30, columns)
+    if isinstance(first, SimtTile):
+        return [first]
+    rows, vectors = tile_table(device.info).rows, -(-columns // first.lanes)
+    return [Blocking(mr, nv, first.lanes, 2) for nv, mr in rows.items() if nv <= vectors]
+
+
+@pytest.mark.parametrize("n", [5, 8, 12, 13, 24, 31, 40, 72, 76, 79, 136])
+def test_gemm_with_columns_left_over(n: int, on: tuple[Device, str]) -> None:
+    """They are stored as shorter vectors, or one by one."""
+    device, profile = on
+    m, k = 29, 7
+    bias = rand(n).numpy()
+    for tile in tiles_for_columns(device, profile, n):
+        params = replace(gemm_params(m, n, k, profile, device), tile=tile)
+        kernel = StandaloneKernel(device, profile, GEMM, params, epilogue=bias_relu, extras=[bias])
+        a, b, lying = operands(m, n, k, kernel)
+        want = np.maximum(GEMM.reference(a, b) + bias, 0)
+        np.testing.assert_allclose(kernel(a, lying), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("ocg", "groups"), [(12, 2), (24, 1), (24, 3), (31, 2), (72, 1)])
+def test_conv_with_channels_left_over(ocg: int, groups: int, on: tuple[Device, str]) -> None:
+    device, profile = on
+    n, h, w, icg = 2, 5, 6, 3
+    channels, bias = groups * icg, rand(groups * ocg).numpy()
+    for tile in tiles_for_columns(device, profile, ocg):
+        params = ConvParams(
+            n=n, in_sizes=(h, w), out_sizes=(h, w), groups=groups, icg=icg, ocg=ocg,
+            kernel=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1),
+            transposed=False, x_offset=0,
+            x_strides=(h * w * channels, w * channels, channels, 1), tile=tile, acc="float",
+        )  # fmt: skip
+        kernel = StandaloneKernel(device, profile, CONV, params, 3, bias_relu, [bias])
+        x, weight = rand(n, channels, h, w).numpy(), rand(groups * ocg, icg, 3, 3).numpy()
+        taps = weight.reshape(groups, ocg, icg, 3, 3).transpose(0, 3, 4, 2, 1)
+        taps = taps.reshape(groups, 9 * icg, ocg)
+        lying = packed(taps, kernel.tile["NR"]) if profile == "vector" else taps
+        got = kernel(x.transpose(0, 2, 3, 1), lying, np.zeros(icg))
+        want = CONV.reference(x, weight, (1, 1), (1, 1), (1, 1), groups).transpose(0, 2, 3, 1)
+        np.testing.assert_allclose(got, np.maximum(want + bias, 0), rtol=1e-4, atol=1e-4)
 
 
 def test_gemm_of_symbolic_sizes(on: tuple[Device, str]) -> None:

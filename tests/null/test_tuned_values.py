@@ -129,10 +129,10 @@ def test_a_function_looks_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_register_tiles() -> None:
     wide, narrow = tile_table(device(vector_width=16)), tile_table(device())
     assert asdict(replace(wide, rows=dict(wide.rows), speed={}, query_speed={})) == {
-        "rows": {1: 14, 2: 12, 3: 8, 4: 6}, "speed": {}, "query_speed": {},
+        "rows": {1: 14, 2: 12, 3: 8, 4: 6, 5: 5}, "speed": {}, "query_speed": {},
         "rows_per_item": 256, "items_per_unit": 4, "unroll": 1, "row_pointers": 0,
     }  # fmt: skip
-    assert wide.speed == {1: 0.8, 2: 0.93, 3: 1.0, 4: 0.98}
+    assert wide.speed == {1: 0.8, 2: 0.93, 3: 1.0, 4: 0.98, 5: 0.97}
     assert wide.query_speed == {1: 0.75, 2: 0.93, 3: 0.95, 4: 1.0}
     assert narrow.rows == {1: 10, 2: 6, 3: 4, 4: 2}
     assert narrow.speed == {1: 0.8, 2: 1.0, 3: 0.97, 4: 0.95}

@@ -133,16 +133,35 @@ _MAX_UNROLLED_VECTOR_STORE = 5000
 def store_edges(columns: Size, lanes: int, nr: int) -> dict[str, object]:
     """Which stores a vector tile needs for ``columns`` in panels of ``nr``.
 
-    ``whole_vectors``: no column is left over after whole vectors; ``whole_panels``: nor any vector.
+    ``whole_vectors``: no column is left over after whole vectors; ``whole_panels``: nor any vector;
+    ``one_panel``: there is only one.
+    ``tail``: of columns left over, the shorter vectors that hold them, each as its first column and
+    its lanes; empty: they are stored one by one. ``tail_vector``: where they are in their panel.
     """
     known = int(columns) if is_static(columns) else 0
     return {
+        "tail": _tail(known % lanes),
+        "tail_vector": known % nr // lanes,
         "vector_store": not known or known >= lanes,
         "scalar_store": not known or known % lanes != 0,
         "whole_vectors": bool(known) and known % lanes == 0,
         "whole_panels": bool(known) and known % nr == 0,
+        "one_panel": 0 < known <= nr,
         "max_unrolled_store": MAX_UNROLLED_STORE,
     }
+
+
+#: Each is an epilogue of its own in the source.
+_MAX_TAIL_VECTORS = 2
+
+
+def _tail(columns: int) -> tuple[tuple[int, int], ...]:
+    found, first = [], 0
+    while first < columns:
+        lanes = 1 << ((columns - first).bit_length() - 1)
+        found.append((first, lanes))
+        first += lanes
+    return tuple(found) if len(found) <= _MAX_TAIL_VECTORS else ()
 
 
 def _tile(device: DeviceInfo, profile: Profile, p: GemmParams) -> dict[str, object]:
