@@ -16,6 +16,7 @@ from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.handles import ClEvent, ClMemory
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
+from ocl_inductor.ir.params import bytes_of
 from ocl_inductor.plan.kernel_code import KernelParameter
 from ocl_inductor.plan.one_item import for_one_item
 from ocl_inductor.templates.render import render
@@ -77,7 +78,9 @@ class StandaloneKernel:
             index = row_major(coordinates, space)
             if width == 1:
                 return f"result[{index}] = {value};"
-            return f"vstore{width}({value}, 0, result + {index});"
+            name, at_any = f"{self.acc}{width}", f"aligned({bytes_of(self.acc)})"
+            vector = f"typedef {name} part_u __attribute__(({at_any}));"
+            return f"{{ {vector} *(__global part_u *)(result + {index}) = {value}; }}"
 
         def touch(coordinates: Sequence[str]) -> str:
             at = row_major([f"({c})" for c in coordinates], space)

@@ -96,7 +96,8 @@ def bias_relu(value: str, coordinates: Any, width: int) -> str:
     """An epilogue: the first extra operand is a bias of the last coordinate."""
     bias = f"extra0[{coordinates[-1]}]"
     if width > 1:
-        bias = f"vload{width}(0, extra0 + {coordinates[-1]})"
+        lanes = ", ".join(f"extra0[{coordinates[-1]} + {n}]" for n in range(width))
+        bias = f"(float{width})({lanes})"
     return f"fmax({value} + {bias}, (float{width if width > 1 else ''})(0))"
 
 
