@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,12 +22,12 @@ from ocl_inductor.codegen.launches.combo_kernel import (
     most_parts,
 )
 from ocl_inductor.codegen.launches.draft import Draft, as_one
+from ocl_inductor.codegen.launches.joined import fits
 from ocl_inductor.codegen.launches.runs import runs
-from ocl_inductor.codegen.launches.serial_kernel import chain, chainable, fits
+from ocl_inductor.codegen.launches.serial_kernel import chain, chainable
 from ocl_inductor.codegen.launches.shape_generic import generalise
 from ocl_inductor.codegen.launches.single_core import fits_one_core, is_known, saved_by_others
 from ocl_inductor.codegen.launches.team_kernel import can_join, progress_words, team
-from ocl_inductor.codegen.launches.team_kernel import fits as team_fits
 from ocl_inductor.codegen.loop_kernels import emit_loop_group
 from ocl_inductor.codegen.passes.merge_dimensions import merge_dimensions
 from ocl_inductor.codegen.plan_specs import (
@@ -159,7 +160,8 @@ class _PlanBuilder:
         together = [as_one([drafts[n] for n in run], chain) for run in chains]
         if not single_core:
             teams = self.teams(together)
-            together = [as_one([together[n] for n in t], self.team) for t in teams]
+            join = partial(team, device=self.device)
+            together = [as_one([together[n] for n in t], join) for t in teams]
             chains = [[n for k in t for n in chains[k]] for t in teams]
         steps = [self.step(d) for d in together]
         watched = self.watched(prologue)
@@ -309,33 +311,26 @@ class _PlanBuilder:
         """Numbers of the drafts that become one launch each, in order; ``single_core``: see
         :func:`chainable`.
         """
-        device = self.device
-        return self.runs(drafts, lambda d: chainable(d.source, d.cost, device, single_core), fits)
+        return self.runs(drafts, lambda d: chainable(d.source, d.cost, self.device, single_core))
 
     def teams(self, drafts: Sequence[Draft | HostCall]) -> list[list[int]]:
         """The same of drafts that a team does together."""
-        return self.runs(drafts, lambda d: can_join(d.source, d.cost, self.device), team_fits)
+        return self.runs(drafts, lambda d: can_join(d.source, d.cost, self.device))
 
     def runs(
-        self,
-        drafts: Sequence[Draft | HostCall],
-        may: Callable[[Draft], bool],
-        fit: Callable[[Sequence[KernelSource], DeviceInfo], bool],
+        self, drafts: Sequence[Draft | HostCall], may: Callable[[Draft], bool]
     ) -> list[list[int]]:
-        joined = [
+        own = [
             d.source if self.chained and isinstance(d, Draft) and may(d) else None for d in drafts
         ]
-        return runs(joined, lambda sources: fit(sources, self.device))
-
-    def team(self, sources: Sequence[KernelSource]) -> KernelSource:
-        return team(sources, self.device)
+        return runs(own, lambda sources: fits(sources, self.device))
 
     def on_single_core(
-        self, drafts: Sequence[Draft | HostCall], runs: Sequence[Sequence[int]]
+        self, drafts: Sequence[Draft | HostCall], chains: Sequence[Sequence[int]]
     ) -> bool:
         """Whether the plan runs on one core: launches only, and faster than dispatching to others.
 
-        ``runs``: the launches that a plan for all cores would have. Chains among them run on one
+        ``chains``: the launches that a plan for all cores would have. Those of several run on one
         core in any case.
         """
         for draft in drafts:
@@ -343,13 +338,13 @@ class _PlanBuilder:
                 return False
             if not is_known(draft.cost) or not all(map(is_static, draft.global_size)):
                 return False
-        single = [drafts[run[0]] for run in runs if len(run) == 1]
+        single = [drafts[run[0]] for run in chains if len(run) == 1]
         saved = sum(
             saved_by_others(d.cost, d.work_groups, self.device)
             for d in single
             if isinstance(d, Draft)
         )
-        return fits_one_core(saved, len(runs), self.device)
+        return fits_one_core(saved, len(chains), self.device)
 
     # -- kernels ---------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ocl_inductor.codegen import plan_builder
-from ocl_inductor.codegen.launches.team_kernel import MAX_PARTS
+from ocl_inductor.codegen.launches.joined import MAX_PARTS
 from ocl_inductor.device.select import select_device
 from ocl_inductor.plan.plan import PROGRESS, Launch, Plan
 
@@ -111,6 +111,20 @@ def test_training(driver: str, plans: list[Plan]) -> None:
         for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
             assert ours.grad is not None and theirs.grad is not None
             assert_same(ours.grad, theirs.grad.float(), 2e-4, 1e-5)
+    assert all(map(teams, plans))
+
+
+@pytest.mark.parametrize("driver", two_drivers("cpu")[:1])
+@pytest.mark.parametrize("memory", ["discrete", "buffers"])
+def test_memory_of_its_own(driver: str, memory: str, plans: list[Plan]) -> None:
+    """What members share is in the device's memory too."""
+    model = frozen(Mixed())
+    reference = copy.deepcopy(model).double()
+    call = compiled(model, driver, memory=memory)
+    with torch.no_grad():
+        for _ in range(3):
+            x = random(2, 3, 65, 64)
+            assert_same(call(x), reference(x.double()).float(), 1e-5, 1e-5)
     assert all(map(teams, plans))
 
 

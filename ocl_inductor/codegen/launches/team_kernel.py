@@ -16,25 +16,19 @@ with shares; mobilenet_v2 7.72 and 9.09 in their order, in a later run 4.96 and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import torch
 
 from ocl_inductor.codegen.cost import Cost
 from ocl_inductor.codegen.kernel import KernelSource
-from ocl_inductor.codegen.launches.serial_kernel import FunctionsOfKernels
-from ocl_inductor.codegen.launches.single_core import is_known, saved_by_others, seconds_alone
+from ocl_inductor.codegen.launches.joined import MAX_PARTS, JoinedKernels, joinable, work_items
+from ocl_inductor.codegen.launches.single_core import saved_by_others, seconds_alone
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.dtypes import MEMORY_TYPE
-from ocl_inductor.ir.index import is_static
-from ocl_inductor.ir.nodes import merged
-from ocl_inductor.plan.kernel_code import Definition, KernelCode, KernelParameter
-from ocl_inductor.plan.one_item import ONE_ITEM, function_head
+from ocl_inductor.plan.kernel_code import Definition
+from ocl_inductor.plan.one_item import function_head
 from ocl_inductor.plan.plan import PROGRESS
 
-#: Compile time of the driver grows with the program, which one of its processes compiles.
-MAX_PARTS = 32
 #: A kernel that runs for so many launches' time gains nothing that one would notice.
 _LONGEST = 100
 
@@ -49,72 +43,37 @@ def progress_words(members: int) -> int:
 
 def can_join(source: KernelSource, cost: Cost, device: DeviceInfo) -> bool:
     """Whether a kernel may be a part of a team, and is short enough to gain by it."""
-    if (
-        not device.teams
-        or device.profile != "vector"
-        or not all(map(is_static, (*source.global_size, *source.scalars)))
-        or not is_known(cost)
-        or any(n != 1 for n in source.local_size or ())
-        or not source.code.items
-    ):
+    if not device.teams or not joinable(source, cost, device):
         return False
-    seconds = seconds_alone(cost, device) - saved_by_others(cost, _pieces(source), device)
+    seconds = seconds_alone(cost, device) - saved_by_others(cost, work_items(source), device)
     return seconds < _LONGEST * device.launch_s
-
-
-def fits(sources: Sequence[KernelSource], device: DeviceInfo) -> bool:
-    """Whether a team of these can be launched."""
-    buffers = {PROGRESS}.union(*(s.buffers for s in sources))
-    return len(sources) <= MAX_PARTS and 8 * len(buffers) <= device.max_parameter_bytes
 
 
 def team(sources: Sequence[KernelSource], device: DeviceInfo) -> KernelSource:
     """One kernel that does what these would in their order."""
-    members = min(device.compute_units, max(map(_pieces, sources)))
+    members = min(device.compute_units, max(map(work_items, sources)))
     # Functions that are inlined would share the registers of one kernel.
-    program = FunctionsOfKernels(function_head(device.outlined_vector_bits))
+    head = function_head(device.outlined_vector_bits)
+    program = JoinedKernels(head, [(PROGRESS, torch.int32)])
     for definition in _definitions(members):
         program.write(definition)
-    dtypes: dict[str, torch.dtype] = {PROGRESS: torch.int32}
-    pointers = {PROGRESS: "progress"}
     lines = ["const int own = item0;", "int piece, done;"]
     total = 0
     for part, source in enumerate(sources):
-        function = program.add(source)
-        dtypes |= zip(source.buffers, source.dtypes, strict=True)
-        arguments = [pointers.setdefault(b, f"arg{len(pointers) - 1}") for b in source.buffers]
-        arguments += [f"(long)({s})" for s in source.scalars]
-        arguments += map(str, source.literals)
-        call = f"{function}({', '.join([*items(source), *arguments])});"
+        function, arguments = program.add(source)
+        pieces = work_items(source)
         if part:
             lines += ["", f"team_await(progress, {total});"]
         lines += [
             "done = 0;",
-            f"while ((piece = team_take(progress, own, {part}, {_pieces(source)})) >= 0) {{",
-            f"    {call}",
+            f"while ((piece = team_take(progress, own, {part}, {pieces})) >= 0) {{",
+            f"    {function}({', '.join([*items(source), *arguments])});",
             "    ++done;",
             "}",
             "team_done(progress, done);",
         ]
-        total += _pieces(source)
-    names = "_then_".join(dict.fromkeys(s.name for s in sources))
-    code = KernelCode(
-        f"team_{len(sources)}_{names}"[:96],
-        tuple(program.definitions),
-        (ONE_ITEM,),
-        tuple(
-            KernelParameter(f"__global {MEMORY_TYPE[t]} *", pointers[b]) for b, t in dtypes.items()
-        ),
-        "\n".join(f"    {line}".rstrip() for line in (*lines, "team_leave(progress);")),
-        1,
-    )
-    origin = merged(s.origin for s in sources)
-    types = tuple(dtypes.values())
-    return KernelSource(code, tuple(dtypes), (), (), (members,), (1,), origin, types)
-
-
-def _pieces(source: KernelSource) -> int:
-    return math.prod(map(int, source.global_size))
+        total += pieces
+    return program.kernel("team", [*lines, "team_leave(progress);"], members)
 
 
 def items(source: KernelSource) -> Iterator[str]:

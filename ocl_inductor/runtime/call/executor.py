@@ -153,7 +153,8 @@ class Executor:
             self.progress = torch.zeros(plan.progress_words, dtype=torch.int32, device="cpu")
             nbytes = self.progress.nbytes
             self._bind(PROGRESS, self.memory.input(self.stream, PROGRESS, self.progress, nbytes))
-        if self.discrete is not None and (plan.constants or self.faults is not None):
+        uploaded = plan.constants or plan.progress_words or self.faults is not None
+        if self.discrete is not None and uploaded:
             self.discrete.finish(self.stream)  # their uploads are no part of a call that may fail
         self.launcher = self._generated(recorded)
 
