@@ -8,15 +8,15 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.builtin_check import Builds
 from ocl_inductor.device.cpu import matrix_unit
-from ocl_inductor.device.cpu.bf16_dot import has_bf16_dot
 from ocl_inductor.device.cpu.compile_target import CompileTarget
+from ocl_inductor.device.cpu.dot_products import DotName, has_dot
 from ocl_inductor.device.driver import cpu_name_override
 from ocl_inductor.device.driver.handles import ClContext, ClDevice, ClQueue
 from ocl_inductor.device.driver.inventory import Listed
@@ -33,10 +33,10 @@ from ocl_inductor.device.gpu.matrix_instructions import may_have_mma
 from ocl_inductor.device.inline_queue import EXTENSION, calling_queue
 from ocl_inductor.device.probe import (
     amx_works,
-    bf16_dot_works,
     broken_builtins_of,
     calling_thread_works,
     check_builtins,
+    dot_works,
     inline_device_works,
     mma_works,
     target_of,
@@ -60,8 +60,8 @@ class Helper(Protocol):
     def target(self) -> CompileTarget | None:
         """What the driver's compiler targets; None where it does not tell."""
 
-    def bf16_dot(self) -> bool:
-        """Whether kernels can use bfloat16 dot products."""
+    def has_dot(self, name: DotName) -> bool:
+        """Whether kernels can use an instruction for dot products."""
 
 
 class Device:
@@ -252,16 +252,21 @@ class Device:
         works = self._works_in_place(info)
         tiles = info.kind == "cpu" and matrix_unit.permitted() and amx_works(info.key, self.names)
         return dataclasses.replace(
-            info, zero_copy=works, amx=tiles, bf16_dot=self._has_bf16_dot(info)
+            info,
+            zero_copy=works,
+            amx=tiles,
+            bf16_dot=self._has_dot(info, "bf16_dot"),
+            int8_dot=self._has_dot(info, "int8_dot"),
         )
 
-    def _has_bf16_dot(self, info: DeviceInfo) -> bool:
+    def _has_dot(self, info: DeviceInfo, name: DotName) -> bool:
         # A compiler that generates narrower code than the processor supports is assumed to target
         # an older processor.
-        if info.profile != "vector" or info.vector_width < 16 or not has_bf16_dot():
+        if info.profile != "vector" or info.vector_width < 16 or not has_dot(name):
             return False
-        tester = None if self.helper_of is None else self.helper_of(self).bf16_dot
-        return bf16_dot_works(info.key, self.names, tester)
+        helper = None if self.helper_of is None else self.helper_of(self)
+        tester = None if helper is None else partial(helper.has_dot, name)
+        return dot_works(name, info.key, self.names, tester)
 
     def _target(self, info: DeviceInfo) -> CompileTarget | None:
         # A variable that sets the compiler's target is not part of the driver's own answers.

@@ -71,7 +71,8 @@ class DeviceInfo:
     streaming: bool = False  # __builtin_nontemporal_store(value, address) bypasses the caches
     vectorizes_sums: bool = True  # its compiler may vectorise a scalar loop that sums
     amx: bool = False  # inline assembly can use the CPU's matrix unit (self-tested)
-    bf16_dot: bool = False  # the same for its bfloat16 dot products (self-tested)
+    bf16_dot: bool = False  # the same for its dot products of bfloat16 (self-tested)
+    int8_dot: bool = False  # and of bytes
     #: A GPU's matrix instructions: by ptx (self-tested), emulated, or empty: not at all.
     mma: str = ""
     #: A kernel may call other kernels' code (codegen/launches/serial_kernel.py).
@@ -218,7 +219,7 @@ class DeviceInfo:
         if not settings.matrix_unit or changed.get("profile", self.profile) != "vector":
             changed["amx"] = False
         if changed.get("profile", self.profile) != "vector":
-            changed["bf16_dot"] = False
+            changed.update(bf16_dot=False, int8_dot=False)
         if not settings.matrix_unit or changed.get("profile", self.profile) != "simt":
             changed["mma"] = ""
         return dataclasses.replace(self, **changed) if changed else self

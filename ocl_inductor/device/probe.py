@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from ocl_inductor.device.builtin_check import Builds, failing
 from ocl_inductor.device.cpu.compile_target import CompileTarget
+from ocl_inductor.device.cpu.dot_products import DotName
 from ocl_inductor.device.quirks import Names
 from ocl_inductor.device.zero_copy import zero_copy_test
 from ocl_inductor.log import logger
@@ -116,12 +117,15 @@ def amx_works(key: str, names: Names) -> bool:
     return _answered("amx", key, lambda: _tested_in_child("amx", names))
 
 
-def bf16_dot_works(key: str, names: Names, tester: Callable[[], bool] | None = None) -> bool:
-    """Whether kernels can use the CPU's bfloat16 dot products: cached, or tested in a process.
+def dot_works(
+    name: DotName, key: str, names: Names, tester: Callable[[], bool] | None = None
+) -> bool:
+    """Whether kernels can use an instruction of the CPU's for dot products: cached, or tested in a
+    process.
 
     Arguments as of ``zero_copy_works``. Never raises.
     """
-    return _answered("bf16_dot", key, lambda: _tested("bf16_dot", names, tester))
+    return _answered(name, key, lambda: _tested(name, names, tester))
 
 
 def mma_works(key: str, names: Names) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from ocl_inductor.device.command_buffer import command_buffer_test
 from ocl_inductor.device.cpu import matrix_unit
-from ocl_inductor.device.cpu.bf16_dot import bf16_dot_test
 from ocl_inductor.device.cpu.compile_target import compile_target
+from ocl_inductor.device.cpu.dot_products import dot_test
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.gpu.matrix_instructions import mma_test
 from ocl_inductor.device.inline_queue import calling_queue
@@ -39,7 +39,8 @@ _TESTS: Mapping[str, Callable[[Device], bool]] = {
     "amx": lambda device: (
         matrix_unit.permitted() and matrix_unit.amx_test(device.context, device.queue)
     ),
-    "bf16_dot": lambda device: bf16_dot_test(device.context, device.queue),
+    "bf16_dot": lambda device: dot_test("bf16_dot", device.context, device.queue),
+    "int8_dot": lambda device: dot_test("int8_dot", device.context, device.queue),
     "mma": lambda device: mma_test(device.context, device.queue),
     "calling_thread": _calling_thread_test,
     "zero_copy": lambda device: zero_copy_test(device.context, device.queue),

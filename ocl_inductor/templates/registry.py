@@ -10,9 +10,9 @@ from ocl_inductor.templates.attention.decode_attention import FEW_QUERIES
 from ocl_inductor.templates.attention.matrix_attention import MATRIX_ATTENTION
 from ocl_inductor.templates.attention.mma_attention import MMA_ATTENTION
 from ocl_inductor.templates.attention.narrow_attention import NARROW_ATTENTION
-from ocl_inductor.templates.conv.bf16_conv import BF16_CONV
 from ocl_inductor.templates.conv.conv import CONV
 from ocl_inductor.templates.conv.depthwise import DEPTHWISE
+from ocl_inductor.templates.conv.dot_conv import DOT_CONV
 from ocl_inductor.templates.conv.matrix_conv import MATRIX_CONV, MATRIX_CONV_PARTS
 from ocl_inductor.templates.conv.mma_conv import MMA_CONV
 from ocl_inductor.templates.conv.mma_weight_gradient import MMA_WEIGHT_GRADIENT
@@ -22,8 +22,8 @@ from ocl_inductor.templates.conv.window_product import WINDOW_PRODUCT
 from ocl_inductor.templates.ctc.ctc import CTC_GRADIENT, CTC_STATES
 from ocl_inductor.templates.embedding.bags import BAGS
 from ocl_inductor.templates.fourier.fourier import FOURIER
-from ocl_inductor.templates.gemm.bf16_gemm import BF16_GEMM
 from ocl_inductor.templates.gemm.bf16_skinny_gemm import BF16_ROWS
+from ocl_inductor.templates.gemm.dot_gemm import DOT_GEMM
 from ocl_inductor.templates.gemm.gemm import GEMM
 from ocl_inductor.templates.gemm.grouped_gemm import GROUPED
 from ocl_inductor.templates.gemm.grouped_terms import GROUPED_TERMS
@@ -48,7 +48,7 @@ _ALL = (
     GEMM, FEW_ROWS, ATTENTION, ATTENTION_BACKWARD, FEW_QUERIES, CONV, DEPTHWISE, WEIGHT_GRADIENT,
     WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_PRODUCTS, WINOGRAD_GRADIENTS,
     WINOGRAD_WEIGHT_GRADIENT, MATRIX_GEMM, MATRIX_ATTENTION, MATRIX_CONV, MATRIX_CONV_PARTS, BAGS,
-    NARROW_GEMM, NARROW_CONV, NARROW_ATTENTION, BF16_GEMM, BF16_CONV, BF16_ROWS,
+    NARROW_GEMM, NARROW_CONV, NARROW_ATTENTION, DOT_GEMM, DOT_CONV, BF16_ROWS,
     MMA_GEMM, MMA_CONV, MMA_ATTENTION, MMA_WEIGHT_GRADIENT,
     SORT_RUNS, MERGE_RUNS, SELECT, CTC_STATES, CTC_GRADIENT,
     GROUPED, GROUPED_TERMS, WINDOW_PRODUCT, RECURRENCE, RECURRENCE_GRADIENT,

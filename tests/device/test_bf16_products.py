@@ -46,7 +46,7 @@ def test_layouts_of_matrices(driver: str, taken: list[str], m: int, k: int, n: i
     check(torch.matmul, narrow(m, k + 1)[:, 1:], narrow(k, n + 1)[:, 1:], driver=driver)
     check(torch.matmul, narrow(m, k + 3)[:, 1:-2], narrow(n, k + 3)[:, 1:-2].t(), driver=driver)
     check(torch.matmul, narrow(m, 2 * k)[:, ::2], narrow(k, 2 * n)[:, ::2], driver=driver)
-    assert taken.count("bf16_gemm") == 6
+    assert taken.count("dot_gemm") == 6
 
 
 @each_driver
@@ -57,7 +57,7 @@ def test_batches(driver: str, taken: list[str]) -> None:
     check(torch.matmul, narrow(4, 33, 64), narrow(64, 40), driver=driver)
     heads = narrow(2, 20, 3, 32).transpose(1, 2)
     check(torch.matmul, heads, heads.mT, driver=driver)
-    assert taken.count("bf16_gemm") == 5
+    assert taken.count("dot_gemm") == 5
 
 
 @each_driver
@@ -68,13 +68,13 @@ def test_rows_of_any_number(driver: str, taken: list[str]) -> None:
         a = narrow(rows, 64)
         torch._dynamo.mark_dynamic(a, 0)
         check(torch.matmul, a, b, driver=driver, run=function)
-    assert taken.count("bf16_gemm") == 1, "not once for all numbers of rows"
+    assert taken.count("dot_gemm") == 1, "not once for all numbers of rows"
 
 
 @each_driver
 def test_bias_and_activation_are_fused(driver: str, taken: list[str]) -> None:
     bf16_checks.check_bias_and_activation(driver=driver, matrix_unit=False)
-    assert taken == ["bf16_gemm"]
+    assert taken == ["dot_gemm"]
 
 
 @each_driver
@@ -83,14 +83,14 @@ def test_infinities_and_nan(driver: str, taken: list[str]) -> None:
     a[3, 5], a[7, 0], b[9, 2], b[63, 39] = INFINITY, NAN, -INFINITY, NAN
     got, want = compiled(torch.matmul, driver)(a, b), a.float() @ b.float()
     torch.testing.assert_close(got, want.bfloat16(), rtol=1e-2, atol=1e-2, equal_nan=True)
-    assert taken == ["bf16_gemm"]
+    assert taken == ["dot_gemm"]
 
 
 @each_driver
 def test_what_does_not_come_in_pairs_goes_another_way(driver: str, taken: list[str]) -> None:
     check(torch.matmul, narrow(40, 65), narrow(65, 40), driver=driver)  # an odd number of terms
     check(torch.matmul, narrow(3, 128), narrow(128, 40), driver=driver)  # memory limits it
-    assert "bf16_gemm" not in taken
+    assert "dot_gemm" not in taken
 
 
 @each_driver
@@ -99,7 +99,7 @@ def test_what_does_not_come_in_pairs_goes_another_way(driver: str, taken: list[s
 def test_convolutions(driver: str, taken: list[str], layer: Any, size: Any, kept: bool) -> None:
     x = narrow(*size)
     bf16_checks.check_convolution(layer, x, kept=kept, driver=driver, matrix_unit=False)
-    assert "bf16_conv" in taken
+    assert "dot_conv" in taken
 
 
 @each_driver
@@ -127,19 +127,19 @@ def test_depthwise_convolutions_read_the_narrow_type(
 @each_driver
 def test_a_convolution_of_one_pixel_is_a_product(driver: str, taken: list[str]) -> None:
     check(F.conv2d, narrow(2, 32, 9, 11), narrow(40, 32, 1, 1), driver=driver)
-    assert taken == ["bf16_gemm"]
+    assert taken == ["dot_gemm"]
 
 
 @each_driver
 def test_images_of_any_number(driver: str, taken: list[str]) -> None:
     bf16_checks.check_images_of_any_number(driver=driver, matrix_unit=False)
-    assert "bf16_conv" in taken
+    assert "dot_conv" in taken
 
 
 @each_driver
 def test_gradients(driver: str, taken: list[str]) -> None:
     bf16_checks.check_gradients(driver=driver, matrix_unit=False)
-    assert "bf16_gemm" in taken and "bf16_conv" in taken
+    assert "dot_gemm" in taken and "dot_conv" in taken
 
 
 @each_driver

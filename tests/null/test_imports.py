@@ -52,7 +52,7 @@ LAYERS: list[set[str]] = [
     {"device.driver.cpu_name_override", "device.driver.discovery", "device.driver.inventory"},
     {"device.driver.pyopencl_loader"},
     {
-        "device.cpu.bf16_dot",
+        "device.cpu.dot_products",
         "device.cpu.compile_target",
         "device.cpu.matrix_unit",
         "device.driver.questions",

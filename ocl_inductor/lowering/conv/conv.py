@@ -10,13 +10,14 @@ import torch
 
 from ocl_inductor.ir.index import loop_vars, same
 from ocl_inductor.lowering.conv.as_matmul import as_matmul, pixel_shuffle
-from ocl_inductor.lowering.conv.bf16_conv import bf16_conv
+from ocl_inductor.lowering.conv.bytes_conv import conv_of_bytes
 from ocl_inductor.lowering.conv.direct import (
     by_depthwise_template,
     by_template,
     channels_adjacent,
     depthwise_lanes,
 )
+from ocl_inductor.lowering.conv.dot_conv import dot_conv
 from ocl_inductor.lowering.conv.expressions import (
     MAX_UNROLLED_TAPS,
     by_reduction,
@@ -27,10 +28,12 @@ from ocl_inductor.lowering.conv.matrix_conv import conv_by_matrix_unit, conv_par
 from ocl_inductor.lowering.conv.mma_conv import mma_conv
 from ocl_inductor.lowering.conv.narrow_conv import narrow_conv
 from ocl_inductor.lowering.conv.winograd import declines, winograd
+from ocl_inductor.lowering.core.affine import affine_bytes
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, from_sums, full
 from ocl_inductor.lowering.core.values import Value, permute, reindex, reshape
+from ocl_inductor.lowering.matmul.bytes_product import multiplies_bytes
 from ocl_inductor.lowering.matmul.matmul import binary, compute_dtype
 from ocl_inductor.lowering.matmul.mma_product import takes_halves
 from ocl_inductor.operators.registry import CannotLower, register
@@ -81,6 +84,11 @@ def convolve(ctx: LoweringContext, x: Value, weight: Value, g: Geometry) -> Valu
     halves = g.groups == 1 and takes_halves(ctx, x, weight)
     if not pairs and not halves:
         x, weight = cast_value(x, dtype), cast_value(weight, dtype)
+    if multiplies_bytes(ctx.device) and affine_bytes(x) and affine_bytes(weight):
+        of_bytes = Convolution(x, weight, g, result_size, dtype)
+        found = choose(ctx, "convolution", of_bytes, _OF_BYTES, "a convolution of floats")
+        if found is not None:
+            return found
     ones = (1,) * g.ndim
     # Whole blocks, each of one pixel: no padding on either side, none of the output.
     blocks = all(p == 0 for p in g.padding) and g.groups == 1 and _exact(x, g)
@@ -138,11 +146,12 @@ def _wide(p: Convolution) -> tuple[Value, Value]:
     return cast_value(p.x, p.dtype), cast_value(p.weight, p.dtype)
 
 
+_OF_BYTES = (Implementation("a convolution of bytes", conv_of_bytes),)
 #: In the order in which they are tried.
 _CONVOLUTIONS: tuple[Implementation[Convolution, Value], ...] = (
     Implementation("mma_conv", mma_conv),
     Implementation("narrow_conv", narrow_conv),
-    Implementation("bf16_conv", bf16_conv),
+    Implementation("dot_conv", dot_conv),
     Implementation("depthwise", _depthwise_by_template),
     Implementation("unrolled taps", _depthwise_by_expression),
     Implementation("winograd", _by_winograd),

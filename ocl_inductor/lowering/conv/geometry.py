@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
+from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.lowering.core.shapes import static_sizes
 from ocl_inductor.lowering.core.values import Value
@@ -106,7 +107,8 @@ class Convolution:
     """``x`` (n, c, \\*spatial), ``weight`` (oc, c/groups, \\*kernel), of a transposed one (c,
     oc/groups, \\*kernel), to ``size`` (n, oc, \\*spatial), channels-last in memory.
 
-    ``dtype``: of the result and its sums; the operands may be narrower.
+    ``dtype``: of the result and its sums; the operands may be narrower. ``fill``: what padding
+    holds, of ``x``'s dtype; None: 0.
     """
 
     x: Value
@@ -114,6 +116,7 @@ class Convolution:
     g: Geometry
     size: tuple[Size, ...]
     dtype: torch.dtype
+    fill: Expr | None = None
 
     @property
     def depthwise(self) -> bool:
@@ -129,7 +132,8 @@ class WeightGradient:
     ``coarse`` (n, groups*a, \\*windows) has an element for each window, ``fine`` (n, groups*b,
     \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
 
-    ``dtype``: of the result and its sums; the operands may be narrower.
+    ``dtype``: of the result and its sums; the operands may be narrower. ``fill``: what padding
+    holds, of ``x``'s dtype; None: 0.
     """
 
     coarse: Value

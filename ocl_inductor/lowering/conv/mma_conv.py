@@ -10,8 +10,8 @@ from typing import TypedDict
 import torch
 
 from ocl_inductor.ir.index import Size, is_static, prod
-from ocl_inductor.lowering.conv.bf16_conv import with_channels
 from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
+from ocl_inductor.lowering.conv.dot_conv import with_channels
 from ocl_inductor.lowering.conv.geometry import (
     Convolution,
     Geometry,

@@ -9,7 +9,7 @@ import torch
 
 from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import is_static, loop_vars, prod, same
-from ocl_inductor.lowering.conv.bf16_conv import with_padding
+from ocl_inductor.lowering.conv.dot_conv import with_padding
 from ocl_inductor.lowering.conv.geometry import Convolution, channels_first
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ocl_inductor.ir.expr import walk
 from ocl_inductor.ir.index import prod, same
 from ocl_inductor.ir.ops import EXPENSIVE
+from ocl_inductor.lowering.core.affine import affine_bytes
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value, operation_count, strided_view
 
@@ -29,14 +30,22 @@ def finish_value(
     operations = operation_count(value)
     reads = sum(1 for n in walk(value.body) if n.op == "load")
     if operations > MAX_INLINED_OPERATIONS or reads > MAX_INLINED_READS:
-        return ctx.realize(value)
+        return _in_memory(ctx, value)
     if uses > 1 and operations > MAX_RECOMPUTED_OPERATIONS:
-        return ctx.realize(value)
+        return _in_memory(ctx, value)
     if uses > 1 and operations and any(n.op in EXPENSIVE for n in walk(value.body)):
         return ctx.realize(value)
     if in_memory and operations and _is_epilogue(ctx, value):
-        return ctx.realize(value)
+        return _in_memory(ctx, value)
     return value
+
+
+def _in_memory(ctx: LoweringContext, value: Value) -> Value:
+    """``value``, from now on read from memory: as bytes, where products take these."""
+    affine = affine_bytes(value) if ctx.device.int8_dot else None
+    if affine is None:
+        return ctx.realize(value)
+    return affine.with_bytes(ctx.realize(affine.bytes))
 
 
 def _is_epilogue(ctx: LoweringContext, value: Value) -> bool:

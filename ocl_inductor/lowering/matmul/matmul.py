@@ -8,6 +8,7 @@ import torch
 
 from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
+from ocl_inductor.lowering.core.affine import affine_bytes
 from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, depends_on, from_sums, full
@@ -22,7 +23,8 @@ from ocl_inductor.lowering.core.values import (
     strided_view,
     transposed,
 )
-from ocl_inductor.lowering.matmul.bf16_product import bf16_product
+from ocl_inductor.lowering.matmul.bytes_product import multiplies_bytes, product_of_bytes
+from ocl_inductor.lowering.matmul.dot_product import dot_product
 from ocl_inductor.lowering.matmul.matrix_product import product_by_matrix_unit
 from ocl_inductor.lowering.matmul.mma_product import mma_product
 from ocl_inductor.lowering.matmul.narrow_product import narrow_product
@@ -105,7 +107,12 @@ def matmul(
             one = reindex(b, (k, n), [ZERO] * len(batch) + list(loop_vars(2)))
             return reshape(matmul(ctx, flat, one), (*batch, m, n))
     order = out_order or tuple(range(len(batch) + 1))
-    return choose(ctx, "gemm", Gemm(a, b, out, order), _PRODUCTS)
+    problem = Gemm(a, b, out, order)
+    if multiplies_bytes(ctx.device) and affine_bytes(a) and affine_bytes(b):
+        found = choose(ctx, "gemm", problem, _PRODUCTS_OF_BYTES, "a gemm of floats")
+        if found is not None:
+            return found
+    return choose(ctx, "gemm", problem, _PRODUCTS)
 
 
 def _flatten_rows(ctx: LoweringContext, a: Value, dtype: torch.dtype) -> Value | None:
@@ -137,10 +144,11 @@ def _by_template(ctx: LoweringContext, problem: Gemm) -> Value:
     return product_by_template(ctx, problem.a, problem.b, problem.out, problem.order)
 
 
+_PRODUCTS_OF_BYTES = (Implementation("a gemm of bytes", product_of_bytes),)
 #: In the order in which they are tried.
 _PRODUCTS: tuple[Implementation[Gemm, Value], ...] = (
     Implementation("narrow_gemm", narrow_product),
-    Implementation("bf16_gemm", bf16_product),
+    Implementation("dot_gemm", dot_product),
     Implementation("mma_gemm", mma_product),
     Implementation("skinny_gemm", skinny_gemm),
     Implementation("skinny_gemm of the transposes", _skinny_transposed),

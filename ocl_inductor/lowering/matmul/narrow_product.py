@@ -26,7 +26,7 @@ from ocl_inductor.templates.gemm.narrow_gemm import (
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 
 #: By the types of A and B.
-_OPERANDS: Mapping[tuple[torch.dtype, torch.dtype], Operands] = {
+OPERANDS: Mapping[tuple[torch.dtype, torch.dtype], Operands] = {
     (torch.bfloat16, torch.bfloat16): "bfloat16",
     (torch.int8, torch.int8): "int8",
     (torch.uint8, torch.int8): "uint8",
@@ -63,7 +63,7 @@ def narrow_product(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     """The product of bfloat16 to float32, or of bytes to int32."""
     a, b, out_order = problem.a, problem.b, problem.order
     m, k, n = a.size[-2], a.size[-1], b.size[-1]
-    operands = _OPERANDS.get((a.dtype, b.dtype))
+    operands = OPERANDS.get((a.dtype, b.dtype))
     if not ctx.device.amx:
         return Declined("the device has no matrix unit")
     if operands is None:

@@ -10,6 +10,7 @@ from ocl_inductor.lowering.core.choose import Declined, Implementation, choose
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, expand, transposed
+from ocl_inductor.lowering.matmul.dot_product import dot_product
 from ocl_inductor.lowering.matmul.matmul import binary, matmul
 from ocl_inductor.lowering.matmul.narrow_product import narrow_product
 from ocl_inductor.lowering.matmul.problem import Gemm
@@ -63,6 +64,7 @@ def _by_reduction(ctx: LoweringContext, problem: Gemm) -> Value:
 #: In the order in which they are tried.
 _PRODUCTS: tuple[Implementation[Gemm, Value], ...] = (
     Implementation("narrow_gemm", narrow_product),
+    Implementation("dot_gemm", dot_product),
     Implementation("pieces in float32", _in_pieces),
     Implementation("a reduction", _by_reduction),
 )

@@ -17,16 +17,17 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from ocl_inductor.device import quirks
 from ocl_inductor.device.cpu.compile_target import CompileTarget
+from ocl_inductor.device.cpu.dot_products import DotName
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import surveyed
 from ocl_inductor.device.quirks import Names
 from ocl_inductor.log import logger
 from ocl_inductor.patches.process.process_hooks import after_fork_in_child, at_exit
-from ocl_inductor.runtime.build.worker import Job
+from ocl_inductor.runtime.build.worker import Job, Question
 from ocl_inductor.runtime.counters import count
 from ocl_inductor.support import child_process
 from ocl_inductor.support.temporary import make_folder
@@ -205,15 +206,15 @@ class Builders:
         facts = json.loads(self._asked("target"))
         return CompileTarget(**facts) if facts else None
 
-    def bf16_dot(self) -> bool:
-        """Whether kernels can use the CPU's bfloat16 dot products (device/cpu/bf16_dot.py).
+    def has_dot(self, name: DotName) -> bool:
+        """Whether kernels can use the CPU's dot products of that name (device/cpu/dot_products.py).
 
         Raises:
             WorkerFailedError, WorkerLostError: see there.
         """
-        return bool(self._asked("bf16_dot"))
+        return bool(self._asked(name))
 
-    def _asked(self, question: Literal["zero_copy", "target", "bf16_dot"]) -> bytes:
+    def _asked(self, question: Question) -> bytes:
         answer = self._answer(question, 1)
         if answer is None:
             raise WorkerLostError("there is none")

@@ -13,8 +13,8 @@ Standard input: pickled jobs, each the source and the build options of a program
 a pickled ``True`` when the compiler is loaded, then for each job, in order, the program's binary;
 empty where the driver refuses the source or gives no binary. A job may be a query instead:
 ``zero_copy``, whether the device works in place (device/zero_copy.py): non-empty for yes;
-``bf16_dot``, whether it multiplies bfloat16 (device/cpu/bf16_dot.py), likewise; ``target``,
-what its compiler makes code for (device/cpu/compile_target.py), as JSON.
+``bf16_dot`` and ``int8_dot``, whether it has the CPU's dot products (device/cpu/dot_products.py),
+likewise; ``target``, what its compiler makes code for (device/cpu/compile_target.py), as JSON.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from ocl_inductor.device import quirks
-from ocl_inductor.device.cpu.bf16_dot import bf16_dot_test
 from ocl_inductor.device.cpu.compile_target import compile_target
+from ocl_inductor.device.cpu.dot_products import DotName, dot_test
 from ocl_inductor.device.device import Device
 from ocl_inductor.device.driver.pyopencl_loader import load_pyopencl
 from ocl_inductor.device.facts import DeviceInfo
@@ -48,7 +48,8 @@ from ocl_inductor.support.temporary import hold, remove_abandoned
 
 #: The binary of the program that a function builds.
 Take: TypeAlias = Callable[[Callable[[], object]], bytes]
-Job: TypeAlias = tuple[str, tuple[str, ...]] | Literal["zero_copy", "target", "bf16_dot"]
+Question: TypeAlias = Literal["zero_copy", "target"] | DotName
+Job: TypeAlias = tuple[str, tuple[str, ...]] | Question
 
 #: The worker exits after so long without a job.
 IDLE_SECONDS = 20.0
@@ -100,14 +101,19 @@ def _target(device: Device) -> bytes:
     return json.dumps({} if target is None else asdict(target)).encode()
 
 
-def _bf16_dot(device: Device) -> bytes:
+def _dot(name: DotName, device: Device) -> bytes:
     try:
-        return _YES if bf16_dot_test(device.context, device.queue) else b""
+        return _YES if dot_test(name, device.context, device.queue) else b""
     except load_pyopencl().Error:
         return b""
 
 
-_QUESTIONS = {"zero_copy": _test, "target": _target, "bf16_dot": _bf16_dot}
+_QUESTIONS: Mapping[Question, Callable[[Device], bytes]] = {
+    "zero_copy": _test,
+    "target": _target,
+    "bf16_dot": partial(_dot, "bf16_dot"),
+    "int8_dot": partial(_dot, "int8_dot"),
+}
 
 
 def _send(answers: BinaryIO, value: bool | bytes) -> None:

@@ -1,6 +1,6 @@
 """Products of very few rows of bfloat16 with a matrix that is read in place, once: decoding.
 
-Sums are float32, by vdpbf16ps, whose arithmetic bf16_gemm.py describes.
+Sums are float32, by vdpbf16ps, whose arithmetic dot_gemm.py describes.
 """
 
 from __future__ import annotations
