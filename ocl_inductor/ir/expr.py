@@ -189,6 +189,20 @@ def where(condition: Expr, a: Expr, b: Expr) -> Expr:
     return Expr("where", (condition, a, b), a.dtype)
 
 
+def fits_int(e: Expr) -> bool:
+    """Whether floats are clamped to what int32 holds. NaN may pass."""
+    low = high = False
+    while e.op in ("minimum", "maximum") and e.dtype.is_floating_point:
+        inner, bound = e.args
+        if bound.op != "const" or not abs(bound.payload) < 2**31:
+            return False
+        low, high = low or e.op == "maximum", high or e.op == "minimum"
+        if low and high:
+            return True
+        e = inner
+    return False
+
+
 def walk(root: Expr) -> Iterator[Expr]:
     """Every distinct node once, operands before users."""
     seen: set[Expr] = set()

@@ -161,6 +161,12 @@ def cast(
     return text if middle == base else convert(text, base, width)
 
 
+def cast_by_int(text: str, target: torch.dtype, width: int) -> str:
+    """Floats that fit into int, to a narrower integer; of NaN the low bits of what the processor
+    makes of it, which are 0, as in eager."""
+    return convert(convert(text, "int", width), REGISTER_TYPE[target], width)
+
+
 def _cast_to_float(text: str, source: torch.dtype, target: torch.dtype, width: int) -> str:
     base = REGISTER_TYPE[target]
     if REGISTER_TYPE[source] != base:

@@ -28,7 +28,7 @@ from ocl_inductor.codegen.printers.forms import (
     wrapping,
 )
 from ocl_inductor.ir.dtypes import REGISTER_TYPE, mask_type, register_type
-from ocl_inductor.ir.expr import Expr
+from ocl_inductor.ir.expr import Expr, fits_int
 
 
 def _neg(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
@@ -162,7 +162,10 @@ def _mul_hi(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
 
 def _cast(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:
     by_parts = target.device.widens_by_parts
-    return conversions.cast(args[0], node.args[0].dtype, node.dtype, target.width, by_parts)
+    source = node.args[0]
+    if node.dtype in (torch.uint8, torch.int8) and fits_int(source):
+        return conversions.cast_by_int(args[0], node.dtype, target.width)
+    return conversions.cast(args[0], source.dtype, node.dtype, target.width, by_parts)
 
 
 def _reinterpret(target: EmitTarget, node: Expr, args: Sequence[str]) -> str:

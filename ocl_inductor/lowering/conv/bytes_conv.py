@@ -53,8 +53,8 @@ def conv_of_bytes(ctx: LoweringContext, problem: Convolution) -> Value | Decline
         return sums
     return scaled(
         _without_zeros(ctx, sums, x, w, problem),
-        *(_of_tensor(s.scale) for s in (x,) if s.scale is not None),
-        *(_of_channel(s.scale, g.ndim) for s in (w,) if s.scale is not None),
+        *(_of_tensor(ctx, s.scale) for s in (x,) if s.scale is not None),
+        *(_of_channel(ctx, s.scale, g.ndim) for s in (w,) if s.scale is not None),
     )
 
 
@@ -81,9 +81,11 @@ def _without_zeros(
     if x.zero is not None:
         weights = cast_value(w.bytes, torch.int32)
         columns = ctx.reduce(weights, range(1, weights.ndim), "sum")
-        sums = less(sums, _of_tensor(x.zero), reshape(columns, (w.bytes.size[0], *(1,) * g.ndim)))
+        sums = less(
+            sums, _of_tensor(ctx, x.zero), reshape(columns, (w.bytes.size[0], *(1,) * g.ndim))
+        )
     if w.zero is not None:
-        sums = less(sums, _of_channel(w.zero, g.ndim), _window_sums(ctx, x, problem))
+        sums = less(sums, _of_channel(ctx, w.zero, g.ndim), _window_sums(ctx, x, problem))
     return sums
 
 
@@ -102,11 +104,11 @@ def _window_sums(ctx: LoweringContext, x: AffineBytes, problem: Convolution) -> 
     return reshape(expand(reshape(windows, (n, g.groups, 1, *g.sizes)), each), size)
 
 
-def _of_tensor(x: Value) -> Value:
+def _of_tensor(ctx: LoweringContext, x: Value) -> Value:
     """What does not vary at all."""
-    return reshape(at_start(x, range(x.ndim)), ())
+    return reshape(at_start(ctx, x, range(x.ndim)), ())
 
 
-def _of_channel(x: Value, nd: int) -> Value:
+def _of_channel(ctx: LoweringContext, x: Value, nd: int) -> Value:
     """What varies along a weight's first dimension alone, for the result."""
-    return reshape(at_start(x, range(1, x.ndim)), (x.size[0], *(1,) * nd))
+    return reshape(at_start(ctx, x, range(1, x.ndim)), (x.size[0], *(1,) * nd))

@@ -74,7 +74,9 @@ def _shifted(x: Expr) -> tuple[Expr, Expr | None] | None:
     if zero is None:
         return x, None
     zero = _integer(zero)
-    return None if zero is None else (x, zero)
+    if zero is None:
+        return None
+    return x, None if zero.op == "const" and zero.payload == 0 else zero
 
 
 def _is_integer(dtype: torch.dtype) -> bool:

@@ -54,7 +54,7 @@ def product_of_bytes(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     if isinstance(product, Declined):
         return product
     scales = [
-        at_start(x.scale, [dim])
+        at_start(ctx, x.scale, [dim])
         for x, dim in ((a, a.bytes.ndim - 1), (b, b.bytes.ndim - 2))
         if x.scale is not None
     ]
@@ -76,14 +76,14 @@ def _without_zeros(ctx: LoweringContext, product: Value, a: AffineBytes, b: Affi
     """``sum (P - p) (Q - q)`` of ``product``, ``sum P Q``."""
     row, column = a.bytes.ndim - 1, b.bytes.ndim - 2
     if a.zero is not None:
-        product = less(product, at_start(a.zero, [row]), _sums(ctx, b.bytes, column))
+        product = less(product, at_start(ctx, a.zero, [row]), _sums(ctx, b.bytes, column))
     if b.zero is not None:
         sums = _sums(ctx, a.bytes, row)
         if a.zero is not None:
-            zeros = expand(at_start(a.zero, [row]), sums.size)
+            zeros = expand(at_start(ctx, a.zero, [row]), sums.size)
             terms = op("mul", zeros.body, const(int(a.bytes.size[-1]), torch.int32))
             sums = Value(sums.size, torch.int32, op("sub", sums.body, terms))
-        product = less(product, at_start(b.zero, [column]), sums)
+        product = less(product, at_start(ctx, b.zero, [column]), sums)
     return product
 
 
@@ -94,10 +94,13 @@ def _sums(ctx: LoweringContext, x: Value, dim: int) -> Value:
     return reshape(sums, [1 if d == dim else s for d, s in enumerate(once.size)])
 
 
-def at_start(x: Value, dims: Sequence[int]) -> Value:
-    """``x``, which does not vary along ``dims``, with extents of 1 there."""
+def at_start(ctx: LoweringContext, x: Value, dims: Sequence[int]) -> Value:
+    """``x``, which does not vary along ``dims``, with extents of 1 there; in memory, where that is
+    done once."""
     size = [1 if d in dims else s for d, s in enumerate(x.size)]
-    return reindex(x, size, [ZERO if d in dims else v for d, v in enumerate(loop_vars(x.ndim))])
+    first = reindex(x, size, [ZERO if d in dims else v for d, v in enumerate(loop_vars(x.ndim))])
+    stays = first.body.op != "const" and ctx.is_kept(first)
+    return ctx.realize(first) if stays else first
 
 
 def less(sums: Value, zeros: Value, others: Value) -> Value:
