@@ -16,9 +16,9 @@ from ocl_inductor.device.select import select_device
 from ocl_inductor.lowering.conv import conv, matrix_conv
 from ocl_inductor.lowering.conv.matrix_conv import ConvPartition
 from ocl_inductor.lowering.core.choose import Declined
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.templates.conv.pixel_planes import planes
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 
 each_driver = pytest.mark.parametrize("driver", two_drivers())
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}

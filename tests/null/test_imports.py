@@ -83,7 +83,7 @@ LAYERS: list[set[str]] = [
     {"runtime.call"},
     {"ir"},
     {"templates.trial", "templates.tuned_values"},
-    {"templates.tile_tables"},
+    {"templates.matrix_unit_costs", "templates.tile_tables"},
     {"templates.render", "templates.spec"},
     {"templates.blocking"},
     {"templates.mma_tiles", "templates.simt_tiles"},

@@ -12,9 +12,9 @@ import pytest
 from evaluate import make_device
 
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.templates.attention.query_groups import query_group_costs
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.templates.mma_tiles import mma_costs
 from ocl_inductor.templates.simt_tiles import simt_costs
 from ocl_inductor.templates.tile_tables import tile_table

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ocl_inductor.ir.index import is_static, prod
 from ocl_inductor.lowering.attention.call import Attention
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.templates.attention.matrix_attention import words_of_head
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, DEPTH
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 
 
 def blocks_for_unit(ctx: LoweringContext, acc: str, a: Attention) -> int:

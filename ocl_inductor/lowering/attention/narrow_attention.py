@@ -11,10 +11,10 @@ from ocl_inductor.lowering.attention.operands import Operand, operand_in_place
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.templates.attention.narrow_attention import bytes_of_head
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm.narrow_gemm import BLOCK
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 
 
 def blocks_of_queries(ctx: LoweringContext, a: Attention) -> int | Declined:

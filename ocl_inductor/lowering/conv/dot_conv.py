@@ -18,7 +18,7 @@ from ocl_inductor.lowering.matmul.dot_product import has_words, panel_fits
 from ocl_inductor.lowering.matmul.narrow_product import OPERANDS
 from ocl_inductor.templates.blocking import Blocking, ceil_div, with_tall_items
 from ocl_inductor.templates.conv.dot_conv import DOT_CONV, DotConvParams
-from ocl_inductor.templates.dot_words import DOT_WORDS, LANES
+from ocl_inductor.templates.gemm.dot_words import DOT_WORDS, LANES
 
 #: Channels of a group, and output channels, from which a convolution pays for its panels.
 _MIN_TERMS, _MIN_CHANNELS = 16, 9

@@ -13,7 +13,6 @@ from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
-from ocl_inductor.lowering.matmul.matrix_unit_costs import MatrixUnitCosts, matrix_unit_costs
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.conv.matrix_conv import (
     MATRIX_CONV,
@@ -24,6 +23,7 @@ from ocl_inductor.templates.conv.matrix_conv import (
 )
 from ocl_inductor.templates.conv.pixel_planes import Planes, planes
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, DEPTH, STEP
+from ocl_inductor.templates.matrix_unit_costs import MatrixUnitCosts, matrix_unit_costs
 
 #: Terms of a sum that the unit keeps in a tile: rounding errors grow with their number. Of 512
 #: channels and 3x3 taps, normally distributed: 2.6e-7 of the results' rms with 1152 terms, 3.6e-7

@@ -15,11 +15,11 @@ from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import all_of, in_bounds
 from ocl_inductor.lowering.core.values import Value, permute, reshape, strided_view
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.lowering.matmul.narrow_product import NarrowWork, partition_of_panels
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.conv.narrow_conv import NARROW_CONV, NarrowConvParams, steps_of_run
 from ocl_inductor.templates.gemm.narrow_gemm import BLOCK, STEP_BYTES
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 
 #: Terms of a window, and output channels, from which a convolution pays for its tiles.
 _MIN_TERMS, _MIN_CHANNELS = 16, 9

@@ -13,8 +13,8 @@ from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_limits import product_limits
 from ocl_inductor.lowering.matmul.product_operands import realize_along, with_split_batch
 from ocl_inductor.templates.blocking import Blocking, candidate_blockings, with_tall_items
-from ocl_inductor.templates.dot_words import DOT_WORDS, LANES, DotWords
 from ocl_inductor.templates.gemm.dot_gemm import DOT_GEMM, DotGemmParams
+from ocl_inductor.templates.gemm.dot_words import DOT_WORDS, LANES, DotWords
 from ocl_inductor.templates.gemm.narrow_gemm import Operands
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
 

@@ -12,7 +12,6 @@ from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.shapes import cast_value, without_broadcast
 from ocl_inductor.lowering.core.values import StridedView, Value, strided_view
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_operands import (
     pack_panels,
@@ -21,6 +20,7 @@ from ocl_inductor.lowering.matmul.product_operands import (
 )
 from ocl_inductor.templates.blocking import ceil_div
 from ocl_inductor.templates.gemm.matrix_gemm import BLOCK, MATRIX_GEMM, MatrixGemmParams
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 
 
 @dataclass(frozen=True, slots=True)

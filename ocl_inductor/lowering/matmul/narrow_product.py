@@ -12,7 +12,6 @@ from ocl_inductor.ir.index import is_static, prod, same
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
 from ocl_inductor.lowering.core.values import Value
-from ocl_inductor.lowering.matmul.matrix_unit_costs import matrix_unit_costs
 from ocl_inductor.lowering.matmul.problem import Gemm
 from ocl_inductor.lowering.matmul.product_operands import realize_along, with_split_batch
 from ocl_inductor.templates.blocking import ceil_div
@@ -24,6 +23,7 @@ from ocl_inductor.templates.gemm.narrow_gemm import (
     Operands,
 )
 from ocl_inductor.templates.gemm.skinny_gemm import VERY_FEW
+from ocl_inductor.templates.matrix_unit_costs import matrix_unit_costs
 
 #: By the types of A and B.
 OPERANDS: Mapping[tuple[torch.dtype, torch.dtype], Operands] = {

@@ -14,7 +14,7 @@ from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import Size, prod
 from ocl_inductor.templates.blocking import Blocking, ceil_div, size_ceil_div
 from ocl_inductor.templates.conv.conv import WindowParams, conv_reference
-from ocl_inductor.templates.dot_words import DOT_WORDS
+from ocl_inductor.templates.gemm.dot_words import DOT_WORDS
 from ocl_inductor.templates.gemm.gemm import store_edges
 from ocl_inductor.templates.gemm.narrow_gemm import Operands
 from ocl_inductor.templates.spec import LaunchGrid, Profile, TemplateSpec

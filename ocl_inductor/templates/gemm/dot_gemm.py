@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ocl_inductor.device.facts import DeviceInfo
 from ocl_inductor.ir.index import prod, same
 from ocl_inductor.templates.blocking import Blocking, size_ceil_div
-from ocl_inductor.templates.dot_words import DOT_WORDS
+from ocl_inductor.templates.gemm.dot_words import DOT_WORDS
 from ocl_inductor.templates.gemm.gemm import (
     ProductParams,
     product_bytes,
