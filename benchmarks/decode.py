@@ -6,6 +6,7 @@ tokens a second, the weights' bytes that a token reads, and the bandwidth that t
 
 int8: one scale an output channel, ``torch.ops.aten._weight_int8pack_mm``. int4: groups of 32 along
 the sum with a scale each, two numbers in a byte, as in GGUF's Q4_0; unpacked by plain PyTorch.
+llama.cpp takes part where it is installed (benchmarks/llama_cpp.py), its weights of as many bits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from benchmarks import llama_cpp
 from benchmarks.contenders import BASELINES, compiling, opencl, preload, prepare
 from ocl_inductor.support import child_process
 from torchbench_configs.models.huggingface import build
@@ -106,6 +108,8 @@ def read_bytes(model: nn.Module) -> int:
 
 
 def _measure(contender: str, kind: str, tokens: int, rounds: int) -> dict[str, Any]:
+    if contender == llama_cpp.NAME:
+        return _measure_llama_cpp(kind, tokens, rounds)
     preload(contender)
     model = decoder(kind)
     from transformers import StaticCache
@@ -146,6 +150,36 @@ def _measure(contender: str, kind: str, tokens: int, rounds: int) -> dict[str, A
     }
 
 
+def _measure_llama_cpp(kind: str, tokens: int, rounds: int) -> dict[str, Any]:
+    model, prompt = decoder("float32"), torch.randint(32000, (1, PROMPT))
+    run = llama_cpp.Decoder(
+        model, llama_cpp.TYPES[kind], PROMPT + tokens + 8, torch.get_num_threads()
+    )
+    logits = torch.from_numpy(run.read(prompt[0].tolist()).copy())
+    with torch.no_grad():
+        exact = model.double()(prompt).logits[0, -1]
+
+    def write(count: int) -> tuple[list[int], float]:
+        run.reset()
+        written = [int(run.read(prompt[0].tolist()).argmax())]
+        start = time.perf_counter()
+        for _ in range(count):
+            written.append(int(run.read(written[-1:]).argmax()))
+        return written[1:], (time.perf_counter() - start) / count
+
+    write(8)
+    results = [write(tokens) for _ in range(rounds)]
+    return {
+        "contender": llama_cpp.NAME,
+        "kind": kind,
+        "tokens_a_second": 1 / median([seconds for _, seconds in results]),
+        "fastest": 1 / min(seconds for _, seconds in results),
+        "read_mb": run.read_bytes / 1e6,
+        "error": float((logits - exact).norm() / exact.norm()),
+        "tokens": results[0][0][:16],
+    }
+
+
 def _alone(contender: str, kind: str, tokens: int, rounds: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.decode", "--worker", contender, "--kinds", kind]
     command += ["--tokens", str(tokens), "--rounds", str(rounds)]
@@ -170,7 +204,8 @@ def main() -> None:
     if chosen.worker:
         print(json.dumps(_measure(chosen.worker, chosen.kinds[0], chosen.tokens, chosen.rounds)))
         return
-    contenders = chosen.contenders or [*BASELINES, opencl(chosen.device)]
+    others = [llama_cpp.NAME] if llama_cpp.is_installed() else []
+    contenders = chosen.contenders or [*BASELINES, *others, opencl(chosen.device)]
     console = Console()
     table = Table("weights", "MB a token", *contenders, title="tokens a second (GB/s)")
     for kind in chosen.kinds:

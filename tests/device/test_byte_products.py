@@ -100,11 +100,12 @@ def weights(*size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def check(function: Callable[..., Tensor], *args: Tensor, driver: str, **options: Any) -> None:
-    """The result is the exact one but for the few roundings after its exact sum."""
+    """The result is the exact one but for the few roundings after its sum of integers."""
     got = compiled(function, driver, **options)(*args)
     exact = _in_float64(function, args)
     assert got.dtype is torch.float32 and got.shape == exact.shape
-    torch.testing.assert_close(got.double(), exact, rtol=2.0**-21, atol=1e-5)
+    off, largest = (got.double() - exact).abs(), exact.abs().max()
+    assert (off <= 2.0**-22 * largest + 2.0**-21 * exact.abs()).all(), f"{off.max()} of {largest}"
 
 
 def _in_float64(function: Callable[..., Tensor], args: tuple[Tensor, ...]) -> Tensor:
@@ -154,6 +155,58 @@ def test_scales_and_zeros_of_rows(driver: str, taken: list[str]) -> None:
     rows = torch.rand(40, 1) / 10, torch.randint(-9, 10, (40, 1))
     check(layer, signed(40, 64), *rows, *weights(48, 64), driver=driver)
     assert taken == ["dot_gemm"]
+
+
+@each_driver
+def test_zeros_far_from_bytes(driver: str, taken: list[str]) -> None:
+    """Tensors of zeros may hold any number: integers of 32 bits would not hold the sums."""
+
+    def layer(x: Tensor, zero: Tensor, w: Tensor, zeros: Tensor, scale: Tensor) -> Tensor:
+        wide = scale.dtype
+        return ((x.to(wide) - zero.to(wide)) * scale) @ (w.to(wide) - zeros.to(wide)).t()
+
+    zero, zeros = (torch.randint(-(10**6), 10**6, (n, 1)) for n in (40, 48))
+    zeros[::2] = 0
+    args = signed(40, 64), zero, signed(48, 64), zeros, torch.tensor(0.1)
+    check(layer, *args, driver=driver)
+    assert taken == ["dot_gemm"]
+
+    def constant(x: Tensor, w: Tensor) -> Tensor:
+        return by_tensor(x, zero=300) @ by_tensor(w).t()
+
+    got = compiled(constant, driver)(args[0], args[2]).double()
+    exact = _in_float64(constant, (args[0], args[2]))
+    assert (got - exact).abs().max() <= 2.0**-20 * exact.abs().max()
+    assert taken.count("dot_gemm") == 1, "no number of a byte"
+
+
+@each_driver
+def test_differences_that_wrap(driver: str, taken: list[str]) -> None:
+    """Of bytes from bytes, as eager has them."""
+
+    def layer(x: Tensor, zero: Tensor, w: Tensor) -> Tensor:
+        return (x - zero).float() @ w.float().t()
+
+    args = signed(40, 64), torch.tensor(100, dtype=torch.int8), signed(48, 64)
+    exact = (args[0] - args[1]).long() @ args[2].t().long()
+    assert torch.equal(compiled(layer, driver)(*args), exact.float())
+    assert taken == ["dot_gemm"]
+
+
+@each_driver
+def test_padding_without_a_byte_for_0(driver: str, taken: list[str]) -> None:
+    """Zeros that the data hold, of which padding knows nothing."""
+
+    def convolve(x: Tensor, zero: Tensor, w: Tensor, scale: Tensor, padding: int) -> Tensor:
+        shifted = (x.to(scale.dtype) - zero.to(scale.dtype)) * scale
+        return F.conv2d(shifted, by_tensor(w, zero=0), padding=padding)
+
+    args = unsigned(2, 16, 9, 8), torch.tensor(1000), signed(20, 16, 3, 3), torch.tensor(0.1)
+    for padding in (1, 0):
+        function = functools.partial(convolve, padding=padding)
+        got, exact = compiled(function, driver)(*args).double(), _in_float64(function, args)
+        assert (got - exact).abs().max() <= 2.0**-18 * exact.abs().max()
+    assert taken.count("dot_conv") == 1
 
 
 @each_driver

@@ -7,11 +7,12 @@ so that nothing is left of it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from ocl_inductor.ir.expr import cast, op
+from ocl_inductor.ir.expr import const, op
 from ocl_inductor.ir.index import prod
 from ocl_inductor.lowering.conv.dot_conv import dot_conv
 from ocl_inductor.lowering.conv.expressions import by_reduction
@@ -23,11 +24,12 @@ from ocl_inductor.lowering.core.shapes import cast_value, full
 from ocl_inductor.lowering.core.values import Value, expand, permute, reshape, transposed
 from ocl_inductor.lowering.matmul.bytes_product import (
     MAX_TERMS,
+    Number,
     at_start,
-    less,
     product_of_integers,
     scaled,
     varies,
+    without_zeros,
 )
 from ocl_inductor.lowering.matmul.problem import Gemm
 
@@ -41,21 +43,28 @@ def conv_of_bytes(ctx: LoweringContext, problem: Convolution) -> Value | Decline
         return Declined("it is depthwise or transposed")
     if varies(x, range(problem.x.ndim)) or varies(w, range(1, problem.weight.ndim)):
         return Declined("a scale varies within a window")
-    if math.prod(int(s) for s in problem.weight.size[1:]) > MAX_TERMS:
+    terms = math.prod(int(s) for s in problem.weight.size[1:])
+    if terms > MAX_TERMS:
         return Declined("sums of a window may not fit into int32")
+    if any(g.padding) and not isinstance(x.zero, int):
+        return Declined("no byte for padding is known to stand for 0")
     x = replace(x, bytes=ctx.realize(x.bytes, channels_last(g.ndim)))
     w = replace(w, bytes=ctx.realize(w.bytes))
     integers = replace(problem, x=x.bytes, weight=w.bytes, dtype=torch.int32)
-    if x.zero is not None:
-        integers = replace(integers, fill=cast(x.zero.body, x.bytes.dtype))
+    if isinstance(x.zero, int):
+        integers = replace(integers, fill=x.zero)
     sums = _convolved(ctx, integers)
     if isinstance(sums, Declined):
         return sums
-    return scaled(
-        _without_zeros(ctx, sums, x, w, problem),
-        *(_of_tensor(ctx, s.scale) for s in (x,) if s.scale is not None),
-        *(_of_channel(ctx, s.scale, g.ndim) for s in (w,) if s.scale is not None),
+    sums = without_zeros(
+        sums,
+        _of_tensor(ctx, x.zero),
+        _of_channel(ctx, w.zero),
+        lambda: _window_sums(ctx, x, problem),
+        lambda: _weight_sums(ctx, w),
+        terms,
     )
+    return scaled(sums, _of_tensor(ctx, x.scale), _of_channel(ctx, w.scale))
 
 
 def _convolved(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
@@ -73,42 +82,47 @@ def _convolved(ctx: LoweringContext, problem: Convolution) -> Value | Declined:
     return permute(reshape(product, (*rows.size[:-1], w.size[0])), channels_first(g.ndim))
 
 
-def _without_zeros(
-    ctx: LoweringContext, sums: Value, x: AffineBytes, w: AffineBytes, problem: Convolution
-) -> Value:
-    """``sum (P - p) (Q - q)`` of ``sums``, ``sum P Q``."""
-    g = problem.g
-    if x.zero is not None:
-        weights = cast_value(w.bytes, torch.int32)
-        columns = ctx.reduce(weights, range(1, weights.ndim), "sum")
-        sums = less(
-            sums, _of_tensor(ctx, x.zero), reshape(columns, (w.bytes.size[0], *(1,) * g.ndim))
-        )
-    if w.zero is not None:
-        sums = less(sums, _of_channel(ctx, w.zero, g.ndim), _window_sums(ctx, x, problem))
-    return sums
+def _weight_sums(ctx: LoweringContext, w: AffineBytes) -> Value:
+    """``sum Q`` of each output channel, for the result."""
+    numbers = cast_value(w.bytes, torch.int32)
+    sums = ctx.reduce(numbers, range(1, numbers.ndim), "sum")
+    return reshape(sums, (numbers.size[0], *(1,) * (numbers.ndim - 2)))
 
 
 def _window_sums(ctx: LoweringContext, x: AffineBytes, problem: Convolution) -> Value:
-    """``sum (P - p)`` over each window, for each of the result's channels."""
+    """``sum P`` of each window, with its padding, for each of the result's channels."""
     g, size = problem.g, problem.size
     numbers = cast_value(x.bytes, torch.int32)
-    if x.zero is not None:
-        numbers = Value(numbers.size, torch.int32, op("sub", numbers.body, x.zero.body))
     n, channels, *pixels = numbers.size
-    grouped = reshape(numbers, (n, g.groups, int(channels) // g.groups, *pixels))
+    channels_of_group = int(channels) // g.groups
+    grouped = reshape(numbers, (n, g.groups, channels_of_group, *pixels))
     summed = ctx.reduce(grouped, [2], "sum")
+    if isinstance(x.zero, int) and x.zero:
+        # Around it there are zeros: so that padding counts as the input's zero does.
+        offset = const(x.zero * channels_of_group, torch.int32)
+        summed = Value(summed.size, torch.int32, op("sub", summed.body, offset))
     taps = full((g.groups, 1, *g.kernel), 1, torch.int32)
     windows = by_reduction(ctx, summed, taps, g, (n, g.groups, *g.sizes))
+    if isinstance(x.zero, int) and x.zero:
+        offset = const(x.zero * channels_of_group * math.prod(g.kernel), torch.int32)
+        windows = Value(windows.size, torch.int32, op("add", windows.body, offset))
     each = (n, g.groups, int(size[1]) // g.groups, *g.sizes)
     return reshape(expand(reshape(windows, (n, g.groups, 1, *g.sizes)), each), size)
 
 
-def _of_tensor(ctx: LoweringContext, x: Value) -> Value:
+def _of_tensor(ctx: LoweringContext, x: Number) -> Number:
     """What does not vary at all."""
-    return reshape(at_start(ctx, x, range(x.ndim)), ())
+    return x if isinstance(x, int) else reshape(_first(ctx, x, range(x.ndim)), ())
 
 
-def _of_channel(ctx: LoweringContext, x: Value, nd: int) -> Value:
+def _of_channel(ctx: LoweringContext, x: Number) -> Number:
     """What varies along a weight's first dimension alone, for the result."""
-    return reshape(at_start(ctx, x, range(1, x.ndim)), (x.size[0], *(1,) * nd))
+    if isinstance(x, int):
+        return x
+    return reshape(_first(ctx, x, range(1, x.ndim)), (x.size[0], *(1,) * (x.ndim - 2)))
+
+
+def _first(ctx: LoweringContext, x: Value, dims: Sequence[int]) -> Value:
+    found = at_start(ctx, x, dims)
+    assert isinstance(found, Value)
+    return found

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from ocl_inductor.device.facts import DeviceInfo
-from ocl_inductor.ir.expr import Expr, const, masked
+from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, contiguous_strides, loop_vars, prod, same
 from ocl_inductor.lowering.conv.geometry import Geometry, channels_last
 from ocl_inductor.lowering.core.context import LoweringContext
@@ -84,7 +84,7 @@ def zero_padded(
     x: Value,
     padding: Sequence[int],
     channels: int | None = None,
-    fill: Expr | None = None,
+    fill: int = 0,
 ) -> Value:
     """A channels-last copy with ``padding`` zeros on both sides of each spatial dimension, and with
     zeros behind the channels up to so many; or with ``fill`` in their place."""
@@ -100,7 +100,7 @@ def zero_padded(
     inside = all_of(in_bounds(w, 0, s, ranges) for w, s in zip(index, x.size[1:], strict=True))
     element = x.at([variables[0], *index])
     if inside is not None:
-        element = masked(inside, element, const(0, x.dtype) if fill is None else fill)
+        element = masked(inside, element, const(fill, x.dtype))
     padded = reindex(Value(size, x.dtype, element), size, list(variables))
     return ctx.pointwise(padded, channels_last(x.ndim - 2))
 

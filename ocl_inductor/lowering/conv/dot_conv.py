@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ocl_inductor.ir.expr import Expr, const, masked
+from ocl_inductor.ir.expr import const, masked
 from ocl_inductor.ir.index import Size, is_static, loop_vars, prod, same
 from ocl_inductor.lowering.conv.direct import channels_adjacent, zero_padded
 from ocl_inductor.lowering.conv.geometry import Convolution, Geometry, channels_last
@@ -112,7 +112,7 @@ def _blocking(
 
 
 def with_padding(
-    ctx: LoweringContext, x: Value, g: Geometry, channels: int, fill: Expr | None = None
+    ctx: LoweringContext, x: Value, g: Geometry, channels: int, fill: int = 0
 ) -> Value:
     """``x`` in memory with adjacent channels, ``channels`` of them, and with its padding, zeros or
     ``fill``."""

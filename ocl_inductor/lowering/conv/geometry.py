@@ -9,7 +9,6 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from ocl_inductor.ir.expr import Expr
 from ocl_inductor.ir.index import Size, is_static
 from ocl_inductor.lowering.core.shapes import static_sizes
 from ocl_inductor.lowering.core.values import Value
@@ -108,7 +107,7 @@ class Convolution:
     oc/groups, \\*kernel), to ``size`` (n, oc, \\*spatial), channels-last in memory.
 
     ``dtype``: of the result and its sums; the operands may be narrower. ``fill``: what padding
-    holds, of ``x``'s dtype; None: 0.
+    holds.
     """
 
     x: Value
@@ -116,7 +115,7 @@ class Convolution:
     g: Geometry
     size: tuple[Size, ...]
     dtype: torch.dtype
-    fill: Expr | None = None
+    fill: int = 0
 
     @property
     def depthwise(self) -> bool:
@@ -133,7 +132,7 @@ class WeightGradient:
     \\*spatial) is what the windows slide over; ``size`` is the weight's, (groups*a, b, \\*kernel).
 
     ``dtype``: of the result and its sums; the operands may be narrower. ``fill``: what padding
-    holds, of ``x``'s dtype; None: 0.
+    holds.
     """
 
     coarse: Value

@@ -14,25 +14,30 @@ from ocl_inductor.ir.expr import Expr, cast, const, op
 from ocl_inductor.lowering.core.values import Value
 
 _BYTES = (torch.uint8, torch.int8)
+#: What differences of bytes fit into.
+_WIDE = (torch.int32, torch.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class AffineBytes:
     """float32 numbers ``(bytes - zero) * scale``, all over one size.
 
-    ``zero`` is int32, ``scale`` float32; None for 0 and for 1.
+    ``zero`` is a whole number: an int, which is one of the bytes' numbers, or tensors of float32;
+    ``scale`` is float32, or 1.
     """
 
     bytes: Value
-    zero: Value | None
-    scale: Value | None
+    zero: Value | int
+    scale: Value | int
 
     def with_bytes(self, stored: Value) -> Value:
         """The numbers, of bytes that were stored."""
         body = cast(stored.body, torch.float32)
-        if self.zero is not None:
-            body = op("sub", body, cast(self.zero.body, torch.float32))
-        if self.scale is not None:
+        if isinstance(self.zero, Value):
+            body = op("sub", body, self.zero.body)
+        elif self.zero:
+            body = op("sub", body, const(self.zero, torch.float32))
+        if isinstance(self.scale, Value):
             body = op("mul", body, self.scale.body)
         return Value(stored.size, torch.float32, body)
 
@@ -51,42 +56,36 @@ def affine_bytes(value: Value) -> AffineBytes | None:
             stored, zero = found
             return AffineBytes(
                 Value(value.size, stored.dtype, stored),
-                None if zero is None else Value(value.size, torch.int32, zero),
-                None if scale is None else Value(value.size, torch.float32, scale),
+                zero if isinstance(zero, int) else Value(value.size, torch.float32, zero),
+                1 if scale is None else Value(value.size, torch.float32, scale),
             )
     return None
 
 
-def _shifted(x: Expr) -> tuple[Expr, Expr | None] | None:
+def _shifted(x: Expr) -> tuple[Expr, Expr | int] | None:
     """The bytes and the zero of a float32 ``bytes - zero``, subtracted as floats or as integers."""
-    zero = None
+    zero: Expr | None = None
     if x.op == "sub":
         x, zero = x.args
     if x.op != "cast":
         return None
     (x,) = x.args
-    if zero is None and x.op == "sub" and _is_integer(x.dtype):
+    if zero is None and x.op == "sub" and x.dtype in _WIDE:  # narrower ones would wrap
         x, zero = x.args
-    while x.op == "cast" and x.dtype not in _BYTES and _is_integer(x.dtype):
+    while x.op == "cast" and x.dtype in _WIDE:
         (x,) = x.args
     if x.dtype not in _BYTES:
         return None
-    if zero is None:
-        return x, None
-    zero = _integer(zero)
-    if zero is None:
-        return None
-    return x, None if zero.op == "const" and zero.payload == 0 else zero
+    found = 0 if zero is None else _whole(zero, x.dtype)
+    return None if found is None else (x, found)
 
 
-def _is_integer(dtype: torch.dtype) -> bool:
-    return not dtype.is_floating_point and not dtype.is_complex and dtype is not torch.bool
-
-
-def _integer(x: Expr) -> Expr | None:
-    """``x`` as int32, where it is known to be a whole number."""
+def _whole(x: Expr, dtype: torch.dtype) -> Expr | int | None:
+    """``x``, where it is known to be a whole number; a constant has to be one of ``dtype``'s."""
     if x.op == "const":
-        return const(int(x.payload), torch.int32) if float(x.payload).is_integer() else None
-    if x.op == "cast" and _is_integer(x.args[0].dtype):
-        (x,) = x.args
-    return cast(x, torch.int32) if _is_integer(x.dtype) else None
+        number, limits = float(x.payload), torch.iinfo(dtype)
+        inside = number.is_integer() and limits.min <= number <= limits.max
+        return int(number) if inside else None
+    (source,) = x.args if x.op == "cast" else (x,)
+    exact = source.dtype in (*_BYTES, *_WIDE, torch.int16)
+    return cast(x, torch.float32) if exact else None

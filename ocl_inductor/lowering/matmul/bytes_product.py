@@ -2,16 +2,17 @@
 
 With A = (P - p) s and B = (Q - q) t, where p and s do not vary along K, nor q and t, A B is
 
-    s t (sum P Q - p sum Q - q sum (P - p)),
+    s t (sum P Q - p sum Q - q (sum P - p K)),
 
 whose sums are over K, of integers and exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from typing import TypeAlias
 
 import torch
 
@@ -21,14 +22,22 @@ from ocl_inductor.ir.index import is_static, loop_vars
 from ocl_inductor.lowering.core.affine import AffineBytes, affine_bytes
 from ocl_inductor.lowering.core.choose import Declined
 from ocl_inductor.lowering.core.context import LoweringContext
-from ocl_inductor.lowering.core.shapes import cast_value, depends_on, without_broadcast
+from ocl_inductor.lowering.core.shapes import (
+    broadcast_sizes,
+    cast_value,
+    depends_on,
+    without_broadcast,
+)
 from ocl_inductor.lowering.core.values import ZERO, Value, expand, reindex, reshape
 from ocl_inductor.lowering.matmul.dot_product import dot_product
 from ocl_inductor.lowering.matmul.narrow_product import narrow_product
 from ocl_inductor.lowering.matmul.problem import Gemm
 
-#: Terms whose sum fits into int32, each less than 2^16.
-MAX_TERMS = 1 << 15
+#: Terms whose sum fits into int32, each less than 2^16, and so do the parts of it.
+MAX_TERMS = 1 << 14
+
+#: An integer, or a tensor of int32 or float32 that is broadcast.
+Number: TypeAlias = Value | int
 
 
 def multiplies_bytes(device: DeviceInfo) -> bool:
@@ -53,12 +62,16 @@ def product_of_bytes(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
     product = product_of_integers(ctx, integers)
     if isinstance(product, Declined):
         return product
-    scales = [
-        at_start(ctx, x.scale, [dim])
-        for x, dim in ((a, a.bytes.ndim - 1), (b, b.bytes.ndim - 2))
-        if x.scale is not None
-    ]
-    return scaled(_without_zeros(ctx, product, a, b), *scales)
+    row, column = problem.a.ndim - 1, problem.b.ndim - 2
+    sums = without_zeros(
+        product,
+        at_start(ctx, a.zero, [row]),
+        at_start(ctx, b.zero, [column]),
+        lambda: _sums(ctx, a.bytes, row),
+        lambda: _sums(ctx, b.bytes, column),
+        int(k),
+    )
+    return scaled(sums, at_start(ctx, a.scale, [row]), at_start(ctx, b.scale, [column]))
 
 
 def product_of_integers(ctx: LoweringContext, problem: Gemm) -> Value | Declined:
@@ -69,22 +82,8 @@ def product_of_integers(ctx: LoweringContext, problem: Gemm) -> Value | Declined
 
 def varies(x: AffineBytes, dims: Sequence[int]) -> bool:
     """Whether its zero or its scale does along ``dims``."""
-    return any(part is not None and depends_on(part, dims) for part in (x.zero, x.scale))
-
-
-def _without_zeros(ctx: LoweringContext, product: Value, a: AffineBytes, b: AffineBytes) -> Value:
-    """``sum (P - p) (Q - q)`` of ``product``, ``sum P Q``."""
-    row, column = a.bytes.ndim - 1, b.bytes.ndim - 2
-    if a.zero is not None:
-        product = less(product, at_start(ctx, a.zero, [row]), _sums(ctx, b.bytes, column))
-    if b.zero is not None:
-        sums = _sums(ctx, a.bytes, row)
-        if a.zero is not None:
-            zeros = expand(at_start(ctx, a.zero, [row]), sums.size)
-            terms = op("mul", zeros.body, const(int(a.bytes.size[-1]), torch.int32))
-            sums = Value(sums.size, torch.int32, op("sub", sums.body, terms))
-        product = less(product, at_start(ctx, b.zero, [column]), sums)
-    return product
+    parts = (part for part in (x.zero, x.scale) if isinstance(part, Value))
+    return any(depends_on(part, dims) for part in parts)
 
 
 def _sums(ctx: LoweringContext, x: Value, dim: int) -> Value:
@@ -94,25 +93,59 @@ def _sums(ctx: LoweringContext, x: Value, dim: int) -> Value:
     return reshape(sums, [1 if d == dim else s for d, s in enumerate(once.size)])
 
 
-def at_start(ctx: LoweringContext, x: Value, dims: Sequence[int]) -> Value:
+def at_start(ctx: LoweringContext, x: Number, dims: Sequence[int]) -> Number:
     """``x``, which does not vary along ``dims``, with extents of 1 there; in memory, where that is
     done once."""
+    if isinstance(x, int):
+        return x
     size = [1 if d in dims else s for d, s in enumerate(x.size)]
     first = reindex(x, size, [ZERO if d in dims else v for d, v in enumerate(loop_vars(x.ndim))])
     stays = first.body.op != "const" and ctx.is_kept(first)
     return ctx.realize(first) if stays else first
 
 
-def less(sums: Value, zeros: Value, others: Value) -> Value:
-    """``sums - zeros * others``, these two expanded."""
-    factors = (expand(x, sums.size).body for x in (zeros, others))
-    return Value(sums.size, sums.dtype, op("sub", sums.body, op("mul", *factors)))
+def without_zeros(
+    product: Value,
+    p: Number,
+    q: Number,
+    sums_of_p: Callable[[], Value],
+    sums_of_q: Callable[[], Value],
+    terms: int,
+) -> Value:
+    """``sum (P - p) (Q - q)`` of so many terms, of ``product``, ``sum P Q``, and the others' sums.
+
+    Zeros that are numbers are subtracted as integers; tensors, which may hold any, as float32. That
+    is exact where they hold 0, as those of symmetric weights do.
+    """
+    result: Number = product
+    if p != 0:
+        result = _of("sub", result, _of("mul", p, sums_of_q()))
+    if q != 0:
+        shifted = sums_of_p() if p == 0 else _of("sub", sums_of_p(), _of("mul", p, terms))
+        result = _of("sub", result, _of("mul", q, shifted))
+    assert isinstance(result, Value)
+    return result
 
 
-def scaled(sums: Value, *scales: Value) -> Value:
-    """As float32, times the scales, which are expanded."""
-    result = cast(sums.body, torch.float32)
-    factors = [expand(x, sums.size).body for x in scales]
+def _of(name: str, x: Number, y: Number) -> Number:
+    """``mul`` or ``sub`` of numbers: in float32 where one is, else in integers."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x * y if name == "mul" else x - y
+    values = [v for v in (x, y) if isinstance(v, Value)]
+    floats = any(v.dtype is torch.float32 for v in values)
+    dtype = torch.float32 if floats else torch.int32
+    size = broadcast_sizes([v.size for v in values])
+    bodies = (
+        const(v, dtype) if isinstance(v, int) else cast(expand(v, size).body, dtype) for v in (x, y)
+    )
+    return Value(size, dtype, op(name, *bodies))
+
+
+def scaled(sums: Value, *scales: Number) -> Value:
+    """As float32, times the scales."""
+    result: Number = cast_value(sums, torch.float32)
+    factors = [x for x in scales if x != 1]
     if factors:
-        result = op("mul", result, reduce(partial(op, "mul"), factors))
-    return Value(sums.size, torch.float32, result)
+        result = _of("mul", result, reduce(partial(_of, "mul"), factors))
+    assert isinstance(result, Value)
+    return result
